@@ -138,6 +138,8 @@ type Guest struct {
 	HA       *HA       // nil: none, or not asked
 	Pending  []string  // options that wait for a restart
 	Source   int       // VMID of the clone source, create only
+	// LegacyBoot: its boot order is in the old notation, which names kinds of devices.
+	LegacyBoot bool
 	// Interfaces is what the agent said; nil if it was not asked or silent.
 	Interfaces []agent.Interface
 	Silent     bool // the agent was asked and did not answer

@@ -130,7 +130,7 @@ func FromConfig(config pve.PendingConfig, node string, vmid int) Guest {
 		}
 	}
 	return Guest{VMID: vmid, Node: node, Spec: spec, Identity: IdentityOf(current),
-		Lock: current["lock"], Pending: config.Waiting()}
+		Lock: current["lock"], Pending: config.Waiting(), LegacyBoot: vm.IsLegacyBoot(current)}
 }
 
 // readStatus asks whether the guest runs. The listing is up to ten seconds old and never trusted for it.

@@ -98,8 +98,7 @@ type Facts struct {
 	Effect     Effect   // when a running guest feels a change
 	Feature    string   // the hotplug feature without which a change waits for a restart; "" if none is needed
 
-	KeepsStatus    bool // a change leaves the power state and the pending changes of the VM as they are
-	KeepsAddresses bool // a change leaves the addresses of the guest as they are
+	KeepsStatus bool // a change leaves the power state and the pending changes of the VM as they are
 }
 
 // Fact sets one of the Facts of a row.
@@ -166,8 +165,7 @@ func since(major, minor, patch int, release, source string) Fact {
 	return func(f *Facts) { f.Since = Since{[3]int{major, minor, patch}, release, source} }
 }
 
-func keepsStatus(f *Facts)    { f.KeepsStatus = true }
-func keepsAddresses(f *Facts) { f.KeepsAddresses = true }
+func keepsStatus(f *Facts) { f.KeepsStatus = true }
 
 // Attribute is one row of the attribute table: an option of PVE, or a sub-key of one, with the attribute that expresses
 // it. The codec's tables hold the facts; everything else reads them here.
@@ -238,7 +236,7 @@ var attributes = sync.OnceValue(func() []Attribute {
 	add(efiSlot, collect(at("efi_disk"), configDisk, atStart), "", efiFormat().rows())
 	add(tpmSlot, collect(at("tpm_state"), configDisk, atStart), "", tpmFormat().rows())
 	add(passwordOption, collect(at("cloud_init_password_wo"), configCloudInit), "", nil)
-	add(bootDiskOption, collect(at("boot_order"), configDisk, atStart, keepsAddresses), "", nil)
+	add(bootDiskOption, collect(at("boot_order"), configDisk, atStart), "", nil)
 	return all
 })
 

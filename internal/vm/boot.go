@@ -54,6 +54,13 @@ func legacyBoot(s *Spec) {
 	s.Rest = nonEmpty(rest)
 }
 
+// IsLegacyBoot reports whether a configuration has its boot order in the old notation.
+func IsLegacyBoot(config map[string]string) bool {
+	boot, has := config["boot"]
+	_, hasDisk := config[bootDiskOption]
+	return !strings.HasPrefix(boot, "order=") && (strings.TrimSpace(boot) != "" || hasDisk && !has)
+}
+
 // legacyDevices are the devices that a letter stands for. "a", the floppy drive, has none.
 func (s *Spec) legacyDevices(letter rune, disk string) []string {
 	switch letter {

@@ -202,7 +202,7 @@ func groupOptions() []leaf[Spec] {
 func startupOption() leaf[Spec] {
 	f := startupFormat()
 	o := group("startup", f, func(s *Spec) *Startup { return &s.Startup },
-		configOptions, immediate, keepsStatus, keepsAddresses,
+		configOptions, immediate, keepsStatus,
 		granted("Sys.Modify", "/", "leave startup out: it changes what the node does, not only the VM"))
 	o.show = func(s *Spec) (string, bool) {
 		value := property.Print(f.showAll(&s.Startup), "")

@@ -23,17 +23,17 @@ const (
 
 func generalOptions() []leaf[Spec] {
 	return []leaf[Spec]{
-		text("name", func(s *Spec) **string { return &s.Name }, configOptions, immediate, keepsAddresses),
+		text("name", func(s *Spec) **string { return &s.Name }, configOptions, immediate),
 		scalar("description", func(s *Spec) **string { return &s.Description }, property.ParseDescription,
 			property.TrimDescription,
-			configOptions, immediate, keepsStatus, keepsAddresses),
+			configOptions, immediate, keepsStatus),
 		list("tags", func(s *Spec) *[]string { return &s.Tags }, property.NormalTags, property.ShowTags,
-			configOptions, keepsStatus, keepsAddresses),
+			configOptions, keepsStatus),
 		flag("onboot", func(s *Spec) **bool { return &s.OnBoot },
-			configOptions, immediate, initial("false"), keepsStatus, keepsAddresses),
+			configOptions, immediate, initial("false"), keepsStatus),
 		flag("autostart", func(s *Spec) **bool { return &s.AutoStart }, configOptions, atStart, initial("false")),
 		flag("protection", func(s *Spec) **bool { return &s.Protection },
-			configOptions, immediate, initial("false"), keepsStatus, keepsAddresses),
+			configOptions, immediate, initial("false"), keepsStatus),
 		flag("template", func(s *Spec) **bool { return &s.Template }, needs("VM.Allocate"), initial("false")),
 		group("machine", machineFormat(), func(s *Spec) *Spec { return s }, configHWType, atStart),
 		text("bios", func(s *Spec) **string { return &s.BIOS }, configOptions, atStart, initial("seabios")),
@@ -45,7 +45,7 @@ func generalOptions() []leaf[Spec] {
 		decimal("migrate_downtime", func(s *Spec) **float64 { return &s.MigrateDowntime },
 			configOptions, immediate, usually("0.1")),
 		integer("migrate_speed", func(s *Spec) **int64 { return &s.MigrateSpeed }, configOptions, immediate, initial("0")),
-		text("hookscript", func(s *Spec) **string { return &s.HookScript }, rootOnly(withQM), immediate, keepsAddresses),
+		text("hookscript", func(s *Spec) **string { return &s.HookScript }, rootOnly(withQM), immediate),
 		text("args", func(s *Spec) **string { return &s.Args }, rootOnly(withQM), atStart),
 	}
 }
@@ -123,7 +123,7 @@ func cloudInitOptions() []leaf[Spec] {
 func bootOption() leaf[Spec] {
 	return leaf[Spec]{
 		key:   "boot",
-		facts: collect(at("boot_order"), configDisk, atStart, keepsAddresses),
+		facts: collect(at("boot_order"), configDisk, atStart),
 		keys:  func() []string { return []string{"order", "legacy"} },
 		read: func(s *Spec, value string) bool {
 			order, found := strings.CutPrefix(value, "order=")

@@ -47,7 +47,10 @@ func TestPlanLeavesOpenOnlyWhatTheServerChooses(t *testing.T) {
 		}
 	}
 	config.CPU.Cores = new(int64(3))
-	if planned, _ = s.plan(rawOf(t, s.v, config)); !open(planned)[`AttributeName("pending_changes")`] {
-		t.Error("what cores leave pending is said before")
+	for policy, isOpen := range map[string]bool{"auto": false, "force": false, "never": true} {
+		config.RebootPolicy = &policy
+		if planned, _ = s.plan(rawOf(t, s.v, config)); open(planned)[`AttributeName("pending_changes")`] != isOpen {
+			t.Errorf("%s: pending_changes is open: %t", policy, !isOpen)
+		}
 	}
 }

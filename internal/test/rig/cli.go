@@ -100,11 +100,17 @@ func NewWorkspace(t *testing.T, w *World, settings string, files map[string]stri
 		ws.env = append(ws.env, name+"="+v)
 	}
 	for name, text := range files {
-		if err := os.WriteFile(filepath.Join(ws.Dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		ws.Write(t, name, text)
 	}
 	return ws
+}
+
+// Write writes a file into the directory.
+func (ws Workspace) Write(t *testing.T, name, text string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(ws.Dir, name), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // Run calls the CLI, which must succeed.

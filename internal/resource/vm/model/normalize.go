@@ -143,15 +143,14 @@ func NeedsCPUType(c *vm.CPU) bool {
 		c.Level != nil || c.ReportedModel != nil
 }
 
-// SameDevices reports whether the same slots are in use before and after.
-func SameDevices(prior, plan Model) bool {
+// ChangedDevices are the slots that come into use and those that go out of it.
+func ChangedDevices(prior, plan Model) (come, leave []string) {
 	before, after := prior.slots(), plan.slots()
-	for slot := range before {
-		if !after[slot] {
-			return false
-		}
+	maps.DeleteFunc(after, func(slot string, _ bool) bool { return before[slot] })
+	for slot := range plan.slots() {
+		delete(before, slot)
 	}
-	return len(before) == len(after)
+	return SortedSlots(after), SortedSlots(before)
 }
 
 // WithoutPinnedMachine is what the server says with the machine type as it is wished for.

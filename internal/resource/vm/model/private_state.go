@@ -23,10 +23,11 @@ const (
 	KeyProof    = "proof"    // what a failed create that left something knew of its own objects
 	// on the way from the plan of a new VM to the destroy of a tainted one: what is known of those that failed
 	KeyFailed = "failed"
-	KeySilent = "silent" // the guest agent did not answer the last refresh
-	KeyGone   = "gone"   // the last refresh found no VM any more, only what a destroy left of it
-	KeyGrown  = "grown"  // the sizes that disks had in state before a third party grew them, by slot
-	KeyMoved  = "moved"  // the state came from another provider, and the server was not asked since; null: it was
+	KeySilent = "silent"      // the guest agent did not answer the last refresh
+	KeyGone   = "gone"        // the last refresh found no VM any more, only what a destroy left of it
+	KeyLegacy = "legacy_boot" // the boot order is in the old notation, which names kinds of devices
+	KeyGrown  = "grown"       // the sizes that disks had in state before a third party grew them, by slot
+	KeyMoved  = "moved"       // the state came from another provider, and the server was not asked since; null: it was
 	// what another provider's configuration had set, from the refresh after the move to the next one
 	KeyFormer   = "former"
 	KeyDetached = "detached" // volumes that were in a slot of the VM in state and are unused disks of it now
@@ -43,11 +44,13 @@ type PrivateState struct {
 	Replaces int
 	Silent   bool
 	Gone     bool
-	Grown    map[string]string
-	Moved    *Moved
-	Former   *Former
-	Made     bool
-	Detached []string
+	// LegacyBoot: PVE has the boot order in the old notation.
+	LegacyBoot bool
+	Grown      map[string]string
+	Moved      *Moved
+	Former     *Former
+	Made       bool
+	Detached   []string
 	// Lost: there is a state, and nothing that was noted beside it. Terraform writes none when a provider is killed in an
 	// update (terraform internal/terraform, node_resource_abstract_instance.go, apply: the private data of an answer that
 	// never came).
@@ -72,6 +75,7 @@ func ReadPrivateState(ctx context.Context, private kit.PrivateReader) (PrivateSt
 	readNote(ctx, private, KeyProof, &m.Proof, &diags)
 	readNote(ctx, private, KeySilent, &m.Silent, &diags)
 	readNote(ctx, private, KeyGone, &m.Gone, &diags)
+	readNote(ctx, private, KeyLegacy, &m.LegacyBoot, &diags)
 	readNote(ctx, private, KeyGrown, &m.Grown, &diags)
 	readNote(ctx, private, KeyMoved, &m.Moved, &diags)
 	readNote(ctx, private, KeyMade, &m.Made, &diags)
@@ -153,6 +157,14 @@ func WriteGone(ctx context.Context, out kit.PrivateWriter, gone bool, private Pr
 		return nil
 	}
 	return out.SetKey(ctx, KeyGone, []byte(strconv.FormatBool(gone)))
+}
+
+// WriteLegacyBoot writes whether the boot order is in the old notation, where that is news.
+func WriteLegacyBoot(ctx context.Context, out kit.PrivateWriter, legacy bool, private PrivateState) diag.Diagnostics {
+	if legacy == private.LegacyBoot {
+		return nil
+	}
+	return out.SetKey(ctx, KeyLegacy, []byte(strconv.FormatBool(legacy)))
 }
 
 // WriteReplaced tells the second plan of a replacement, which knows no prior state, what is replaced.

@@ -47,7 +47,7 @@ func (p *Planning) PlanConsequences() {
 	migrates := d.swaps("node") // and its local volumes get new names
 	p.consequencesForDisks(c, migrates)
 	p.consequencesForCloudInit(c, migrates)
-	if p.Config.At("boot_order").IsNull() && p.Plan.BootOrder != nil && p.changesDevices() {
+	if p.Config.At("boot_order").IsNull() && p.Plan.BootOrder != nil && p.changesBootOrder() {
 		c.unknown["boot_order"] = true
 	}
 	if p.Config.At("machine").IsNull() && (d.change("ostype") == open ||
@@ -60,15 +60,26 @@ func (p *Planning) PlanConsequences() {
 	p.Value = plan.Edit(p.Value, c.unknown, c.null)
 }
 
-// changesDevices reports whether devices that a boot order can name come or go, or may.
-func (p *Planning) changesDevices() bool {
+// changesBootOrder reports whether PVE changes the boot order by itself, or may: it takes a device that goes out of it,
+// and appends a new CD-ROM drive, which that of cloud-init is not (qemu-server API2/Qemu.pm, update_vm_api). An order in
+// the old notation is one of kinds of devices, so each new device may be in it.
+func (p *Planning) changesBootOrder() bool {
 	d := p.delta()
 	for _, at := range []string{"disks", "cdroms", "networks", "cloud_init", "cloud_init.slot"} {
 		if d.change(at) == open {
 			return true
 		}
 	}
-	return !model.SameDevices(p.Prior, p.Plan)
+	come, leave := model.ChangedDevices(p.Prior, p.Plan)
+	if p.private.LegacyBoot || p.private.Lost {
+		return len(come)+len(leave) > 0
+	}
+	isBooted := func(slot string) bool { return slices.Contains(p.Prior.BootOrder, slot) }
+	newDrive := slices.ContainsFunc(model.SortedSlots(p.Plan.CDROMs), func(slot string) bool {
+		_, was := p.Prior.CDROMs[slot]
+		return !was
+	})
+	return slices.ContainsFunc(leave, isBooted) || newDrive
 }
 
 func (p *Planning) consequencesForDisks(c consequences, migrates change) {

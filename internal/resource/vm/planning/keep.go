@@ -3,8 +3,6 @@ package planning
 import (
 	"context"
 	"maps"
-	"reflect"
-	"slices"
 
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 
@@ -12,35 +10,6 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/model"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
-
-// keepUnconcerned leaves computed attributes known that the changes of a plan do not touch, so that the plan shows what
-// changes and nothing else.
-func (p *Planning) keepUnconcerned() {
-	changed := p.changedAttributes()
-	only := func(attributes ...string) bool {
-		return !slices.ContainsFunc(changed, func(name string) bool { return !slices.Contains(attributes, name) })
-	}
-	grows := p.onlySizesOfDisks()
-	keep := func(name string) { p.Value = plan.Replace(p.Value, name, plan.At(p.State, name)) }
-	drives := []string{"disks", "efi_disk", "tpm_state", "cloud_init", "cdroms", "node", "template"}
-	if !slices.ContainsFunc(changed, func(name string) bool {
-		return slices.Contains(drives, name) &&
-			(name != "disks" || !grows)
-	}) {
-		keep("unused_volumes")
-	}
-	// Changes that a running guest takes at once, whatever the value.
-	atOnce := append(options(func(f vm.Facts) bool { return f.KeepsStatus }), "pool", "firewall")
-	if grows {
-		atOnce = append(atOnce, "disks")
-	}
-	if only(atOnce...) && len(model.PendingRestart(p.Prior, p.Plan, p.private.Managed)) == 0 {
-		keep("status")
-		if !p.private.Lost {
-			keep("pending_changes")
-		}
-	}
-}
 
 // changedAttributes are the attributes that the plan changes on the server, but for those that only follow.
 func (p *Planning) changedAttributes() []string {
@@ -53,22 +22,6 @@ func (p *Planning) changedAttributes() []string {
 		}
 	}
 	return changed
-}
-
-// onlySizesOfDisks reports whether disks differ in their sizes alone.
-func (p *Planning) onlySizesOfDisks() bool {
-	is, was := plan.At(p.Value, "disks"), plan.At(p.State, "disks")
-	if !is.IsFullyKnown() || len(p.Plan.Disks) != len(p.Prior.Disks) {
-		return is.Equal(was)
-	}
-	for slot, disk := range p.Plan.Disks {
-		before, ok := p.Prior.Disks[slot]
-		before.Size = disk.Size
-		if !ok || !reflect.DeepEqual(disk, before) {
-			return false
-		}
-	}
-	return true
 }
 
 // knowDefaultsOfNewVM says what is known of a VM that is made from scratch: it has no detached volumes, and its network
@@ -103,41 +56,6 @@ func options(has func(vm.Facts) bool) []string {
 		}
 	}
 	return all
-}
-
-// addressesUnaffectedBy are the attributes whose change leaves a guest's addresses as they are.
-func addressesUnaffectedBy() []string {
-	return append(options(func(f vm.Facts) bool { return f.KeepsAddresses }),
-		"pool", "disks", "cdroms", "firewall",
-		"reboot_policy", "shutdown_timeout", "wait_for", "on_failure", "on_orphaned_volumes", "on_destroy", "timeouts",
-		"removed_disks",
-		"import_working_storage", "cloud_init_trigger",
-		"status", "pending_changes", "ipv4_address", "ipv6_address", "addresses")
-}
-
-// keepAddresses leaves the addresses known in the plan of a change that does not touch them, so that nothing that
-// depends on them is planned again. An address that wait_for is to bring stays open.
-func (p *Planning) keepAddresses() {
-	if len(p.Prior.Addresses) == 0 && p.runs() { // a guest that has just started may have some by the end of the apply
-		return
-	}
-	unaffected := addressesUnaffectedBy()
-	for name, attribute := range p.Schema.Attributes {
-		consequence := attribute.IsComputed() && !attribute.IsOptional()
-		if !consequence && !slices.Contains(unaffected, name) && !plan.At(p.Value, name).Equal(plan.At(p.State, name)) {
-			return
-		}
-	}
-	if p.delta().change("wait_for") == open {
-		return
-	}
-	if w := p.Plan.WaitFor; w != nil && (model.Value(w.IPv4) && p.Prior.IPv4Address == nil || model.Value(w.IPv6) &&
-		p.Prior.IPv6Address == nil) {
-		return
-	}
-	for _, name := range []string{"addresses", "ipv4_address", "ipv6_address"} {
-		p.Value = plan.Replace(p.Value, name, plan.At(p.State, name))
-	}
 }
 
 // useTagStyle plans with it.

@@ -67,6 +67,7 @@ func (p *Planning) create(ctx context.Context) {
 	p.PlanTags()
 	p.knowMachineOfNewVM()
 	p.knowDefaultsOfNewVM()
+	p.foretellNewVM()
 	c := &validation.Validation{Configuration: p.Config, Borrowed: p.volumes.borrowed}
 	c.NewVM()
 	p.diags.Append(c.Diags...)
@@ -101,8 +102,7 @@ func (p *Planning) update(ctx context.Context) {
 	// Then what follows from the changes. From here on the plan is complete.
 	p.planReplacement()
 	p.PlanConsequences()
-	p.keepAddresses()
-	p.keepUnconcerned()
+	p.foretell()
 	p.warnForgotten()
 	if len(p.replace) > 0 { // Terraform plans again, without the state
 		refusals{p}.refuseProtected("replace")

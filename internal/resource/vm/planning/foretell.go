@@ -1,0 +1,140 @@
+package planning
+
+import (
+	"reflect"
+	"slices"
+
+	"github.com/hashicorp/terraform-plugin-go/tftypes"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/framework/plan"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/model"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+)
+
+// foretelling is what a change makes of the values that only the server gives: the plan leaves those known that stay,
+// so that it shows what changes and nothing else, and nothing that depends on them is planned again.
+type foretelling struct {
+	*Planning
+	changed []string // attributes that the plan changes on the server
+	atOnce  bool     // a running guest takes all of that at once, whatever the value, and nothing waits for its restart
+}
+
+// foretell leaves the values known that stay. Its rules are in docs/design/plan.md.
+func (p *Planning) foretell() {
+	f := foretelling{Planning: p, changed: p.changedAttributes()}
+	adds, grows := f.disks()
+	takes := append(options(func(f vm.Facts) bool { return f.KeepsStatus }), "pool", "firewall")
+	if grows {
+		takes = append(takes, "disks")
+	}
+	f.atOnce = f.only(takes...) && len(model.PendingRestart(p.Prior, p.Plan, p.private.Managed)) == 0
+	if status := f.status(); status.IsKnown() {
+		p.Value = plan.Replace(p.Value, "status", status)
+	}
+	if f.keepsPending() {
+		f.keep("pending_changes")
+	}
+	if f.keepsAddresses() {
+		f.keep("addresses", "ipv4_address", "ipv6_address")
+	}
+	if !f.changes("efi_disk", "tpm_state", "node", "template") && (adds || !f.changes("disks")) {
+		f.keep("unused_volumes")
+	}
+}
+
+func (f foretelling) keep(names ...string) {
+	for _, name := range names {
+		f.Value = plan.Replace(f.Value, name, plan.At(f.State, name))
+	}
+}
+
+// changes reports whether the plan changes one of some attributes, or may.
+func (f foretelling) changes(names ...string) bool {
+	return slices.ContainsFunc(names, func(name string) bool { return slices.Contains(f.changed, name) })
+}
+
+// only reports whether the plan changes nothing but some attributes.
+func (f foretelling) only(names ...string) bool {
+	return !slices.ContainsFunc(f.changed, func(name string) bool { return !slices.Contains(names, name) })
+}
+
+// status is the power state after the apply. PVE restarts a guest without leaving it off, and the apply fails where it
+// does not come back. HA starts and stops guests by itself.
+func (f foretelling) status() tftypes.Value {
+	now := plan.At(f.State, "status")
+	switch {
+	case f.atOnce:
+		return now
+	case f.changes("template", "ha"), f.Plan.HA != nil, f.delta().change("power_state") == open:
+	case f.Plan.PowerState != nil:
+		return model.Text(*f.Plan.PowerState)
+	case model.StringOf(now) == string(guest.Running), model.StringOf(now) == string(guest.Stopped):
+		return now
+	}
+	return tftypes.NewValue(tftypes.String, tftypes.UnknownValue)
+}
+
+// keepsPending reports whether nothing waits for a restart after the apply that does not wait now. A change may wait
+// where the apply does not restart the guest.
+func (f foretelling) keepsPending() bool {
+	switch {
+	case f.private.Lost, plan.At(f.State, "pending_changes").IsNull():
+		return false
+	case f.atOnce:
+		return true
+	case len(f.Prior.PendingChanges) > 0, !f.status().IsKnown():
+		return false
+	}
+	return !f.runs() || f.delta().change("reboot_policy") != open && model.Value(f.Plan.RebootPolicy) != "never"
+}
+
+// rewires are the attributes whose change may move the addresses of a guest: its network devices, their place on the
+// guest's buses, by which it names them, its first configuration, and its agent and power, without which nothing tells
+// them. A restart alone is no reason: the MAC addresses stay, and the state keeps the last words of an agent until it
+// speaks again.
+func rewires() []string {
+	return []string{"networks", "agent", "cloud_init", "power_state", "ha", "template", "machine", "machine_options", "bios",
+		"ostype", "arch", "acpi", "args", "pci", "smbios"}
+}
+
+// keepsAddresses reports whether the addresses stay as they are in state.
+func (f foretelling) keepsAddresses() bool {
+	d, w := f.delta(), f.Plan.WaitFor
+	lacks := func(wants *bool, has *string) bool { return model.Value(wants) && has == nil }
+	switch {
+	case f.changes(rewires()...), d.change("wait_for") == open:
+		return false
+	case len(f.Prior.Addresses) == 0: // an agent may speak for the first time
+		return !f.runs() || f.Prior.Agent == nil || !model.Value(f.Prior.Agent.Enabled)
+	case w == nil:
+		return true
+	}
+	// The apply asks the agent after a restart.
+	return !lacks(w.IPv4, f.Prior.IPv4Address) && !lacks(w.IPv6, f.Prior.IPv6Address) &&
+		(f.atOnce || w.Request() == nil || !f.runs())
+}
+
+// disks tells the change of the disks: those that the state has stay where they are and new, empty ones or copies come,
+// or all that changes is their sizes.
+func (f foretelling) disks() (adds, grows bool) {
+	is, was := plan.At(f.Value, "disks"), plan.At(f.State, "disks")
+	if !is.IsKnown() {
+		return false, false
+	}
+	for slot, before := range f.Prior.Disks {
+		disk, stays := f.Plan.Disks[slot]
+		before.Size = disk.Size
+		if !stays || !reflect.DeepEqual(disk, before) {
+			return false, is.Equal(was)
+		}
+	}
+	adds = true
+	for slot, disk := range f.Plan.Disks {
+		if _, existed := f.Prior.Disks[slot]; !existed {
+			_, attached := f.volumes.attached[slot]
+			adds = adds && !attached && disk.Imported == nil && disk.Volume == nil
+		}
+	}
+	return adds, is.IsFullyKnown() && len(f.Plan.Disks) == len(f.Prior.Disks)
+}

@@ -1,0 +1,148 @@
+package plan_test
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/zclconf/go-cty/cty"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/terraformtest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
+)
+
+// quietVM is a running VM with an agent that has told its address; parts of it are replaced by the cases.
+var quietVM = map[string]string{
+	"cpu": "{ cores = 2 }", "memory": "{ size = 512 }", "agent": "{ enabled = true }",
+	"disks":    `{ scsi0 = { storage = "local-zfs", size = "1G" } }`,
+	"networks": `{ net0 = { bridge = "vmbr0", macaddr = "BC:24:11:00:00:01" } }`,
+}
+
+func quiet(parts ...map[string]string) string {
+	all := map[string]string{}
+	for _, of := range append([]map[string]string{quietVM}, parts...) {
+		for name, value := range of {
+			all[name] = value
+		}
+	}
+	var hcl strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		if all[name] != "" {
+			fmt.Fprintf(&hcl, "  %s = %s\n", name, all[name])
+		}
+	}
+	return "resource \"proxmox_vm\" \"x\" {\n  node = \"pve1\"\n  vmid = 500\n" + hcl.String() + "}\n"
+}
+
+// unknownsIn are the attributes of a plan that are not known, dotted.
+func unknownsIn(v cty.Value) (all []string) {
+	_ = cty.Walk(v, func(at cty.Path, v cty.Value) (bool, error) {
+		if v.IsKnown() {
+			return true, nil
+		}
+		var path []string
+		for _, step := range at {
+			switch s := step.(type) {
+			case cty.GetAttrStep:
+				path = append(path, s.Name)
+			case cty.IndexStep:
+				path = append(path, s.Key.AsString())
+			}
+		}
+		all = append(all, strings.Join(path, "."))
+		return false, nil
+	})
+	slices.Sort(all)
+	return all
+}
+
+// TestQuietPlans: a plan leaves open what may change, and nothing else. What it says stays is so after the apply, and after the
+// refresh that follows.
+func TestQuietPlans(t *testing.T) {
+	t.Parallel()
+	const addresses = "addresses ipv4_address ipv6_address"
+	for name, c := range map[string]struct {
+		before, after map[string]string
+		world         func(*state.Guest)
+		open          string
+	}{
+		"cores":                          {after: map[string]string{"cpu": "{ cores = 4 }"}},
+		"cores, later":                   {after: map[string]string{"cpu": "{ cores = 4 }", "reboot_policy": `"never"`}, open: "pending_changes"},
+		"cores, and wait":                {after: map[string]string{"cpu": "{ cores = 4 }", "wait_for": "{ ipv4 = true }"}, open: addresses},
+		"cores of a stopped VM":          {before: map[string]string{"power_state": `"stopped"`}, after: map[string]string{"cpu": "{ cores = 4 }", "power_state": `"stopped"`}},
+		"power":                          {before: map[string]string{"power_state": `"stopped"`}, after: map[string]string{"power_state": `"running"`}, open: addresses},
+		"a description":                  {after: map[string]string{"description": `"x"`}},
+		"a description, no agent":        {before: map[string]string{"agent": ""}, after: map[string]string{"agent": "", "description": `"x"`}},
+		"cores, no agent":                {before: map[string]string{"agent": ""}, after: map[string]string{"agent": "", "cpu": "{ cores = 4 }"}},
+		"a disk":                         {after: map[string]string{"disks": `{ scsi0 = { storage = "local-zfs", size = "1G" }, scsi1 = { storage = "local-zfs", size = "1G" } }`}, open: "disks.scsi1.*"},
+		"a larger disk":                  {after: map[string]string{"disks": `{ scsi0 = { storage = "local-zfs", size = "2G" } }`}},
+		"a network device":               {after: map[string]string{"networks": `{ net0 = { bridge = "vmbr0", macaddr = "BC:24:11:00:00:01" }, net1 = { bridge = "vmbr0" } }`}, open: addresses + " networks.net1.*"},
+		"a network device, old notation": {world: legacy, after: map[string]string{"networks": `{ net0 = { bridge = "vmbr0", macaddr = "BC:24:11:00:00:01" }, net1 = { bridge = "vmbr0" } }`}, open: addresses + " boot_order networks.net1.*"},
+		"a CD-ROM drive":                 {after: map[string]string{"cdroms": `{ ide0 = { file = "none" } }`}, open: "boot_order"},
+		"the disk that it boots from":    {before: map[string]string{"power_state": `"stopped"`}, after: map[string]string{"power_state": `"stopped"`, "disks": "{}"}, open: "boot_order unused_volumes"},
+		"the machine":                    {after: map[string]string{"machine": `"q35"`}, open: addresses},
+		"the node":                       {after: map[string]string{"node": `"pve2"`}, open: "disks.scsi0.format disks.scsi0.volume unused_volumes"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := rig.NewWorld(t)
+			s := w.Session(t, rig.RootTicket, quiet(c.before))
+			rig.Must(t, s.Converge(t.Context()))
+			if c.world != nil {
+				w.Change(func(world *state.World) { c.world(world.Guests[500]) })
+				rig.Must(t, s.Refresh(t.Context()))
+			}
+			after := quiet(c.after)
+			if strings.Contains(after, "node = \"pve2\"") {
+				after = strings.Replace(after, "  node = \"pve1\"\n", "", 1)
+			}
+			w.Reconfigure(t, s, rig.RootTicket, after)
+			pl, err := s.Plan(t.Context())
+			rig.Must(t, err)
+			planned := pl.Changes[0].Planned
+			mustBeOpen(t, planned, c.open)
+			rig.Must(t, s.Apply(t.Context(), pl))
+			rig.Must(t, s.Refresh(t.Context()))
+			i, err := s.Instance("proxmox_vm.x")
+			rig.Must(t, err)
+			mustKeepPromises(t, planned, i.Value)
+		})
+	}
+}
+
+// legacy gives a guest a boot order in the old notation, of the same devices.
+func legacy(g *state.Guest) {
+	g.Config["boot"], g.Config["bootdisk"] = "cdn", "scsi0"
+}
+
+// mustBeOpen compares the attributes that a plan leaves open; ".*" at the end is whatever there is below.
+func mustBeOpen(t *testing.T, planned cty.Value, want string) {
+	t.Helper()
+	wanted := strings.Fields(want)
+	var got []string
+	for _, path := range unknownsIn(planned) {
+		for _, w := range wanted {
+			if prefix, all := strings.CutSuffix(w, "*"); all && strings.HasPrefix(path, prefix) {
+				path = w
+			}
+		}
+		got = append(got, path)
+	}
+	slices.Sort(wanted)
+	if got = slices.Compact(got); !slices.Equal(got, wanted) {
+		t.Errorf("open is %q, want %q", got, wanted)
+	}
+}
+
+// mustKeepPromises compares the values that a plan knows with a state.
+func mustKeepPromises(t *testing.T, planned, state cty.Value) {
+	t.Helper()
+	for name, value := range planned.AsValueMap() {
+		if has := terraformtest.At(state, name); value.IsWhollyKnown() && !has.RawEquals(value) {
+			t.Errorf("%s was planned as %#v and is %#v", name, value, has)
+		}
+	}
+}
