@@ -93,7 +93,7 @@ var others = map[string][]string{
 	"internal/test/permissions": {"internal/pvesim", "internal/pvesim/fault", "internal/pvesim/state", "internal/ssh",
 		"internal/terraformtest", "internal/test/rig"},
 	"internal/test/plan": {"internal/framework/fastpath", "internal/guest", "internal/ownership", "internal/pvesim",
-		"internal/pvesim/fault", "internal/pvesim/state",
+		"internal/pvesim/fault", "internal/pvesim/state", "internal/pvesim/thirdparty",
 		"internal/resource/vm", "internal/terraformtest", "internal/test/printed", "internal/test/rig"},
 	"internal/test/rig": {"internal/create", "internal/guest", "internal/ownership", "internal/provider", "internal/pve", "internal/pvesim",
 		"internal/pvesim/clock", "internal/pvesim/fault", "internal/pvesim/state", "internal/service", "internal/ssh",

@@ -68,6 +68,9 @@ func (c *Creator) findIn(ctx context.Context, r Request, resources pve.Resources
 	if r.Clone == nil || err != nil {
 		return found, err
 	}
+	if err := found.from.isAsPlanned(r); err != nil {
+		return found, err
+	}
 	found.from.migrates, err = r.Clone.Migrates(found.resources, found.from.listed, found.from.config, found.node)
 	return found, err
 }

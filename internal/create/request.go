@@ -37,8 +37,10 @@ type Request struct {
 	Firewall *guest.Firewall // nil: left alone
 	HA       *guest.HA       // nil: none
 	Clone    *guest.Clone
-	Restore  *guest.Restore // instead of Clone
-	Start    bool
+	// AsPlanned compares the source of the clone, as the create finds it, with the plan; nil: nothing of it is planned.
+	AsPlanned func(guest.Source) error `json:"-"`
+	Restore   *guest.Restore           // instead of Clone
+	Start     bool
 	// ImportStorage is where a disk of an OVA is unpacked; "" is the storage of the OVA.
 	ImportStorage string
 	OnFailure     OnFailure

@@ -4,10 +4,8 @@ import (
 	"context"
 	"fmt"
 	"strconv"
-	"strings"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/ownership"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
@@ -19,6 +17,7 @@ type source struct {
 	vmid        int               // of the VM that is cloned
 	node        string            // where the copy is made
 	config      map[string]string // that is copied
+	snapshot    map[string]string // that is copied instead; nil without one
 	description string            // that the commit sets unless the configuration has one
 	storages    []string          // that volumes of it can be on, besides those that are configured
 	searched    []string          // that are looked at for what carries the id, besides
@@ -81,8 +80,8 @@ func (c *Creator) cloned(ctx context.Context, resources pve.Resources, clone *gu
 			Detail: fmt.Sprintf("The source of the clone is on node %s", found.Node), Err: err}
 	}
 	from := &source{what: fmt.Sprintf("clone VM %d", found.VMID),
-		vmid: found.VMID, node: found.Node, config: config, description: descriptionOf(config), storages: storagesOf(config),
-		request: clone, listed: found}
+		vmid: found.VMID, node: found.Node, config: config, description: guest.CopiedDescription(config),
+		storages: storagesOf(config), request: clone, listed: found}
 	if clone.Snapshot != "" { // its volumes may be elsewhere by now than its VM's
 		old, err := c.api.QEMU(found.Node, found.VMID).SnapshotConfig(ctx, clone.Snapshot)
 		if err != nil {
@@ -90,19 +89,9 @@ func (c *Creator) cloned(ctx context.Context, resources pve.Resources, clone *gu
 				Summary: fmt.Sprintf("Cannot read snapshot %s of VM %d to clone it", clone.Snapshot, found.VMID),
 				Detail:  fmt.Sprintf("The source of the clone is on node %s", found.Node), Err: err}
 		}
-		from.storages = append(from.storages, storagesOf(old)...)
+		from.storages, from.snapshot = append(from.storages, storagesOf(old)...), old
 	}
 	return from, config["lock"], nil
-}
-
-// descriptionOf is the description in a configuration that is copied. An ownership mark is none: it says nothing of the
-// copy.
-func descriptionOf(config map[string]string) string {
-	description := strings.TrimRight(config["description"], " \n")
-	if ownership.IsMark(description) {
-		return ""
-	}
-	return description
 }
 
 // archive is a backup as the source of a VM. All image storages of the node are searched for volumes with the VMID:
@@ -121,7 +110,7 @@ func (c *Creator) archive(ctx context.Context, resources pve.Resources, node str
 		return nil, err
 	}
 	from := &source{what: "restore " + r.Restore.Archive, node: node, config: config,
-		description: descriptionOf(config), searched: storages, storages: []string{r.Restore.Storage}}
+		description: guest.CopiedDescription(config), searched: storages, storages: []string{r.Restore.Storage}}
 	if r.Restore.Storage == "" {
 		from.storages = storagesOf(config)
 	}
@@ -164,4 +153,17 @@ func (s *source) cloneParams(vmid int, r Request, node string) pve.Params {
 		}
 	}
 	return p
+}
+
+// isAsPlanned refuses a source of which the plan has said something else: before the first write nothing has to be
+// taken back, and the next plan says what the source is now.
+func (s *source) isAsPlanned(r Request) error {
+	if r.AsPlanned == nil {
+		return nil
+	}
+	config := s.config
+	if s.snapshot != nil {
+		config = s.snapshot
+	}
+	return r.AsPlanned(guest.Source{Listed: s.listed, Config: config, Description: s.description})
 }

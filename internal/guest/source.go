@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/nearest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/ownership"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
@@ -37,6 +38,30 @@ func (g *Guests) SourceConfig(ctx context.Context, node string, vmid int) (map[s
 		config, err := g.api.QEMU(node, vmid).Config(ctx)
 		return config.Values, err
 	})
+}
+
+// Source is what a clone is copied of.
+type Source struct {
+	Listed      pve.Resource
+	Config      map[string]string // that of the VM, or of its snapshot
+	Description string            // that the clone gets
+}
+
+// CopiedDescription is the description of a VM that is copied. An ownership mark is none: it says nothing of the copy.
+func CopiedDescription(config map[string]string) string {
+	description := strings.TrimRight(config["description"], " \n")
+	if ownership.IsMark(description) {
+		return ""
+	}
+	return description
+}
+
+// IsFull reports whether a clone gets disks of its own (qemu-server API2/Qemu.pm, clone_vm).
+func (c *Clone) IsFull(source pve.Resource) bool {
+	if c.Full != nil {
+		return *c.Full
+	}
+	return !source.Template
 }
 
 // FindSource picks the one VM that the configuration means.
@@ -193,7 +218,7 @@ func (c *Clone) Migrates(resources pve.Resources, source pve.Resource, config ma
 		return refuse("node", fmt.Sprintf("Its medium %s is on a storage of node %s alone. Eject it there, use a shared "+
 			"storage, or leave the clone on node %s", medium, source.Node, source.Node))
 	}
-	if linked := c.Full == nil && source.Template || c.Full != nil && !*c.Full; linked {
+	if !c.IsFull(source) {
 		return refuse("clone.full", fmt.Sprintf("A linked clone stays where its template is, and the template has disks on "+
 			"a storage of node %s alone. Set clone.full = true, or leave the clone on node %s", source.Node, source.Node))
 	}

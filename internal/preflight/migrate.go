@@ -24,6 +24,25 @@ func (c *Checker) Place(ctx context.Context, nodes []string) string {
 	return node
 }
 
+// CloneSource finds and reads what a clone is copied of. The answer may be some seconds old.
+func (c *Checker) CloneSource(ctx context.Context, clone *guest.Clone) (guest.Source, error) {
+	resources, err := c.api.Listing().Shared(ctx)
+	if err != nil {
+		return guest.Source{}, err
+	}
+	found, err := guest.FindSource(resources, clone)
+	if err != nil {
+		return guest.Source{}, err
+	}
+	config, err := c.guests.SourceConfig(ctx, found.Node, found.VMID)
+	source := guest.Source{Listed: found, Config: config, Description: guest.CopiedDescription(config)}
+	if err != nil || clone.Snapshot == "" {
+		return source, err
+	}
+	source.Config, err = c.api.QEMU(found.Node, found.VMID).SnapshotConfig(ctx, clone.Snapshot)
+	return source, err
+}
+
 // moving reports obstacles to a migration: storages that the target lacks, devices and media of the present node, disks
 // that depend on a base image there. If the server does not answer, it is not asked again.
 func (p *planCheck) moving(ctx context.Context, c *Checker, r Request) {

@@ -23,7 +23,7 @@ func (r *Resource) Create(ctx context.Context, req resource.CreateRequest, resp 
 		return
 	}
 	v := r.values()
-	plan, diags := v.Model(ctx, req.Plan.Raw)
+	plan, diags := v.Model(ctx, r.server().Asked(v, req.Plan.Raw, req.Config.Raw))
 	resp.Diagnostics.Append(diags...)
 	password := readPassword(ctx, req.Config, &resp.Diagnostics)
 	if resp.Diagnostics.HasError() {
@@ -47,6 +47,9 @@ func (r *Resource) Create(ctx context.Context, req resource.CreateRequest, resp 
 	request.Range, request.Adopts = r.Session.Range, plan.Adopts()
 	config := model.Configuration{Raw: req.Config.Raw}
 	request.Wait = first.AwaitedByCreate(config)
+	if request.Clone != nil {
+		request.AsPlanned = r.server().AsPlanned(ctx, v, req.Plan.Raw, req.Config.Raw, request.Clone)
+	}
 	made, err := r.machines.Create(ctx, request)
 	made, diags, err = r.adoptAfter(ctx, plan, plan.AwaitedByCreate(config), made, err)
 	resp.Diagnostics.Append(diags...)

@@ -97,6 +97,11 @@ func (f *fake) AdoptListed(_ context.Context, listed pve.Resource) (guest.Guest,
 
 func (*fake) Place(context.Context, []string) string { return "" }
 
+// CloneSource is one that cannot be read.
+func (*fake) CloneSource(context.Context, *guest.Clone) (guest.Source, error) {
+	return guest.Source{}, errors.New("not now")
+}
+
 func (*fake) MayBorrow(context.Context, string, int, string) error { return volumeuse.ErrNotHeld }
 
 func (f *fake) InForce(context.Context, string, int, bool) (preflight.InForce, error) {

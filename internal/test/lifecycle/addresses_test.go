@@ -88,7 +88,7 @@ func TestAddressesInThePlan(t *testing.T) {
 		for _, c := range []struct {
 			change string
 			open   bool
-		}{{`tags = ["a"]`, false}, {`description = "x"`, false}, {`cpu = { cores = 2 }`, true}} {
+		}{{`tags = ["a"]`, false}, {`description = "x"`, false}, {`cpu = { cores = 2 }`, false}, {`machine = "q35"`, true}} {
 			change, open := c.change, c.open
 			w.Reconfigure(t, s, rig.TokenNoSSH, awaited("", change))
 			pl, err := s.Plan(t.Context())

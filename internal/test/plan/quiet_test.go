@@ -10,7 +10,6 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/terraformtest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
 )
 
@@ -59,7 +58,7 @@ func unknownsIn(v cty.Value) (all []string) {
 	return all
 }
 
-// TestQuietPlans: a plan leaves open what may change, and nothing else. What it says stays is so after the apply, and after the
+// TestQuietPlans: a plan leaves open what may change, and nothing else. The values that it leaves known are so after the apply and the
 // refresh that follows.
 func TestQuietPlans(t *testing.T) {
 	t.Parallel()
@@ -140,9 +139,28 @@ func mustBeOpen(t *testing.T, planned cty.Value, want string) {
 // mustKeepPromises compares the values that a plan knows with a state.
 func mustKeepPromises(t *testing.T, planned, state cty.Value) {
 	t.Helper()
-	for name, value := range planned.AsValueMap() {
-		if has := terraformtest.At(state, name); value.IsWhollyKnown() && !has.RawEquals(value) {
-			t.Errorf("%s was planned as %#v and is %#v", name, value, has)
-		}
+	for _, broken := range brokenPromises("", planned, state) {
+		t.Error(broken)
 	}
+}
+
+// brokenPromises are the values that a plan knows and that a state has differently.
+func brokenPromises(at string, planned, state cty.Value) (all []string) {
+	switch {
+	case !planned.IsKnown(), planned.RawEquals(state):
+		return nil
+	case planned.IsNull() || state.IsNull() || !planned.Type().IsObjectType() && !planned.Type().IsMapType():
+		if planned.IsWhollyKnown() {
+			all = append(all, fmt.Sprintf("%s was planned as %#v and is %#v", at, planned, state))
+		}
+		return all
+	}
+	for name, value := range planned.AsValueMap() {
+		has, ok := state.AsValueMap()[name]
+		if !ok {
+			has = cty.NullVal(value.Type())
+		}
+		all = append(all, brokenPromises(strings.TrimPrefix(at+"."+name, "."), value, has)...)
+	}
+	return all
 }

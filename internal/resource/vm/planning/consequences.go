@@ -60,9 +60,9 @@ func (p *Planning) PlanConsequences() {
 	p.Value = plan.Edit(p.Value, c.unknown, c.null)
 }
 
-// changesBootOrder reports whether PVE changes the boot order by itself, or may: it takes a device that goes out of it,
-// and appends a new CD-ROM drive, which that of cloud-init is not (qemu-server API2/Qemu.pm, update_vm_api). An order in
-// the old notation is one of kinds of devices, so each new device may be in it.
+// changesBootOrder reports whether PVE changes the boot order by itself, or may: it takes a device that goes out of
+// it, and appends a new CD-ROM drive, which that of cloud-init is not (qemu-server API2/Qemu.pm, update_vm_api). An
+// order in the old notation is one of kinds of devices, so each new device may be in it.
 func (p *Planning) changesBootOrder() bool {
 	d := p.delta()
 	for _, at := range []string{"disks", "cdroms", "networks", "cloud_init", "cloud_init.slot"} {

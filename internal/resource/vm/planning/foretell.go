@@ -94,8 +94,8 @@ func (f foretelling) keepsPending() bool {
 // them. A restart alone is no reason: the MAC addresses stay, and the state keeps the last words of an agent until it
 // speaks again.
 func rewires() []string {
-	return []string{"networks", "agent", "cloud_init", "power_state", "ha", "template", "machine", "machine_options", "bios",
-		"ostype", "arch", "acpi", "args", "pci", "smbios"}
+	return []string{"networks", "agent", "cloud_init", "power_state", "ha", "template", "machine", "machine_options",
+		"bios", "ostype", "arch", "acpi", "args", "pci", "smbios"}
 }
 
 // keepsAddresses reports whether the addresses stay as they are in state.
@@ -115,26 +115,51 @@ func (f foretelling) keepsAddresses() bool {
 		(f.atOnce || w.Request() == nil || !f.runs())
 }
 
-// disks tells the change of the disks: those that the state has stay where they are and new, empty ones or copies come,
-// or all that changes is their sizes.
+// disks tells the change of the disks: none leaves its volume and no volume is attached, or all that changes is their
+// sizes.
 func (f foretelling) disks() (adds, grows bool) {
 	is, was := plan.At(f.Value, "disks"), plan.At(f.State, "disks")
 	if !is.IsKnown() {
 		return false, false
 	}
+	adds, grows = len(f.volumes.attached) == 0, is.IsFullyKnown() && len(f.Plan.Disks) == len(f.Prior.Disks)
 	for slot, before := range f.Prior.Disks {
 		disk, stays := f.Plan.Disks[slot]
 		before.Size = disk.Size
-		if !stays || !reflect.DeepEqual(disk, before) {
-			return false, is.Equal(was)
-		}
+		adds = adds && stays && f.delta().change("disks."+slot+".volume") == same
+		grows = grows && stays && reflect.DeepEqual(disk, before)
 	}
-	adds = true
-	for slot, disk := range f.Plan.Disks {
+	for slot := range f.Plan.Disks {
 		if _, existed := f.Prior.Disks[slot]; !existed {
-			_, attached := f.volumes.attached[slot]
-			adds = adds && !attached && disk.Imported == nil && disk.Volume == nil
+			adds = adds && f.Config.IsNull("disks."+slot+".imported_disk")
 		}
 	}
-	return adds, is.IsFullyKnown() && len(f.Plan.Disks) == len(f.Prior.Disks)
+	return adds, grows || is.Equal(was)
+}
+
+// foretellNewVM plans what the create makes of the values that only the server gives: nothing waits for a restart, the
+// guest runs if the create starts it, and it has no addresses if no agent is asked for them.
+func (p *Planning) foretellNewVM() {
+	set := func(name string, v tftypes.Value) { p.Value = plan.Replace(p.Value, name, v) }
+	pending := plan.At(p.Value, "pending_changes").Type()
+	set("pending_changes", tftypes.NewValue(pending, []tftypes.Value{}))
+	if slot := "cloud_init.slot"; p.Config.IsSet("cloud_init") && p.Config.IsNull(slot) && !p.Config.Copies() {
+		inside := model.ObjectOf(plan.At(p.Value, "cloud_init"))
+		inside["slot"] = model.Text(vm.DefaultCloudInitSlot)
+		set("cloud_init", tftypes.NewValue(plan.At(p.Value, "cloud_init").Type(), inside))
+	}
+	if !p.Config.At("power_state").IsKnown() || !p.Config.At("template").IsKnown() || !p.Config.IsNull("ha") {
+		return // HA starts and stops guests by itself
+	}
+	status := guest.Stopped
+	if p.Plan.StartsWhenMade() {
+		status = guest.Running
+	}
+	set("status", model.Text(string(status)))
+	agent := model.Configuration{Raw: p.Value} // a copy may have its source's
+	if status == guest.Stopped || agent.IsNull("agent.enabled") || agent.IsFalse("agent.enabled") {
+		for _, name := range []string{"addresses", "ipv4_address", "ipv6_address"} {
+			set(name, tftypes.NewValue(plan.At(p.Value, name).Type(), nil))
+		}
+	}
 }

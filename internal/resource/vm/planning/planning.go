@@ -81,6 +81,7 @@ type Machines interface {
 	AdoptListed(ctx context.Context, listed pve.Resource) (guest.Guest, error)
 	Check(ctx context.Context, r preflight.Request) preflight.Findings
 	Place(ctx context.Context, nodes []string) string
+	CloneSource(ctx context.Context, clone *guest.Clone) (guest.Source, error)
 	Holdings(ctx context.Context, ref guest.Ref, sized, named []string) (guest.Holdings, error)
 	InForce(ctx context.Context, node string, vmid int, waits bool) (preflight.InForce, error)
 	MayBorrow(ctx context.Context, node string, vmid int, volume string) error

@@ -2,6 +2,7 @@ package planning
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/kit"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/model"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
@@ -19,17 +21,20 @@ import (
 // provider one resource at a time, and some checks against the server are wrong without the others. A nil Run has seen
 // nothing.
 type Run struct {
-	mu      sync.Mutex
-	inState map[int]bool
-	planned []PlannedVM
-	failed  map[int]model.FailedVM
-	held    map[int][]string
-	acting  atomic.Bool
+	mu       sync.Mutex
+	inState  map[int]bool
+	planned  []PlannedVM
+	failed   map[int]model.FailedVM
+	held     map[int][]string
+	sources  map[sourceKey]*sourceRead
+	changing map[int]bool
+	acting   atomic.Bool
 }
 
 // NewRun begins one.
 func NewRun() *Run {
-	return &Run{inState: map[int]bool{}, failed: map[int]model.FailedVM{}, held: map[int][]string{}}
+	return &Run{inState: map[int]bool{}, failed: map[int]model.FailedVM{}, held: map[int][]string{},
+		sources: map[sourceKey]*sourceRead{}, changing: map[int]bool{}}
 }
 
 // Act notes that the apply has begun: Terraform plans each change once more in it.
@@ -150,4 +155,68 @@ func (r *Run) passFailed(ctx context.Context, out kit.PrivateWriter) diag.Diagno
 		return nil
 	}
 	return kit.Note[map[int]model.FailedVM](model.KeyFailed).Write(ctx, out, failed)
+}
+
+// sourceKey is a source of clones on one cluster.
+type sourceKey struct {
+	session *kit.Session
+	named   string
+}
+
+// sourceRead is one reading of a source; the holder of the turn may read and write it.
+type sourceRead struct {
+	turn   chan struct{}
+	known  bool
+	source guest.Source
+}
+
+// source reads what a clone is copied of, once for the whole run. Those who want the same one meanwhile wait for it. An
+// error is the answer of its own caller only.
+func (r *Run) source(ctx context.Context, session *kit.Session, how *guest.Clone,
+	read func(context.Context, *guest.Clone) (guest.Source, error)) (guest.Source, error) {
+	if r == nil {
+		return read(ctx, how)
+	}
+	key := sourceKey{session, fmt.Sprintf("%d %q %q %q %q", how.VMID, how.Name, how.Tags, how.Node, how.Snapshot)}
+	r.mu.Lock()
+	one := r.sources[key]
+	if one == nil {
+		one = &sourceRead{turn: make(chan struct{}, 1)}
+		r.sources[key] = one
+	}
+	r.mu.Unlock()
+	select {
+	case one.turn <- struct{}{}:
+		defer func() { <-one.turn }()
+	case <-ctx.Done():
+		return guest.Source{}, ctx.Err()
+	}
+	if one.known {
+		return one.source, nil
+	}
+	var err error
+	one.source, err = read(ctx, how)
+	one.known = err == nil
+	return one.source, err
+}
+
+// noteChanging notes that the configuration changes, replaces or destroys the VM with this id: what is read of it now
+// may not be so when a clone of it is made.
+func (r *Run) noteChanging(vmid int) {
+	if r == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.changing[vmid] = true
+}
+
+// changes reports whether noteChanging noted a VM.
+func (r *Run) changes(vmid int) bool {
+	if r == nil {
+		return false
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.changing[vmid]
 }

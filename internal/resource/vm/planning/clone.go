@@ -1,0 +1,166 @@
+package planning
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/hashicorp/terraform-plugin-framework/diag"
+	"github.com/hashicorp/terraform-plugin-go/tftypes"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/framework/plan"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/model"
+)
+
+// The plan of a clone says what the clone will be: the values that PVE copies are those of the source. Terraform plans
+// each create once more in the apply, in another process, and refuses a plan that differs. So all plans of a process go
+// by one reading of a source, and a source that this configuration changes itself is left open.
+
+// planCopied plans the values that the clone has from its source, if the source can be read.
+func (p *Planning) planCopied(ctx context.Context) {
+	clone := p.Config.At("clone")
+	if p.Machines == nil || clone.IsNull() || !clone.IsFullyKnown() || !p.Config.IsNull("restore") ||
+		(serverCheck{p}).sourcePlanned() {
+		return
+	}
+	how := p.Plan.Clone.Request()
+	source, err := p.Run.source(ctx, p.Session, how, p.Machines.CloneSource)
+	if err != nil || p.Run.changes(source.Listed.VMID) {
+		return
+	}
+	copied, diags := p.CloneOf(ctx, source, how)
+	if diags.HasError() {
+		return
+	}
+	p.Value = withCopied(p, copied)
+}
+
+// withCopied is the plan with the values of the source, but for those that PVE changes as the configured ones are set.
+func withCopied(p *Planning, copied tftypes.Value) tftypes.Value {
+	c := copying{config: p.Config, copied: model.Configuration{Raw: copied}, open: map[string]bool{}}
+	remade := c.differs("cloud_init.storage") || c.differs("cloud_init.slot")
+	if remade {
+		c.leave("cloud_init.slot", "cloud_init.storage")
+	}
+	if remade || c.appendsCDROMs() {
+		c.leave("boot_order")
+	}
+	if c.differs("ostype") { // PVE pins it for Windows
+		c.leave("machine")
+	}
+	for _, family := range []string{"pci", "usb"} {
+		slots, _ := p.Config.Keys(family)
+		for _, slot := range slots {
+			host, mapping := family+"."+slot+".host", family+"."+slot+".mapping"
+			if !p.Config.IsNull(host) || !p.Config.IsNull(mapping) { // one takes the place of the other
+				c.leave(host, mapping)
+			}
+		}
+	}
+	return p.Shape.Inherit(p.Value, p.Config.Raw, plan.Edit(copied, c.open, nil))
+}
+
+// copying finds the values of a source that do not stay as they are in the clone.
+type copying struct {
+	config, copied model.Configuration
+	open           map[string]bool
+}
+
+// leave leaves values open that the configuration leaves out.
+func (c copying) leave(names ...string) {
+	for _, name := range names {
+		c.open[name] = c.open[name] || c.config.IsNull(name)
+	}
+}
+
+// differs reports whether the configuration says, or may say, something else than the source.
+func (c copying) differs(name string) bool {
+	return !c.config.IsNull(name) && !c.config.At(name).Equal(c.copied.At(name))
+}
+
+// appendsCDROMs reports whether a CD-ROM drive is set that the boot order does not have: PVE appends it (qemu-server
+// API2/Qemu.pm, update_vm_api).
+func (c copying) appendsCDROMs() bool {
+	order := c.copied.At("boot_order")
+	if !order.IsKnown() || order.IsNull() {
+		return false
+	}
+	slots, known := c.config.Keys("cdroms")
+	return !known || slices.ContainsFunc(slots, func(slot string) bool {
+		return !slices.Contains(model.Texts(order), slot)
+	})
+}
+
+// Asked is the plan of a new VM without what a clone has from its source: what a create has to do.
+func (s Server) Asked(v model.Values, planned, config tftypes.Value) tftypes.Value {
+	p := newPlanning(s, v, config)
+	if p.Config.IsNull("clone") {
+		return planned
+	}
+	p.Value = p.Shape.Plan(plan.Input{Config: p.Config.Raw, Prior: p.State, Inherits: true}).Value
+	p.PlanTags()
+	return p.Value
+}
+
+func newPlanning(s Server, v model.Values, config tftypes.Value) *Planning {
+	p := &Planning{Server: s, Values: v, Config: model.Configuration{Raw: config}, State: tftypes.NewValue(v.Typ, nil)}
+	p.Config.Raw = p.withDefaults(config)
+	return p
+}
+
+// AsPlanned compares the source of a clone, as the create finds it, with the plan of the clone.
+func (s Server) AsPlanned(ctx context.Context, v model.Values, planned, config tftypes.Value,
+	how *guest.Clone) func(guest.Source) error {
+	return func(source guest.Source) error {
+		p := newPlanning(s, v, config)
+		p.Value = s.Asked(v, planned, config)
+		copied, diags := v.CloneOf(ctx, source, how)
+		if diags.HasError() {
+			return diagnosed(diags)
+		}
+		return changedSource(source, planned, withCopied(p, copied))
+	}
+}
+
+func diagnosed(diags diag.Diagnostics) error {
+	return fmt.Errorf("%s: %s", diags[0].Summary(), diags[0].Detail())
+}
+
+// changedSource is the error about values that the source does not have any more; nil if there are none.
+func changedSource(source guest.Source, planned, now tftypes.Value) error {
+	var lines []string
+	first := ""
+	for _, d := range plan.Differences(planned, now) {
+		lines = append(lines, fmt.Sprintf("  %s: planned %s, now %s", d.At, said(d.Before), said(d.After)))
+		first = cmp.Or(first, d.At)
+	}
+	if len(lines) == 0 {
+		return nil
+	}
+	return &guest.FieldError{Path: first, Summary: fmt.Sprintf("VM %d has changed since the plan", source.Listed.VMID),
+		Detail: fmt.Sprintf("The plan says what the clone of VM %d on node %s will have, and by now it would have "+
+			"something else:\n%s\nNothing was made. Next step: plan again, and apply the new plan",
+			source.Listed.VMID, source.Listed.Node, strings.Join(lines, "\n"))}
+}
+
+// said is a value for a message.
+func said(v tftypes.Value) string {
+	var flag bool
+	switch {
+	case v.IsNull():
+		return "nothing"
+	case v.Type().Is(tftypes.String):
+		return fmt.Sprintf("%q", model.StringOf(v))
+	case v.Type().Is(tftypes.Number):
+		return strconv.FormatFloat(model.FloatOf(v), 'g', -1, 64)
+	case v.As(&flag) == nil:
+		return strconv.FormatBool(flag)
+	case v.Type().Is(tftypes.List{}), v.Type().Is(tftypes.Set{}):
+		return fmt.Sprintf("%q", model.Texts(v))
+	}
+	return "another one"
+}
