@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -154,6 +155,10 @@ func (r *removal) leaveToThirdParty(ctx context.Context, f *facts) (outcome, err
 		return nextPass, err
 	}
 	note := Note{Text: fmt.Sprintf("VM %d on node %s belongs to another user now; it was not touched", r.VMID, f.node)}
+	if had := slices.Sorted(maps.Keys(r.Baseline.Named)); r.committed && r.deleted.task == "" && len(had) > 0 {
+		note.Text += fmt.Sprintf(". Ours had the volumes %s before. Whether they went with it cannot be told",
+			strings.Join(had, ", "))
+	}
 	if r.Unmarked {
 		note = Note{Doubt: true, Text: fmt.Sprintf("VM %d on node %s no longer bears the mark of this create: another user "+
 			"has changed or replaced it, and which of both cannot be told. It was left alone", r.VMID, f.node)}
