@@ -26,10 +26,14 @@ func compare(vmid int, config pve.PendingConfig, prior, planned vm.Spec, loose m
 	if err := checkVolumes(vmid, config, server, prior, planned, loose); err != nil {
 		return todo{}, err
 	}
+	prior, planned = withDoneMoves(server, prior, planned)
 	base, target := addToServer(server, prior, planned)
 	t := todo{prior: prior, planned: planned, loose: loose, base: base, change: vm.Diff(vm.WithRest(base, server), target)}
 	if len(t.change.Problems) > 0 {
 		return todo{}, request.Problems("change", vmid, t.change)
+	}
+	if err := checkSlots(vmid, config, prior, t.change); err != nil {
+		return todo{}, err
 	}
 	_, t.convert = t.change.Set["template"]
 	delete(t.change.Set, "template")

@@ -1,0 +1,80 @@
+package update
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
+)
+
+// checkSlots refuses a change of a slot that does not have the volume in state any more: a plan may be hours old. PVE
+// takes the options of a drive together with its volume, so the change would bring the old volume back. That is the
+// copy from before a move, or a disk that another slot or another guest has by now (qemu-server API2/Qemu.pm
+// update_vm_api compares nothing but the digest).
+func checkSlots(vmid int, config pve.PendingConfig, prior vm.Spec, c vm.Change) error {
+	known, has := vm.Encode(prior), config.Merged()
+	touched := map[string]bool{}
+	for slot, value := range c.Set { // checkVolumes judges a slot that gets another volume
+		touched[slot] = volid.Same(guest.VolumeOf(value), guest.VolumeOf(known[slot]))
+	}
+	for _, m := range c.Moves {
+		touched[m.Slot] = true
+	}
+	for _, g := range c.Grow {
+		_, written := c.Set[g.Slot]
+		touched[g.Slot] = touched[g.Slot] || !written
+	}
+	for _, slot := range c.Delete { // an empty slot needs no removal
+		touched[slot] = has[slot] != ""
+	}
+	for _, slot := range slices.Sorted(maps.Keys(touched)) {
+		was, is := guest.VolumeOf(known[slot]), guest.VolumeOf(has[slot])
+		_, owned := volid.Owner(was)
+		if !touched[slot] || !vm.IsSlot(slot) || !owned || volid.IsCloudInit(was) || volid.Same(was, is) {
+			continue
+		}
+		now := is + " is in it now"
+		if is == "" {
+			now = "it is empty now"
+		}
+		return &guest.FieldError{Path: driveAttribute(slot),
+			Summary: fmt.Sprintf("%s of VM %d does not have the disk of the plan", slot, vmid),
+			Detail: fmt.Sprintf("The plan is about %s, and %s: a third party has changed it since. The slot was not touched. "+
+				"Make a new plan, which shows what is there", was, now)}
+	}
+	return nil
+}
+
+// driveAttribute is the attribute of a drive.
+func driveAttribute(slot string) string {
+	switch slot {
+	case "efidisk0":
+		return "efi_disk"
+	case "tpmstate0":
+		return "tpm_state"
+	}
+	return "disks." + slot
+}
+
+// withDoneMoves is the known VM and the plan, where disks are on their planned storages already. An earlier apply that
+// was killed has begun such a move and PVE has ended it since, or a third party has moved the disk.
+func withDoneMoves(server, prior, planned vm.Spec) (known, wanted vm.Spec) {
+	isDone := func(slot string) bool {
+		was, is, goal := prior.Disks[slot], server.Disks[slot], planned.Disks[slot]
+		return is.Volume != was.Volume && goal.Volume == was.Volume && goal.Storage == is.Storage &&
+			was.Storage != is.Storage
+	}
+	known, wanted = withMoved(prior, server, isDone), planned
+	wanted.Disks = maps.Clone(planned.Disks)
+	for slot, disk := range wanted.Disks {
+		if isDone(slot) {
+			disk.Volume = ""
+			wanted.Disks[slot] = disk
+		}
+	}
+	return known, wanted
+}

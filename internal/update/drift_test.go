@@ -1,0 +1,101 @@
+package update
+
+import (
+	"errors"
+	"maps"
+	"strings"
+	"testing"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+)
+
+// alterDisk changes a planned disk.
+func (r *Request) alterDisk(slot string, alter func(*vm.Disk)) {
+	disk := r.Planned.Disks[slot]
+	alter(&disk)
+	r.Planned.Disks = maps.Clone(r.Planned.Disks)
+	r.Planned.Disks[slot] = disk
+}
+
+// must ends the test if a third party's change fails.
+func (w *world) must(err error) {
+	w.t.Helper()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// TestSlotThatChangedSinceThePlan: a third party has put another disk into a slot since the plan was made, or emptied
+// it. An update that would bring the old disk back, or do to the new one what was planned for the old, is refused.
+func TestSlotThatChangedSinceThePlan(t *testing.T) {
+	set := func(params pve.Params) func(*world) {
+		return func(w *world) { w.must(w.api.QEMU("pve1", theVM).UpdateConfig(t.Context(), params)) }
+	}
+	discard := func(r *Request) { r.alterDisk("scsi0", func(d *vm.Disk) { d.Discard = new(true) }) }
+	first, second := "local-zfs:vm-400-disk-0", "local-zfs:vm-400-disk-1"
+	for name, c := range map[string]struct {
+		acts    []func(*world)
+		change  func(*Request)
+		refused bool
+	}{
+		"moved": {[]func(*world){func(w *world) {
+			w.task(w.api.QEMU("pve1", theVM).MoveDiskAndFree(t.Context(), pve.Params{"disk": "scsi0",
+				"storage": "local-lvm"}))
+		}}, discard, true},
+		"in another slot by now": {[]func(*world){set(pve.Params{"delete": "scsi0"}), set(pve.Params{"scsi5": first})},
+			discard, true},
+		"detached": {[]func(*world){set(pve.Params{"delete": "scsi0"})}, discard, true},
+		"changed places": {[]func(*world){set(pve.Params{"delete": "scsi0,scsi1"}),
+			set(pve.Params{"scsi0": second, "scsi1": first})}, discard, true},
+		"grown": {[]func(*world){set(pve.Params{"delete": "scsi0,scsi1"}),
+			set(pve.Params{"scsi0": second, "scsi1": first})},
+			func(r *Request) { r.alterDisk("scsi0", func(d *vm.Disk) { d.Size = new(int64(3 << 30)) }) }, true},
+		"moved by the plan": {[]func(*world){set(pve.Params{"delete": "scsi0,scsi1"}),
+			set(pve.Params{"scsi0": second, "scsi1": first})},
+			func(r *Request) { r.alterDisk("scsi0", func(d *vm.Disk) { d.Storage = "local-lvm" }) }, true},
+		"removed": {[]func(*world){set(pve.Params{"delete": "scsi0,scsi1"}),
+			set(pve.Params{"scsi0": second, "scsi1": first})},
+			func(r *Request) {
+				r.alterDisk("scsi0", func(*vm.Disk) {})
+				delete(r.Planned.Disks, "scsi0")
+			}, true},
+		"not concerned": {[]func(*world){set(pve.Params{"delete": "scsi0"})},
+			func(r *Request) { r.Planned.Name = new("renamed") }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, pve.Params{"scsi0": "local-zfs:1", "scsi1": "local-zfs:1", "scsihw": "virtio-scsi-pci"})
+			r := w.request()
+			c.change(&r)
+			for _, act := range c.acts {
+				act(w)
+			}
+			before := w.config()
+			w.sim.ResetOps()
+			_, _, err := w.update(r)
+			var field *guest.FieldError
+			refused := errors.As(err, &field) && field.Path == "disks.scsi0" && strings.Contains(err.Error(), first)
+			if refused != c.refused || !c.refused && err != nil {
+				t.Errorf("got %v", err)
+			}
+			if after := w.config(); c.refused && (!maps.Equal(before, after) || len(w.writes()) > 0) {
+				t.Errorf("it was\n%v, and is\n%v after %v", before, after, w.writes())
+			}
+		})
+	}
+}
+
+// TestMoveThatIsDone: a disk that is on its planned storage by now is not moved, and takes the rest of the change.
+func TestMoveThatIsDone(t *testing.T) {
+	w := newWorld(t, pve.Params{"scsi0": "local-zfs:1", "scsihw": "virtio-scsi-pci"})
+	r := w.request()
+	r.alterDisk("scsi0", func(d *vm.Disk) { d.Storage, d.Discard = "local-lvm", new(true) })
+	w.task(w.api.QEMU("pve1", theVM).MoveDiskAndFree(t.Context(), pve.Params{"disk": "scsi0", "storage": "local-lvm"}))
+	w.sim.ResetOps()
+	_, _, err := w.update(r)
+	if is := w.config()["scsi0"]; err != nil || w.sent("/move_disk") > 0 ||
+		!strings.HasPrefix(is, "local-lvm:") || !strings.Contains(is, "discard=on") {
+		t.Errorf("got %v, scsi0 is %s after %v", err, is, w.writes())
+	}
+}
