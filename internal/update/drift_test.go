@@ -11,14 +11,6 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
-// alterDisk changes a planned disk.
-func (r *Request) alterDisk(slot string, alter func(*vm.Disk)) {
-	disk := r.Planned.Disks[slot]
-	alter(&disk)
-	r.Planned.Disks = maps.Clone(r.Planned.Disks)
-	r.Planned.Disks[slot] = disk
-}
-
 // must ends the test if a third party's change fails.
 func (w *world) must(err error) {
 	w.t.Helper()
@@ -33,7 +25,7 @@ func TestSlotThatChangedSinceThePlan(t *testing.T) {
 	set := func(params pve.Params) func(*world) {
 		return func(w *world) { w.must(w.api.QEMU("pve1", theVM).UpdateConfig(t.Context(), params)) }
 	}
-	discard := func(r *Request) { r.alterDisk("scsi0", func(d *vm.Disk) { d.Discard = new(true) }) }
+	discard := func(r *Request) { with(r, "scsi0", func(d *vm.Disk) { d.Discard = new(true) }) }
 	first, second := "local-zfs:vm-400-disk-0", "local-zfs:vm-400-disk-1"
 	for name, c := range map[string]struct {
 		acts    []func(*world)
@@ -51,14 +43,14 @@ func TestSlotThatChangedSinceThePlan(t *testing.T) {
 			set(pve.Params{"scsi0": second, "scsi1": first})}, discard, true},
 		"grown": {[]func(*world){set(pve.Params{"delete": "scsi0,scsi1"}),
 			set(pve.Params{"scsi0": second, "scsi1": first})},
-			func(r *Request) { r.alterDisk("scsi0", func(d *vm.Disk) { d.Size = new(int64(3 << 30)) }) }, true},
+			func(r *Request) { with(r, "scsi0", func(d *vm.Disk) { d.Size = new(int64(3 << 30)) }) }, true},
 		"moved by the plan": {[]func(*world){set(pve.Params{"delete": "scsi0,scsi1"}),
 			set(pve.Params{"scsi0": second, "scsi1": first})},
-			func(r *Request) { r.alterDisk("scsi0", func(d *vm.Disk) { d.Storage = "local-lvm" }) }, true},
+			func(r *Request) { with(r, "scsi0", func(d *vm.Disk) { d.Storage = "local-lvm" }) }, true},
 		"removed": {[]func(*world){set(pve.Params{"delete": "scsi0,scsi1"}),
 			set(pve.Params{"scsi0": second, "scsi1": first})},
 			func(r *Request) {
-				r.alterDisk("scsi0", func(*vm.Disk) {})
+				with(r, "scsi0", func(*vm.Disk) {})
 				delete(r.Planned.Disks, "scsi0")
 			}, true},
 		"not concerned": {[]func(*world){set(pve.Params{"delete": "scsi0"})},
@@ -90,7 +82,7 @@ func TestSlotThatChangedSinceThePlan(t *testing.T) {
 func TestMoveThatIsDone(t *testing.T) {
 	w := newWorld(t, pve.Params{"scsi0": "local-zfs:1", "scsihw": "virtio-scsi-pci"})
 	r := w.request()
-	r.alterDisk("scsi0", func(d *vm.Disk) { d.Storage, d.Discard = "local-lvm", new(true) })
+	with(&r, "scsi0", func(d *vm.Disk) { d.Storage, d.Discard = "local-lvm", new(true) })
 	w.task(w.api.QEMU("pve1", theVM).MoveDiskAndFree(t.Context(), pve.Params{"disk": "scsi0", "storage": "local-lvm"}))
 	w.sim.ResetOps()
 	_, _, err := w.update(r)

@@ -79,13 +79,25 @@ func (v volumes) leftovers(ctx context.Context, t todo) ([]string, error) {
 				case at == node && same == volumeuse.Unclear:
 					commands = append(commands, fmt.Sprintf("volume %s may be a disk of this VM under another name: leave it until "+
 						"that is known", found.ID))
-				case at != node || same == volumeuse.Apart:
+				case at != node:
+					commands = append(commands, v.remedy(ctx, config, found.ID, at)+unlessReplica(named, found.ID, at))
+				case same == volumeuse.Apart:
 					commands = append(commands, v.remedy(ctx, config, found.ID, at))
 				}
 			}
 		}
 	}
 	return commands, nil
+}
+
+// unlessReplica warns of a volume on another node whose name is that of a disk of the VM. A failed migration leaves such
+// a volume, but a replication job keeps its copies under the same name (pve-guest-common Replication.pm
+// replicate_volume).
+func unlessReplica(named map[string]bool, volume, node string) string {
+	if !named[volume] {
+		return ""
+	}
+	return fmt.Sprintf("; leave it if a replication job of the VM copies to node %s (`pvesr list`)", node)
 }
 
 // places compares volumes with those that the VM names: two storages can be one place.

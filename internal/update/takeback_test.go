@@ -7,6 +7,7 @@ import (
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
@@ -154,6 +155,25 @@ func TestMigrationThatFails(t *testing.T) {
 	g, _, err := w.update(r)
 	if !strings.Contains(detailOf(err), "nothing else of the plan was done") || g.Node != "pve1" || len(w.writes()) != 1 {
 		t.Errorf("%v; on %s, sent %v", err, g.Node, w.writes())
+	}
+}
+
+// TestReplicaIsNoLeftover: what a failed migration may have left on the other node may be a replica of the disk, too.
+func TestReplicaIsNoLeftover(t *testing.T) {
+	w := newWorld(t, pve.Params{"scsi0": "local-zfs:1"})
+	r := w.request()
+	r.Node = "pve2"
+	all := w.sim.World()
+	all.Lock()
+	all.Put(&state.Volume{Storage: "local-zfs", Node: "pve2", Name: "vm-400-disk-0", VMID: theVM, Content: "images",
+		Format: "raw", Size: 1 << 30})
+	all.Unlock()
+	w.sim.SetFaults([]fault.Rule{{Match: fault.Match{Path: "/nodes/{node}/qemu/{vmid}/migrate"},
+		Phase: fault.Task, Reason: "migration aborted"}})
+	_, warnings, err := w.update(r)
+	if said := text(warnings); err == nil || !strings.Contains(said, "`pvesm free local-zfs:vm-400-disk-0` on node pve2; "+
+		"leave it if a replication job") {
+		t.Errorf("%v, says %q", err, said)
 	}
 }
 
