@@ -163,6 +163,29 @@ func TestLateStop(t *testing.T) {
 	}
 }
 
+// TestStopUnderHA: HA cuts off a guest that does not obey, and the update says so.
+func TestStopUnderHA(t *testing.T) {
+	w := newWorld(t, nil)
+	w.start()
+	entry, all := &state.HAResource{SID: "vm:400", State: "started"}, w.sim.World()
+	all.Lock()
+	all.HA[entry.SID] = entry
+	all.Unlock()
+	r := w.request()
+	r.PowerState, r.StopTimeout = guest.Stopped, 30*time.Second
+	w.ignoreShutdown()
+	_, warnings, err := w.update(r)
+	said := text(warnings)
+	if err != nil || w.running() != nil || !strings.Contains(said, "cuts a guest off that is not off within 30s") {
+		t.Errorf("%v, runs: %v, says %q", err, w.running() != nil, said)
+	}
+	all.Lock()
+	defer all.Unlock()
+	if entry.State != "stopped" {
+		t.Errorf("HA is to keep it %s", entry.State)
+	}
+}
+
 // TestGuestThatDoesNotObey: of a guest that never obeys it is said that it may go off later. It is never cut off.
 func TestGuestThatDoesNotObey(t *testing.T) {
 	for name, change := range map[string]func(*Request){

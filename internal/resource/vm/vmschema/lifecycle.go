@@ -24,7 +24,8 @@ func lifecycleAttributes(ctx context.Context) map[string]schema.Attribute {
 		"power_state": schema.StringAttribute{Optional: true,
 			Validators: []validator.String{stringvalidator.OneOf("running", "stopped")},
 			MarkdownDescription: "`running` or `stopped`, enforced by every apply; a VM that runs is shut down, never cut " +
-				"off. Default: the VM is started once when it is made (a template never), and its power is left alone afterwards."},
+				"off, except by HA: its manager cuts off a guest that does not obey within `shutdown_timeout`. Default: the VM " +
+				"is started once when it is made (a template never), and its power is left alone afterwards."},
 		"reboot_policy": schema.StringAttribute{Optional: true,
 			Validators: []validator.String{stringvalidator.OneOf("auto", "never", "force")},
 			MarkdownDescription: "What happens after a change when PVE says that something waits for a restart of the " +
