@@ -14,7 +14,7 @@ import (
 // checkSlots refuses a change of a slot that does not have the volume in state any more: a plan may be hours old. PVE
 // takes the options of a drive together with its volume, so the change would bring the old volume back. That is the
 // copy from before a move, or a disk that another slot or another guest has by now (qemu-server API2/Qemu.pm
-// update_vm_api compares nothing but the digest).
+// update_vm_api compares nothing but the digest). A slot that is to be emptied is emptied: its disk stays, detached.
 func checkSlots(vmid int, config pve.PendingConfig, prior vm.Spec, c vm.Change) error {
 	known, has := vm.Encode(prior), config.Merged()
 	touched := map[string]bool{}
@@ -27,9 +27,6 @@ func checkSlots(vmid int, config pve.PendingConfig, prior vm.Spec, c vm.Change) 
 	for _, g := range c.Grow {
 		_, written := c.Set[g.Slot]
 		touched[g.Slot] = touched[g.Slot] || !written
-	}
-	for _, slot := range c.Delete { // an empty slot needs no removal
-		touched[slot] = has[slot] != ""
 	}
 	for _, slot := range slices.Sorted(maps.Keys(touched)) {
 		was, is := guest.VolumeOf(known[slot]), guest.VolumeOf(has[slot])

@@ -47,12 +47,6 @@ func TestSlotThatChangedSinceThePlan(t *testing.T) {
 		"moved by the plan": {[]func(*world){set(pve.Params{"delete": "scsi0,scsi1"}),
 			set(pve.Params{"scsi0": second, "scsi1": first})},
 			func(r *Request) { with(r, "scsi0", func(d *vm.Disk) { d.Storage = "local-lvm" }) }, true},
-		"removed": {[]func(*world){set(pve.Params{"delete": "scsi0,scsi1"}),
-			set(pve.Params{"scsi0": second, "scsi1": first})},
-			func(r *Request) {
-				with(r, "scsi0", func(*vm.Disk) {})
-				delete(r.Planned.Disks, "scsi0")
-			}, true},
 		"not concerned": {[]func(*world){set(pve.Params{"delete": "scsi0"})},
 			func(r *Request) { r.Planned.Name = new("renamed") }, false},
 	} {

@@ -90,8 +90,8 @@ func (v volumes) leftovers(ctx context.Context, t todo) ([]string, error) {
 	return commands, nil
 }
 
-// unlessReplica warns of a volume on another node whose name is that of a disk of the VM. A failed migration leaves such
-// a volume, but a replication job keeps its copies under the same name (pve-guest-common Replication.pm
+// unlessReplica warns of a volume on another node whose name is that of a disk of the VM. A failed migration leaves
+// such a volume, but a replication job keeps its copies under the same name (pve-guest-common Replication.pm
 // replicate_volume).
 func unlessReplica(named map[string]bool, volume, node string) string {
 	if !named[volume] {

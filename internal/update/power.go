@@ -83,9 +83,9 @@ func (p power) shutDown(ctx context.Context) error {
 // API2/Qemu.pm vm_shutdown), which stops the guest hard when the time is over and notes that it is to be off
 // (pve-ha-manager HA/Resources/PVEVM.pm shutdown, HA/Manager.pm update_crm_commands).
 func (p power) warnOfHA(timeout time.Duration) {
-	p.warn(fmt.Sprintf("HA was asked to shut down VM %d", p.vmid), fmt.Sprintf("HA's manager cuts a guest off that is not "+
-		"off within %s, and does not tell. It also sets the state of the VM's HA entry to \"stopped\". To have only the "+
-		"guest itself end its work, take the VM out of HA first, or have HA ignore it.", timeout))
+	p.warn(fmt.Sprintf("HA was asked to shut down VM %d", p.vmid), fmt.Sprintf("HA's manager cuts a guest off that is "+
+		"not off within %s, and does not tell. It also sets the state of the VM's HA entry to \"stopped\". To have only "+
+		"the guest itself end its work, take the VM out of HA first, or have HA ignore it.", timeout))
 }
 
 // isPaused reports whether PVE refuses to shut the guest down (qemu-server QemuServer.pm vm_is_paused).
