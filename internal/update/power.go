@@ -48,9 +48,7 @@ func (p power) shutDown(ctx context.Context) error {
 		p.view.Forget()
 	}
 	timeout := guest.StopTimeout(p.r.StopTimeout)
-	if status.HAManaged {
-		p.warnOfHA(timeout)
-	}
+	p.warnOfHA(status, timeout)
 	err = p.changer.guests.ShutDown(ctx, p.view.Power, p.view.Node(), p.vmid, timeout)
 	if err == nil || ctx.Err() != nil || pve.IsKind(err, pve.Locked) || pve.IsKind(err, pve.Denied) ||
 		pve.IsKind(err, pve.Unavailable) {
@@ -82,7 +80,10 @@ func (p power) shutDown(ctx context.Context) error {
 // warnOfHA says what becomes of the shutdown of a guest under HA: PVE only files it with HA's manager (qemu-server
 // API2/Qemu.pm vm_shutdown), which stops the guest hard when the time is over and notes that it is to be off
 // (pve-ha-manager HA/Resources/PVEVM.pm shutdown, HA/Manager.pm update_crm_commands).
-func (p power) warnOfHA(timeout time.Duration) {
+func (p power) warnOfHA(status pve.GuestStatus, timeout time.Duration) {
+	if !status.HAManaged {
+		return
+	}
 	p.warn(fmt.Sprintf("HA was asked to shut down VM %d", p.vmid), fmt.Sprintf("HA's manager cuts a guest off that is "+
 		"not off within %s, and does not tell. It also sets the state of the VM's HA entry to \"stopped\". To have only "+
 		"the guest itself end its work, take the VM out of HA first, or have HA ignore it.", timeout))
