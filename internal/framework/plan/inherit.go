@@ -14,13 +14,13 @@ func (n *node) inherit(planned, config, source tftypes.Value) tftypes.Value {
 		return planned
 	case !planned.IsKnown():
 		return source
-	case planned.IsNull(), n.kind == leaf:
+	case planned.IsNull(), n.kind == leaf, source.Type() != nil && !source.IsKnown():
 		return planned
 	}
 	wanted, copied := fields(config), fields(source)
 	return n.each(planned, func(name string, child *node, v tftypes.Value) tftypes.Value {
 		c := valueOr(wanted, name, null(v.Type()))
-		if from, there := copied[name]; there && (child.kind == leaf || !from.IsNull() || !v.IsKnown()) {
+		if from, there := copied[name]; there && (child.kind == leaf || !from.IsKnown() || !from.IsNull() || !v.IsKnown()) {
 			return child.inherit(v, c, from)
 		}
 		return child.start(v, c)

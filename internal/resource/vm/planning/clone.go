@@ -52,6 +52,9 @@ func withCopied(p *Planning, copied tftypes.Value) tftypes.Value {
 	if c.differs("ostype") { // PVE pins it for Windows
 		c.leave("machine")
 	}
+	if !p.Config.IsNull("firewall") { // PVE copies the rules, which stand beside the configuration
+		c.open["firewall"] = true
+	}
 	for _, family := range []string{"pci", "usb"} {
 		slots, _ := p.Config.Keys(family)
 		for _, slot := range slots {
