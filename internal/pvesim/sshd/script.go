@@ -251,6 +251,8 @@ func parse(name, script string) (*syntax.File, error) {
 	if name == "sh" {
 		dialect = syntax.LangPOSIX
 	}
+	// The parser drops a \r before a \n, in quotes too. A shell keeps it.
+	script = strings.ReplaceAll(script, "\r\n", "\r\r\n")
 	file, err := syntax.NewParser(syntax.Variant(dialect)).Parse(strings.NewReader(script), "")
 	if err != nil {
 		return nil, fmt.Errorf("-c: line %w", err)

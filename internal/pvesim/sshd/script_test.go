@@ -32,6 +32,7 @@ func TestScripts(t *testing.T) {
 		{`mkdir /srv/a/b`, "", "mkdir: cannot create directory '/srv/a/b': File exists\n", 1},
 		{`echo ok > /var/lib/vz/snippets/s.yaml; pvesm path local:snippets/s.yaml; cat /var/lib/vz/snippets/s.yaml`, "/var/lib/vz/snippets/s.yaml\nok\n", "", 0},
 		{`command -v qm >/dev/null && ! command -v apt`, "", "", 0},
+		{"echo 'a\r\nb'", "a\r\nb\n", "", 0},
 		{`echo "$HOME $UID $0"`, "/root 0 gosh\n", "", 0},
 		{`/bin/bash -c 'export A=1; sh -c "echo \$A \$B \$1" sh x'`, "1 x\n", "", 0},
 		{`sudo -n qm status 8000`, "status: stopped\n", "", 0},
