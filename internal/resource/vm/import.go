@@ -62,7 +62,6 @@ func (r *Resource) ImportState(ctx context.Context, req resource.ImportStateRequ
 // adopted is the state of a VM that is taken over.
 func (r *Resource) adopted(ctx context.Context, found guest.Guest) (tftypes.Value, diag.Diagnostics) {
 	m := model.FromGuest(found)
-	m.PowerState = nil // a wish that no user has expressed yet
 	if !r.mayBeRoot() {
 		m.VMGenID = nil // a configuration that is made of the state could not be applied with it
 	}

@@ -34,7 +34,7 @@ func TestWishesAreLocal(t *testing.T) {
 		if attribute.IsComputed() || attribute.IsWriteOnly() || all[name].OnlyInState {
 			continue
 		}
-		if !model.IsBySlot(name) && name != "power_state" {
+		if !model.IsBySlot(name) {
 			t.Errorf("%s is not computed and not OnlyInState", name)
 		}
 	}

@@ -119,10 +119,11 @@ func (a alone) Resources(context.Context) []func() resource.Resource {
 	return []func() resource.Resource{func() resource.Resource { return &Resource{run: a.r.run, values: a.r.values} }}
 }
 
-// GeneratedConfig is what is written down of an imported VM: not PVE's defaults, and not the generation id, which is
-// root's to set and which PVE gives every VM (package fastpath).
+// GeneratedConfig is what is written down of an imported VM: not PVE's defaults, not the generation id, which is
+// root's to set and which PVE gives every VM, and not the power state, which every apply would enforce (package
+// fastpath).
 func (r *Resource) GeneratedConfig(all tftypes.Value) tftypes.Value {
-	said := plan.Replace(r.values().Shape.Said(all), "vmgenid", tftypes.NewValue(tftypes.String, nil))
+	said := plan.Edit(r.values().Shape.Said(all), nil, map[string]bool{"vmgenid": true, "power_state": true})
 	keep := func(group, key string) {
 		said = plan.Replace(said, group, plan.Replace(plan.At(said, group), key, plan.At(all, group, key)))
 	}

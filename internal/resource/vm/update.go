@@ -18,6 +18,7 @@ func (r *Resource) Update(ctx context.Context, req resource.UpdateRequest, resp 
 	prior, diags := v.Model(ctx, req.State.Raw)
 	resp.Diagnostics.Append(diags...)
 	plan, diags := v.Essence(ctx, req.Plan.Raw, req.State.Raw)
+	plan.WishPower(model.Configuration{Raw: req.Config.Raw})
 	resp.Diagnostics.Append(diags...)
 	private, diags := model.ReadPrivateState(ctx, req.Private)
 	resp.Diagnostics.Append(diags...)

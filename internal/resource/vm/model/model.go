@@ -216,6 +216,13 @@ func powerState(status string) *string {
 	}
 }
 
+// WishPower leaves the power alone where the configuration does not name it: the state of an import says how it is.
+func (m *Model) WishPower(c Configuration) {
+	if c.IsNull("power_state") {
+		m.PowerState = nil
+	}
+}
+
 // Differ reports whether two known values differ.
 func Differ(was, is *string) bool { return was != nil && is != nil && *was != *is }
 

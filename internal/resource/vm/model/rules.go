@@ -70,6 +70,7 @@ func singleRules() map[string]plan.Rule {
 		"disks.*.size":        {KeepOnRemoval: true, ServerChooses: true, Same: SameSize},
 		"networks.*.macaddr":  {KeepOnRemoval: true, ServerChooses: true, Same: sameText(strings.ToUpper)},
 		"firewall.rules":      {Same: sameRules},
+		"power_state":         {NullStays: true},
 		"ha.comment":          {Same: sameText(strings.TrimSpace)},
 		"cloud_init.ssh_keys": {Same: sameKeys},
 	}

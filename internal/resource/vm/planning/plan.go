@@ -117,6 +117,7 @@ func (p *Planning) update(ctx context.Context) {
 	}
 	// Then the errors in it by itself, and the warnings. The server is asked last.
 	essence, diags := p.Essence(ctx, p.Value, p.State)
+	essence.WishPower(p.Config)
 	p.diags.Append(diags...)
 	p.before, p.after = model.Normalized(p.Prior, essence, p.private.Managed)
 	refusals{p}.refuseChanges()
@@ -141,8 +142,12 @@ func (p *Planning) compute(ctx context.Context, config tftypes.Value) {
 		p.doubtful = p.Shape.Doubtful(plan.Input{Config: config, Prior: p.State, Managed: p.private.Managed,
 			Inherits: p.Config.Copies()})
 	}
+	if p.creating() && p.Config.IsNull("power_state") { // a copy is started, too
+		p.Value = plan.Edit(p.Value, nil, map[string]bool{"power_state": true})
+	}
 	var diags diag.Diagnostics
 	p.Plan, diags = p.Model(ctx, p.Value)
+	p.Plan.WishPower(p.Config)
 	p.diags.Append(diags...)
 }
 

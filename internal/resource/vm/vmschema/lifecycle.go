@@ -21,7 +21,7 @@ func lifecycleAttributes(ctx context.Context) map[string]schema.Attribute {
 		DeleteDescription: "Time for a destroy. Default: 15 minutes.",
 	}
 	return map[string]schema.Attribute{
-		"power_state": schema.StringAttribute{Optional: true,
+		"power_state": schema.StringAttribute{Optional: true, Computed: true,
 			Validators: []validator.String{stringvalidator.OneOf("running", "stopped")},
 			MarkdownDescription: "`running` or `stopped`, enforced by every apply; a VM that runs is shut down, never cut " +
 				"off, except by HA: its manager cuts off a guest that does not obey within `shutdown_timeout`. Default: the VM " +
