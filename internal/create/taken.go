@@ -90,6 +90,9 @@ func (c *Creator) unread(ctx context.Context, u unfinished) []guest.Warning {
 			"another VM: %v", err)}}
 }
 
+// keptID is the advice for a replacement that meets the VM it replaces.
+const keptID = "A VM that is replaced with create_before_destroy cannot keep its id: leave vmid out, or the setting"
+
 // takenBy is the error for a configured VMID whose guest no run of this create has made.
 func (c *Creator) takenBy(ctx context.Context, u unfinished, p plan) error {
 	listed := u.listed
@@ -102,16 +105,15 @@ func (c *Creator) takenBy(ctx context.Context, u unfinished, p plan) error {
 	}
 	if why := c.mayBeLost(ctx, p, u); why != "" {
 		return &guest.FieldError{Path: "vmid", Summary: fmt.Sprintf("VMID %d is taken", listed.VMID),
-			Detail: fmt.Sprintf("%s on node %s has this id; it was not touched. %s. If no other state has it, "+
+			Detail: fmt.Sprintf("%s on node %s has this id; it was not touched. %s. If no state has it, "+
 				"`terraform import ADDRESS %d` takes it over, where ADDRESS is that of this resource. Otherwise choose another "+
-				"vmid%s",
-				guest.Named(listed), listed.Node, why, listed.VMID, withoutAdopted(p.r.Adopts))}
+				"vmid. %s%s",
+				guest.Named(listed), listed.Node, why, listed.VMID, keptID, withoutAdopted(p.r.Adopts))}
 	}
 	if !u.isHalfMade() && listed.Lock != "create" && listed.Lock != "clone" {
 		return &guest.FieldError{Path: "vmid", Summary: fmt.Sprintf("VMID %d is taken", listed.VMID),
-			Detail: fmt.Sprintf("%s on node %s has this id; it was not touched. %s. A VM that is replaced with "+
-				"create_before_destroy cannot keep its id: leave vmid out, or the setting%s",
-				guest.Named(listed), listed.Node, guest.OtherThan(listed), withoutAdopted(p.r.Adopts))}
+			Detail: fmt.Sprintf("%s on node %s has this id; it was not touched. %s. %s%s",
+				guest.Named(listed), listed.Node, guest.OtherThan(listed), keptID, withoutAdopted(p.r.Adopts))}
 	}
 	lock, next := cmp.Or(u.config["lock"], listed.Lock), "Choose another vmid"
 	looks := "locked (" + lock + ")"
