@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/ownership"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/terraformtest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
 )
 
@@ -62,6 +64,12 @@ func bait(w *rig.World, name string) (marks int) {
 func TestLawReadOnly(t *testing.T) {
 	t.Parallel()
 	examples, rows := rig.Examples(t), 0
+	var made atomic.Int64
+	t.Cleanup(func() {
+		if t.Logf("%d of them also with their objects in state", made.Load()); made.Load() < 20 {
+			t.Error("too few could be made")
+		}
+	})
 	for _, name := range slices.Sorted(maps.Keys(examples)) {
 		config, identities := examples[name], rig.Identities()
 		if !strings.HasPrefix(name, "resources/") {
@@ -90,10 +98,28 @@ func TestLawReadOnly(t *testing.T) {
 				if lines := rig.SnapshotDiff(before, w.Sim.Snapshot()); len(lines) > 0 {
 					t.Errorf("a plan and a refresh have changed %v", lines)
 				}
+				if strings.HasPrefix(name, "resources/") && s.Converge(t.Context()) == nil {
+					made.Add(1)
+					onlyReads(t, w, s)
+				}
 			})
 		}
 	}
 	t.Logf("%d examples with credentials", rows)
+}
+
+// onlyReads plans and refreshes the objects in state.
+func onlyReads(t *testing.T, w *rig.World, s *terraformtest.Session) {
+	t.Helper()
+	before := w.Sim.Snapshot()
+	w.Sim.ResetOps()
+	rig.Must(t, s.Refresh(t.Context()))
+	if _, err := s.Plan(t.Context()); err != nil {
+		t.Errorf("the plan of the objects in state: %v", err)
+	}
+	if writes := writesSince(w); len(writes) > 0 || !bytes.Equal(before, w.Sim.Snapshot()) {
+		t.Errorf("a refresh and a plan of the objects in state have sent %v", writes)
+	}
 }
 
 // TestLawReadOnlyImport: an import and the plan after it change nothing, of a VM that was committed and of one that bears
@@ -114,4 +140,15 @@ func TestLawReadOnlyImport(t *testing.T) {
 			t.Errorf("VM %d: the import and the plan have sent %v", vmid, writes)
 		}
 	}
+	s := w.Session(t, rig.TokenNoSSH, rig.VMBlock("node = \"pve1\"\nname = \"done\"\n"))
+	rig.Must(t, s.Converge(t.Context()))
+	vmid := terraformtest.ShowValue(s.Attr(rig.VMAddress, "vmid"))
+	s.Forget(rig.VMAddress)
+	before := w.Sim.Snapshot()
+	w.Sim.ResetOps()
+	rig.Must(t, s.Import(t.Context(), rig.VMAddress, vmid))
+	if writes := writesSince(w); len(writes) > 0 || !bytes.Equal(before, w.Sim.Snapshot()) {
+		t.Errorf("the import of a VM that was committed has sent %v", writes)
+	}
+	onlyReads(t, w, s)
 }
