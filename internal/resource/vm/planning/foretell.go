@@ -76,10 +76,11 @@ func (f foretelling) status() tftypes.Value {
 }
 
 // keepsPending reports whether nothing waits for a restart after the apply that does not wait now. A change may wait
-// where the apply does not restart the guest.
+// where the apply does not restart the guest. A new uuid has to be noted if it waits, in a guest that a third party
+// started after the plan, too: by it the VM is known again after its restart.
 func (f foretelling) keepsPending() bool {
 	switch {
-	case f.private.Lost, plan.At(f.State, "pending_changes").IsNull():
+	case f.private.Lost, plan.At(f.State, "pending_changes").IsNull(), f.delta().swaps("smbios.uuid") != same:
 		return false
 	case f.atOnce:
 		return true
