@@ -36,6 +36,25 @@ func clone(more ...string) string {
 	return "resource \"proxmox_vm\" \"x\" {\n  vmid = 500\n  " + strings.Join(more, "\n  ") + "\n}\n"
 }
 
+// TestClonePlanOfRootsOptions: a template has options that only root may set. PVE copies them for every user who may clone,
+// so the plan of a token does not refuse them, but for one that the configuration sets.
+func TestClonePlanOfRootsOptions(t *testing.T) {
+	t.Parallel()
+	w := rig.NewWorld(t)
+	w.Change(func(world *state.World) { world.Guests[9000].Config["args"] = "-no-hpet" })
+	s := w.Session(t, rig.TokenNoSSH, clone("clone = { vmid = 9000 }", "networks = { net0 = {} }", "protection = false"))
+	if err := s.Converge(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := rig.GuestOf(w, 500).Config["args"]; got != "-no-hpet" {
+		t.Errorf("the clone has args %q", got)
+	}
+	other := w.Session(t, rig.TokenNoSSH, strings.Replace(clone("clone = { vmid = 9000 }", "args = \"-no-reboot\""), "500", "501", 1))
+	if _, err := other.Plan(t.Context()); err == nil || !strings.Contains(err.Error(), "Only root@pam may set args") {
+		t.Errorf("args of the configuration: %v", err)
+	}
+}
+
 // TestClonePlan: what the plan of a clone says is what the clone is after the apply and a refresh. The values that PVE
 // makes for each clone are open, and nothing else.
 func TestClonePlan(t *testing.T) {

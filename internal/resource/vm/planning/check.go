@@ -224,8 +224,8 @@ func (p serverCheck) refuseNoBridge() {
 	for _, slot := range model.SortedSlots(p.Plan.Networks) {
 		was, existed := p.Prior.Networks[slot]
 		at := "networks." + slot + ".bridge"
-		if p.Plan.Networks[slot].Bridge != nil || existed && was.Bridge == nil ||
-			!(model.Configuration{Raw: p.Value}).At(at).IsKnown() {
+		planned := (model.Configuration{Raw: p.Value}).At(at)
+		if inherits(p.Planning, at) || existed && was.Bridge == nil || !planned.IsKnown() || !planned.IsNull() {
 			continue
 		}
 		where, _ := p.Plan.Locator().Attribute(at)

@@ -167,3 +167,8 @@ func said(v tftypes.Value) string {
 	}
 	return "another one"
 }
+
+// inherits reports whether a new VM has a value as its source has it: no request of ours writes it.
+func inherits(p *Planning, dotted string) bool {
+	return p.creating() && p.Config.Copies() && p.Config.IsNull(dotted)
+}
