@@ -23,7 +23,7 @@ import (
 // planCopied plans the values that the clone has from its source, if the source can be read.
 func (p *Planning) planCopied(ctx context.Context) {
 	clone := p.Config.At("clone")
-	if p.Machines == nil || clone.IsNull() || !clone.IsFullyKnown() || !p.Config.IsNull("restore") ||
+	if replaces(p) || p.Machines == nil || clone.IsNull() || !clone.IsFullyKnown() || !p.Config.IsNull("restore") ||
 		(serverCheck{p}).sourcePlanned() {
 		return
 	}
@@ -37,6 +37,13 @@ func (p *Planning) planCopied(ctx context.Context) {
 		return
 	}
 	p.Value = withCopied(p, copied)
+}
+
+// replaces reports whether the new VM takes the place of one in state: then Terraform hands on what was noted beside
+// that. Its values are left open. With create_before_destroy the old VM is deposed by the time of the plan within the
+// apply, and stays so if that plan cannot say again what this one said. A tainted VM does not show here.
+func replaces(p *Planning) bool {
+	return !p.private.Identity.IsZero() || len(p.private.Managed) > 0 || p.private.Replaces != 0
 }
 
 // withCopied is the plan with the values of the source, but for those that PVE changes as the configured ones are set.
