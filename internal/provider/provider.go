@@ -67,7 +67,6 @@ type Proxmox struct {
 	version string
 	options Options
 	vms     *planning.Run // begins with the configuration
-	newVM   func(*planning.Run) *vm.Resource
 }
 
 var (
@@ -87,7 +86,7 @@ func New(version string) func() provider.Provider { return NewWith(version, Opti
 
 // NewWith makes the provider with other connections to the world.
 func NewWith(version string, options Options) func() provider.Provider {
-	return func() provider.Provider { return &Proxmox{version: version, options: options, newVM: vm.Factory()} }
+	return func() provider.Provider { return &Proxmox{version: version, options: options} }
 }
 
 // Metadata names the provider.
@@ -149,7 +148,7 @@ func (p *Proxmox) hand(resp *provider.ConfigureResponse, session *kit.Session) {
 
 // Resources returns the constructors of all resources.
 func (p *Proxmox) Resources(context.Context) []func() resource.Resource {
-	return []func() resource.Resource{func() resource.Resource { return p.newVM(p.vms) }, snapshot.New, file.NewImage,
+	return []func() resource.Resource{func() resource.Resource { return vm.New(p.vms) }, snapshot.New, file.NewImage,
 		file.NewCloudInitISO, file.NewSnippet, disk.New, harule.New}
 }
 
@@ -163,7 +162,7 @@ func (p *Proxmox) DataSources(context.Context) []func() datasource.DataSource {
 
 // ListResources returns the constructors of all list resources, for terraform query.
 func (p *Proxmox) ListResources(context.Context) []func() list.ListResource {
-	return []func() list.ListResource{func() list.ListResource { return vm.NewList(p.newVM(p.vms)) }}
+	return []func() list.ListResource{func() list.ListResource { return vm.NewList(vm.New(p.vms)) }}
 }
 
 // Functions returns the constructors of all functions.

@@ -23,15 +23,15 @@ func ServerOf(newProvider func() provider.Provider) Factory {
 // process is one provider process: Terraform starts a fresh one for each walk over the configuration, so a plan and its
 // apply never share memory.
 type process struct {
-	*schemas
+	*Schemas
 	*Caller
 	server tfprotov6.ProviderServer
 	// applying: the walk is that of an apply, and says so.
 	applying bool
 }
 
-// schemas are a provider's description of itself.
-type schemas struct {
+// Schemas are a provider's description of itself.
+type Schemas struct {
 	provider  objchange.ResourceSchema
 	resources map[string]objchange.ResourceSchema
 	data      map[string]objchange.ResourceSchema
@@ -56,8 +56,10 @@ type Caller struct {
 	// LogContext prepares the context of each RPC, to capture the provider's log; nil drops it.
 	LogContext func(context.Context) context.Context
 
+	// Schemas are the provider's; nil: it is asked for them.
+	Schemas *Schemas
+
 	factory Factory
-	known   *schemas
 }
 
 // start makes a process.
@@ -66,15 +68,24 @@ func (c *Caller) start(ctx context.Context) (*process, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start the provider: %w", err)
 	}
-	if c.known == nil {
-		if c.known, err = fetchSchemas(ctx, server); err != nil {
+	if c.Schemas == nil {
+		if c.Schemas, err = fetchSchemas(ctx, server); err != nil {
 			return nil, err
 		}
 	}
-	return &process{schemas: c.known, Caller: c, server: server}, nil
+	return &process{Schemas: c.Schemas, Caller: c, server: server}, nil
 }
 
-func fetchSchemas(ctx context.Context, server tfprotov6.ProviderServer) (*schemas, error) {
+// FetchSchemas asks a provider for its schemas, which sessions may share.
+func FetchSchemas(ctx context.Context, factory Factory) (*Schemas, error) {
+	server, err := factory()
+	if err != nil {
+		return nil, fmt.Errorf("start the provider: %w", err)
+	}
+	return fetchSchemas(ctx, server)
+}
+
+func fetchSchemas(ctx context.Context, server tfprotov6.ProviderServer) (*Schemas, error) {
 	resp, err := server.GetProviderSchema(ctx, &tfprotov6.GetProviderSchemaRequest{})
 	if err != nil {
 		return nil, fmt.Errorf("get the provider's schema: %w", err)
@@ -82,7 +93,7 @@ func fetchSchemas(ctx context.Context, server tfprotov6.ProviderServer) (*schema
 	if err := wireDiagnostics("GetProviderSchema", "provider", resp.Diagnostics).err(); err != nil {
 		return nil, err
 	}
-	all := &schemas{resources: map[string]objchange.ResourceSchema{}, data: map[string]objchange.ResourceSchema{},
+	all := &Schemas{resources: map[string]objchange.ResourceSchema{}, data: map[string]objchange.ResourceSchema{},
 		lists: map[string]objchange.ResourceSchema{}, actions: map[string]objchange.ResourceSchema{}, functions: resp.Functions,
 		planDestroy: resp.ServerCapabilities != nil && resp.ServerCapabilities.PlanDestroy}
 	if all.provider, err = objchange.NewResourceSchema(resp.Provider); err != nil {

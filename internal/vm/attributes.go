@@ -189,7 +189,7 @@ func AttributeOf(option string) (Attribute, bool) {
 
 // nameOf is the name under which the table has an option: "net[n]" for "net0".
 func nameOf(option string) string {
-	if f, ok := familyOf(families(), option); ok {
+	if f, ok := familyOf(option); ok {
 		return f.prefix + "[n]"
 	}
 	if _, isDrive := slotRank(option); isDrive && option != efiSlot && option != tpmSlot {

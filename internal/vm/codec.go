@@ -18,11 +18,6 @@ const passwordOption = "cipassword"
 // It also reads what is sent to PVE, including the syntax for volumes still to be made.
 func Decode(config map[string]string) Spec {
 	var s Spec
-	known := map[string]leaf[Spec]{}
-	for _, o := range options() {
-		known[o.key] = o
-	}
-	slotted := families()
 	keys := Slots(config) // first, in PVE's order: the first cloud-init drive counts
 	for _, key := range slices.Sorted(maps.Keys(config)) {
 		if _, isDrive := slotRank(key); !isDrive {
@@ -30,7 +25,7 @@ func Decode(config map[string]string) Spec {
 		}
 	}
 	for _, key := range keys {
-		if key == passwordOption || decodeOption(&s, known, slotted, key, config[key]) {
+		if key == passwordOption || decodeOption(&s, key, config[key]) {
 			continue
 		}
 		if s.Rest == nil {
@@ -42,14 +37,14 @@ func Decode(config map[string]string) Spec {
 	return s
 }
 
-func decodeOption(s *Spec, known map[string]leaf[Spec], slotted []family, key, value string) bool {
-	if o, ok := known[key]; ok {
+func decodeOption(s *Spec, key, value string) bool {
+	if o, ok := optionsByKey()[key]; ok {
 		if strings.TrimSpace(value) == "" && key != "boot" {
 			return true
 		}
 		return o.read(s, value)
 	}
-	if f, ok := familyOf(slotted, key); ok {
+	if f, ok := familyOf(key); ok {
 		return f.read(s, key, value)
 	}
 	return decodeSlot(s, key, value)

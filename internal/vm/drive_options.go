@@ -3,11 +3,12 @@ package vm
 import (
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/property"
 )
 
-func diskFormat() format[Disk] {
+var diskFormat = sync.OnceValue(func() format[Disk] {
 	return format[Disk]{
 		defaultKey: "file",
 		leaves:     slices.Concat(diskLeaves(), throttleLeaves()),
@@ -17,7 +18,7 @@ func diskFormat() format[Disk] {
 		},
 		rest: func(d *Disk) *map[string]string { return &d.Rest },
 	}
-}
+})
 
 func diskLeaves() []leaf[Disk] {
 	named := since(8, 1, 4, "8.2", "qemu-server 8.1.0: QemuServer/Drive.pm, scsi_fmt (d1feab4a)")
@@ -76,7 +77,7 @@ func throttleLeaves() []leaf[Disk] {
 	}
 }
 
-func efiFormat() format[EFIDisk] {
+var efiFormat = sync.OnceValue(func() format[EFIDisk] {
 	return format[EFIDisk]{
 		defaultKey: "file",
 		leaves: []leaf[EFIDisk]{
@@ -87,15 +88,15 @@ func efiFormat() format[EFIDisk] {
 		},
 		rest: func(d *EFIDisk) *map[string]string { return &d.Rest },
 	}
-}
+})
 
-func tpmFormat() format[TPMState] {
+var tpmFormat = sync.OnceValue(func() format[TPMState] {
 	return format[TPMState]{
 		defaultKey: "file",
 		leaves:     []leaf[TPMState]{text("version", func(d *TPMState) **string { return &d.Version }, usually("`v1.2`"))},
 		rest:       func(d *TPMState) *map[string]string { return &d.Rest },
 	}
-}
+})
 
 func parseDiscard(s string) (bool, bool) { return s == "on", s == "on" || s == "ignore" }
 

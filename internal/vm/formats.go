@@ -1,6 +1,10 @@
 package vm
 
-import "github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/property"
+import (
+	"sync"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/property"
+)
 
 // group makes an option of a property string whose sub-keys live in a part of Spec.
 func group[T holder](key string, f format[T], field func(*Spec) *T, facts ...Fact) leaf[Spec] {
@@ -39,7 +43,7 @@ func machineFormat() format[Spec] {
 	}
 }
 
-func cpuFormat() format[CPU] {
+var cpuFormat = sync.OnceValue(func() format[CPU] {
 	return format[CPU]{
 		defaultKey: "cputype",
 		leaves: []leaf[CPU]{
@@ -56,9 +60,9 @@ func cpuFormat() format[CPU] {
 		},
 		rest: func(c *CPU) *map[string]string { return &c.Rest },
 	}
-}
+})
 
-func agentFormat() format[Agent] {
+var agentFormat = sync.OnceValue(func() format[Agent] {
 	return format[Agent]{
 		defaultKey: "enabled",
 		leaves: []leaf[Agent]{
@@ -70,16 +74,16 @@ func agentFormat() format[Agent] {
 		aliases: map[string]string{"freeze-fs": "freeze-fs-on-backup", "guest-fsfreeze": "freeze-fs-on-backup"},
 		rest:    func(a *Agent) *map[string]string { return &a.Rest },
 	}
-}
+})
 
-func customFormat() format[CustomData] {
+var customFormat = sync.OnceValue(func() format[CustomData] {
 	return format[CustomData]{leaves: []leaf[CustomData]{
 		text("user", func(c *CustomData) **string { return &c.User }),
 		text("network", func(c *CustomData) **string { return &c.Network }),
 		text("meta", func(c *CustomData) **string { return &c.Meta }),
 		text("vendor", func(c *CustomData) **string { return &c.Vendor }),
 	}}
-}
+})
 
 // customOption is cicustom, which stands behind a pointer.
 func customOption() leaf[Spec] {
@@ -116,7 +120,7 @@ func customOption() leaf[Spec] {
 	}
 }
 
-func pciFormat() format[PCI] {
+var pciFormat = sync.OnceValue(func() format[PCI] {
 	return format[PCI]{
 		defaultKey: "host",
 		leaves: []leaf[PCI]{
@@ -137,9 +141,9 @@ func pciFormat() format[PCI] {
 		},
 		rest: func(p *PCI) *map[string]string { return &p.Rest },
 	}
-}
+})
 
-func usbFormat() format[USB] {
+var usbFormat = sync.OnceValue(func() format[USB] {
 	return format[USB]{
 		defaultKey: "host",
 		leaves: []leaf[USB]{
@@ -149,7 +153,7 @@ func usbFormat() format[USB] {
 		},
 		rest: func(u *USB) *map[string]string { return &u.Rest },
 	}
-}
+})
 
 func numaFormat() format[NUMANode] {
 	return format[NUMANode]{

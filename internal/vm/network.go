@@ -3,6 +3,7 @@ package vm
 import (
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/property"
 )
@@ -15,7 +16,7 @@ func models() []string {
 	}
 }
 
-func nicFormat() format[NIC] {
+var nicFormat = sync.OnceValue(func() format[NIC] {
 	return format[NIC]{
 		defaultKey: "model",
 		leaves: []leaf[NIC]{
@@ -33,7 +34,7 @@ func nicFormat() format[NIC] {
 		},
 		rest: func(n *NIC) *map[string]string { return &n.Rest },
 	}
-}
+})
 
 // decodeNIC accepts "virtio=MAC,…", "model=virtio,macaddr=MAC,…" and "virtio,…".
 func decodeNIC(value string) (NIC, bool) {

@@ -3,6 +3,7 @@ package vm
 import (
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/cloudinit"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/property"
@@ -10,9 +11,17 @@ import (
 
 // options is the table of PVE's options that are one value or one property string. Slotted devices are in families and
 // buses; cipassword is special because it can only be written.
-func options() []leaf[Spec] {
+var options = sync.OnceValue(func() []leaf[Spec] {
 	return slices.Concat(generalOptions(), machineOptions(), groupOptions(), processorOptions(), cloudInitOptions())
-}
+})
+
+var optionsByKey = sync.OnceValue(func() map[string]leaf[Spec] {
+	all := map[string]leaf[Spec]{}
+	for _, o := range options() {
+		all[o.key] = o
+	}
+	return all
+})
 
 // The advice to an identity about an option that only root may set.
 const (

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/property"
 )
@@ -93,7 +94,7 @@ type family struct {
 
 // families are the slotted devices that are no drives. How many slots there are: facts of qemu-server QemuServer.pm,
 // PCI.pm, USB.pm, Virtiofs.pm. usb5 and up need a recent machine type.
-func families() []family {
+var families = sync.OnceValue(func() []family {
 	return []family{
 		networkFamily(),
 		addressFamily(),
@@ -109,7 +110,7 @@ func families() []family {
 		plainDevices("parallel", 3, func(s *Spec) *map[string]string { return &s.Parallel }, Facts{}, rootOnly(withQM),
 			atStart),
 	}
-}
+})
 
 // allBut are the values of a device other than one that every identity may set.
 func allBut(free string) func(string) bool {
@@ -133,8 +134,8 @@ func SlotCount(prefix string) int {
 }
 
 // familyOf finds the family of a slot.
-func familyOf(all []family, slot string) (family, bool) {
-	for _, f := range all {
+func familyOf(slot string) (family, bool) {
+	for _, f := range families() {
 		if _, ok := indexOf(slot, f.prefix, f.slots); ok {
 			return f, true
 		}

@@ -22,7 +22,7 @@ func (r *Resource) Create(ctx context.Context, req resource.CreateRequest, resp 
 	if !r.CheckFirst(ctx, r, req, resp) {
 		return
 	}
-	v := r.values()
+	v := model.SchemaValues()
 	plan, diags := v.Model(ctx, r.server().Asked(v, req.Plan.Raw, req.Config.Raw))
 	resp.Diagnostics.Append(diags...)
 	password := readPassword(ctx, req.Config, &resp.Diagnostics)

@@ -16,7 +16,7 @@ import (
 // it is left on the server.
 func (r *Resource) Delete(ctx context.Context, req resource.DeleteRequest, resp *resource.DeleteResponse) {
 	r.run.Act()
-	v := r.values()
+	v := model.SchemaValues()
 	state, diags := v.Model(ctx, req.State.Raw)
 	resp.Diagnostics.Append(diags...)
 	private, diags := model.ReadPrivateState(ctx, req.Private)

@@ -65,11 +65,11 @@ func (r *Resource) adopted(ctx context.Context, found guest.Guest) (tftypes.Valu
 	if !r.mayBeRoot() {
 		m.VMGenID = nil // a configuration that is made of the state could not be applied with it
 	}
-	raw, diags := r.values().Raw(ctx, m)
+	raw, diags := model.SchemaValues().Raw(ctx, m)
 	if diags.HasError() {
 		return raw, diags
 	}
-	state, left := r.sayable(ctx, tftypes.NewValue(r.values().Typ, nil), r.withDefaults(raw, m))
+	state, left := r.sayable(ctx, tftypes.NewValue(model.SchemaValues().Typ, nil), r.withDefaults(raw, m))
 	return state, append(diags, leftAlone(model.Thing(int64(found.VMID), "", found.Node), left)...)
 }
 
@@ -81,7 +81,7 @@ func (r *Resource) mayBeRoot() bool {
 // withDefaults is the state of an import with PVE's defaults, so that a configuration that names one is no change.
 // Those that only root may name are left out for others.
 func (r *Resource) withDefaults(raw tftypes.Value, adopted model.Model) tftypes.Value {
-	state := r.values().WithDefaults(raw)
+	state := model.SchemaValues().WithDefaults(raw)
 	if adopted.Memory.KeepHugepages == nil && !r.mayBeRoot() {
 		state = plan.Edit(state, nil, map[string]bool{"memory.keephugepages": true})
 	}

@@ -17,7 +17,7 @@ import (
 
 // A model survives the way through Terraform's values.
 func TestModelsSurviveTerraform(t *testing.T) {
-	v := model.NewValues(context.Background())
+	v := model.SchemaValues()
 	rapid.Check(t, func(t *rapid.T) {
 		m := drawConfig(t, "config", rapid.Bool().Draw(t, "clone"))
 		if diff := cmp.Diff(m, modelOf(t, v, rawOf(t, v, m))); diff != "" {
@@ -28,14 +28,14 @@ func TestModelsSurviveTerraform(t *testing.T) {
 
 // The codec that is quick knows every attribute; without it the framework's reflection would do its work, slowly.
 func TestCodecFitsTheModel(t *testing.T) {
-	if _, err := model.NewValues(t.Context()).Codec.Encode(model.Model{}); err != nil {
+	if _, err := model.SchemaValues().Codec.Encode(model.Model{}); err != nil {
 		t.Error(err)
 	}
 }
 
 // A configuration of the server becomes a model, and that model says the same as the server.
 func TestSpecsSurviveTheModel(t *testing.T) {
-	v := model.NewValues(context.Background())
+	v := model.SchemaValues()
 	rapid.Check(t, func(t *rapid.T) {
 		config := drawConfig(t, "config", false)
 		s := stored(config.Spec(false))
@@ -172,7 +172,7 @@ func (w *world) mustBeSettled(t fataler, config model.Model, when string) {
 
 // After an apply the plan is empty, for every configuration, new or cloned, and after every change of it.
 func TestPlanIsEmptyAfterApply(t *testing.T) {
-	v := model.NewValues(context.Background())
+	v := model.SchemaValues()
 	rapid.Check(t, func(t *rapid.T) {
 		clone := rapid.Bool().Draw(t, "clone")
 		template := vm.Spec{}

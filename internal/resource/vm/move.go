@@ -19,7 +19,7 @@ import (
 // request: the state says which VM it is and what no server could tell, and the refresh that follows fills it in as an
 // import would.
 func (r *Resource) MoveState(context.Context) []resource.StateMover {
-	own := r.values().Schema
+	own := model.SchemaValues().Schema
 	return []resource.StateMover{{SourceSchema: &own, StateMover: r.keep}, {StateMover: r.move}}
 }
 
@@ -30,7 +30,7 @@ func (r *Resource) keep(ctx context.Context, req resource.MoveStateRequest, resp
 		return // another provider's has no vmid
 	}
 	resp.TargetState.Raw = req.SourceState.Raw
-	m, diags := r.values().Model(ctx, req.SourceState.Raw)
+	m, diags := model.SchemaValues().Model(ctx, req.SourceState.Raw)
 	resp.Diagnostics.Append(append(diags, identify(ctx, resp.TargetIdentity, m.VMID)...)...)
 	for _, key := range r.PrivateKeys() {
 		noted, diags := req.SourcePrivate.GetKey(ctx, key)
@@ -60,7 +60,7 @@ func (r *Resource) move(ctx context.Context, req resource.MoveStateRequest, resp
 				"the state now. The plan shows what the configuration says of "+
 				"it.", req.SourceTypeName, strings.Join(theirs.Odd, ", ")))
 	}
-	raw, diags := r.values().Raw(ctx, fromForeign(theirs))
+	raw, diags := model.SchemaValues().Raw(ctx, fromForeign(theirs))
 	resp.Diagnostics.Append(diags...)
 	if diags.HasError() {
 		return

@@ -60,7 +60,7 @@ func TestMoveStateTakesInWhatIsNamed(t *testing.T) {
 }
 
 func TestMoveStateIsOurModel(t *testing.T) {
-	v := model.NewValues(t.Context())
+	v := model.SchemaValues()
 	raw := rawOf(t, v, fromForeign(otherstate.VM{VMID: 101, Node: "pve1", Stopped: true, NoReboot: true, Images: map[string]string{"scsi0": "local:import/a.qcow2"},
 		Clone: &otherstate.Clone{VMID: 9000, Source: 9000, Full: true}, OnDestroy: otherstate.OnDestroy{Force: true, Timeout: 90 * time.Second, KeepReferences: true},
 		Timeouts: otherstate.Timeouts{Create: "10m"}}))

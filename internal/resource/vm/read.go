@@ -17,7 +17,7 @@ import (
 // Read refreshes the state. It drops a VM only when it is proven to be gone and nothing is left of it; where the server
 // cannot tell, the state stays with a warning; a VM that is another under the same id is an error, never a refresh.
 func (r *Resource) Read(ctx context.Context, req resource.ReadRequest, resp *resource.ReadResponse) {
-	v := r.values()
+	v := model.SchemaValues()
 	state, diags := v.Model(ctx, req.State.Raw)
 	resp.Diagnostics.Append(diags...)
 	private, diags := model.ReadPrivateState(ctx, req.Private)

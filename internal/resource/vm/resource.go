@@ -3,7 +3,6 @@ package vm
 import (
 	"context"
 	"encoding/json"
-	"sync"
 
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 
@@ -20,7 +19,6 @@ type Resource struct {
 	kit.ResourceBase
 	machines planning.Machines // nil while the provider's configuration is not known
 	run      *planning.Run
-	values   func() model.Values
 }
 
 var (
@@ -34,14 +32,7 @@ var (
 )
 
 // New makes the resource, for one run of the provider.
-func New(run *planning.Run) resource.Resource { return Factory()(run) }
-
-// Factory makes a New whose resources share what follows from the schema, built at its first use: Terraform has a new
-// resource made for every request.
-func Factory() func(*planning.Run) *Resource {
-	once := sync.OnceValue(func() model.Values { return model.NewValues(context.Background()) })
-	return func(run *planning.Run) *Resource { return &Resource{run: run, values: once} }
-}
+func New(run *planning.Run) *Resource { return &Resource{run: run} }
 
 // Metadata names the resource.
 func (r *Resource) Metadata(_ context.Context, req resource.MetadataRequest, resp *resource.MetadataResponse) {
@@ -50,7 +41,7 @@ func (r *Resource) Metadata(_ context.Context, req resource.MetadataRequest, res
 
 // Schema is the shape of the configuration.
 func (r *Resource) Schema(_ context.Context, _ resource.SchemaRequest, resp *resource.SchemaResponse) {
-	resp.Schema = r.values().Schema
+	resp.Schema = model.SchemaValues().Schema
 }
 
 // Configure takes the session of the configured provider.
@@ -103,7 +94,7 @@ func (r *Resource) PlansAlone() {}
 
 // ModifyPlan plans the resource; see Modify.
 func (r *Resource) ModifyPlan(ctx context.Context, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse) {
-	planning.Plan(ctx, r.server(), r.values(), req, resp)
+	planning.Plan(ctx, r.server(), model.SchemaValues(), req, resp)
 }
 
 // ValidateConfig refuses what no server could accept, by the known part of the configuration.

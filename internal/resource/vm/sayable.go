@@ -25,7 +25,7 @@ import (
 // sayable is a state without those values which it did not have before and which no configuration can say, and what
 // they are.
 func (r *Resource) sayable(ctx context.Context, prior, state tftypes.Value) (tftypes.Value, []string) {
-	v := r.values()
+	v := model.SchemaValues()
 	if !v.Shape.Appears(prior, state) {
 		return state, nil
 	}
@@ -63,7 +63,7 @@ func leftAlone(thing string, left []string) diag.Diagnostics {
 
 // problemsOf are the errors that Terraform would show of a configuration, as the framework finds them.
 func (r *Resource) problemsOf(ctx context.Context, config tftypes.Value) []*tfprotov6.Diagnostic {
-	packed, err := tfprotov6.NewDynamicValue(r.values().Typ, config)
+	packed, err := tfprotov6.NewDynamicValue(model.SchemaValues().Typ, config)
 	if err != nil {
 		return nil
 	}
@@ -116,14 +116,14 @@ func (alone) DataSources(context.Context) []func() datasource.DataSource { retur
 
 // Resources are this one.
 func (a alone) Resources(context.Context) []func() resource.Resource {
-	return []func() resource.Resource{func() resource.Resource { return &Resource{run: a.r.run, values: a.r.values} }}
+	return []func() resource.Resource{func() resource.Resource { return &Resource{run: a.r.run} }}
 }
 
 // GeneratedConfig is what is written down of an imported VM: not PVE's defaults, not the generation id, which is
 // root's to set and which PVE gives every VM, and not the power state, which every apply would enforce (package
 // fastpath).
 func (r *Resource) GeneratedConfig(all tftypes.Value) tftypes.Value {
-	said := plan.Edit(r.values().Shape.Said(all), nil, map[string]bool{"vmgenid": true, "power_state": true})
+	said := plan.Edit(model.SchemaValues().Shape.Said(all), nil, map[string]bool{"vmgenid": true, "power_state": true})
 	keep := func(group, key string) {
 		said = plan.Replace(said, group, plan.Replace(plan.At(said, group), key, plan.At(all, group, key)))
 	}

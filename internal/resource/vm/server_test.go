@@ -129,8 +129,7 @@ func (o onlyVM) Schema(context.Context, provider.SchemaRequest, *provider.Schema
 func (o onlyVM) Configure(context.Context, provider.ConfigureRequest, *provider.ConfigureResponse) {}
 func (o onlyVM) DataSources(context.Context) []func() datasource.DataSource                        { return nil }
 func (o onlyVM) Resources(context.Context) []func() resource.Resource {
-	shared := func() model.Values { return model.NewValues(context.Background()) }
-	return []func() resource.Resource{func() resource.Resource { return &onlyMachines{Resource{machines: o.machines, values: shared}} }}
+	return []func() resource.Resource{func() resource.Resource { return &onlyMachines{Resource{machines: o.machines}} }}
 }
 
 // onlyMachines is the resource with a session that knows no server.
@@ -154,7 +153,7 @@ type session struct {
 
 func newSession(t *testing.T, m planning.Machines) *session {
 	t.Helper()
-	v := model.NewValues(context.Background())
+	v := model.SchemaValues()
 	return &session{t: t, v: v, server: providerserver.NewProtocol6(onlyVM{m})(),
 		state: tftypes.NewValue(v.Schema.Type().TerraformType(context.Background()), nil)}
 }

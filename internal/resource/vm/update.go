@@ -14,7 +14,7 @@ import (
 // Update changes the VM in place. When it fails in the middle the state says what is true on the server by then.
 func (r *Resource) Update(ctx context.Context, req resource.UpdateRequest, resp *resource.UpdateResponse) {
 	r.run.Act()
-	v := r.values()
+	v := model.SchemaValues()
 	prior, diags := v.Model(ctx, req.State.Raw)
 	resp.Diagnostics.Append(diags...)
 	plan, diags := v.Essence(ctx, req.Plan.Raw, req.State.Raw)

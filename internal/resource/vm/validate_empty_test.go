@@ -11,7 +11,7 @@ import (
 
 // TestValidateWarnsOfEmptyObjects: of memory = { dedicated = 4096 } Terraform leaves an empty object.
 func TestValidateWarnsOfEmptyObjects(t *testing.T) {
-	v := model.NewValues(t.Context())
+	v := model.SchemaValues()
 	config := plain()
 	config.Memory, config.Agent = &vm.Memory{}, &vm.Agent{Enabled: new(true)}
 	c := &validation.Validation{Configuration: model.Configuration{Raw: rawOf(t, v, config)}}

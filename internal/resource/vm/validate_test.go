@@ -124,7 +124,7 @@ func TestValidateConfig(t *testing.T) {
 			want: `memory.balloon: larger than the memory`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			v := model.NewValues(context.Background())
+			v := model.SchemaValues()
 			raw := rawOf(t, v, tt.config)
 			open := map[string]bool{}
 			for _, dotted := range tt.open {
@@ -170,7 +170,7 @@ func expect(t *testing.T, diags diag.Diagnostics, want string) {
 }
 
 func TestBootOrderOfANewVM(t *testing.T) {
-	v := model.NewValues(context.Background())
+	v := model.SchemaValues()
 	for name, tt := range map[string]struct {
 		config model.Model
 		want   string

@@ -156,9 +156,22 @@ func Actions(ctx context.Context) []func() action.Action {
 // HolderDescription is the description of a VM that holds a disk for others.
 func HolderDescription() string { return vm.HolderDescription("") }
 
+// schemas are the provider's, nil if it cannot describe itself.
+var schemas = sync.OnceValue(func() *terraformtest.Schemas {
+	newServer := provider.NewServer(provider.New("test"))
+	known, err := terraformtest.FetchSchemas(context.Background(), func() (tfprotov6.ProviderServer, error) { return newServer(), nil })
+	if err != nil {
+		return nil
+	}
+	return known
+})
+
 // NewSession makes a session without a configuration, whose calls are recorded.
 func (w *World) NewSession() *terraformtest.Session {
 	s := terraformtest.NewSession(w.Factory())
+	if w.Serve == nil {
+		s.Schemas = schemas()
+	}
 	s.Around, s.Applying = w.record, w.watchPower
 	if w.log != nil {
 		s.LogContext = func(ctx context.Context) context.Context { return tflogtest.RootLogger(ctx, w.log) }

@@ -2,6 +2,7 @@ package model
 
 import (
 	"context"
+	"sync"
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
@@ -22,13 +23,16 @@ type Values struct {
 	Codec  valuepkg.Codec[Model]
 }
 
-// NewValues builds the schema and what is derived from it; do it once per provider.
-func NewValues(ctx context.Context) Values {
+// SchemaValues is the schema and what is derived from it, built at its first use. It must not be changed.
+func SchemaValues() Values { return schemaValues() }
+
+var schemaValues = sync.OnceValue(func() Values {
+	ctx := context.Background()
 	s := vmschema.New(ctx)
 	v := Values{Schema: s, Typ: s.Type().TerraformType(ctx), Shape: plan.NewShape(ctx, s, Rules())}
 	v.Codec, _ = valuepkg.NewCodec[Model](v.Typ) // a test sees to it that it can be made
 	return v
-}
+})
 
 // Model reads a configuration, a plan or a state. Unknown becomes nil, and no state an empty model.
 func (v Values) Model(ctx context.Context, raw tftypes.Value) (Model, diag.Diagnostics) {
