@@ -49,7 +49,7 @@ func (d *Destroyer) TakeOver(ctx context.Context, u guard.Unowned) (ownership.Ma
 	mark.Saga, mark.Process, mark.Renewed = fresh.Saga, fresh.Process, 0
 	mark = d.guests.Sign(mark)
 	params := pve.Params{"description": mark.String()}
-	was := request.Bound{Digest: u.Digest, Again: func(ctx context.Context) (string, error) {
+	was := request.Bound{Digest: u.Digest, Again: func(ctx context.Context, _ map[string]string) (string, error) {
 		now, err := d.api.QEMU(node, vmid).Config(ctx)
 		if err == nil && now.Digest != u.Digest && !mark.Proves(vmid, now.Values) {
 			err = guard.Changed(vmid, node)

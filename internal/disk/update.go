@@ -123,11 +123,18 @@ func (d *Disks) growAttached(ctx context.Context, held Disk, size int64) (bool, 
 // tellHolder makes PVE record the size of a volume in the VM that holds it: PVE looks when a volume is put into a slot
 // (qemu-server API2/Qemu.pm create_disks).
 func (d *Disks) tellHolder(ctx context.Context, held Disk) error {
-	config, err := d.api.QEMU(held.Node, held.VMID).Config(ctx)
-	if err == nil && vm.HeldVolume(held.VMID, config.Values) == held.Volume &&
-		held.Identity.Matches(guest.IdentityOf(config.Values)) {
-		err = d.jobs.Set(ctx, held.Node, held.VMID, pve.Params{vm.HolderSlot: held.Volume + ",backup=0"},
-			request.Bound{Digest: config.Digest})
+	look := func(ctx context.Context, _ map[string]string) (string, error) {
+		config, err := d.api.QEMU(held.Node, held.VMID).Config(ctx)
+		if err == nil && (vm.HeldVolume(held.VMID, config.Values) != held.Volume ||
+			!held.Identity.Matches(guest.IdentityOf(config.Values))) {
+			err = fmt.Errorf("it does not hold %s any more", held.Volume)
+		}
+		return config.Digest, err
+	}
+	options := pve.Params{vm.HolderSlot: held.Volume + ",backup=0"}
+	digest, err := look(ctx, nil)
+	if err == nil {
+		err = d.jobs.Set(ctx, held.Node, held.VMID, options, request.Bound{Digest: digest, Again: look})
 	}
 	if err != nil {
 		return fmt.Errorf("the disk has grown; note its size at VM %d: %w", held.VMID, err)

@@ -2,6 +2,7 @@ package guest
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -160,7 +161,7 @@ func (v *View) Write(ctx context.Context, c vm.Change, read pve.PendingConfig) (
 	}
 	v.NoteSeen(false)
 	err = v.Send(ctx, func(ctx context.Context) (err error) {
-		exact, err = v.jobs.Apply(ctx, &v.Tasks, v.node, v.VMID, c, v.bound(read.Digest))
+		exact, err = v.jobs.Apply(ctx, &v.Tasks, v.node, v.VMID, c, v.bound(read, c))
 		return err
 	})
 	if exact {
@@ -189,7 +190,7 @@ func (v *View) Set(ctx context.Context, params pve.Params) error {
 	}
 	return v.resend(ctx, read, sameButLock, func(ctx context.Context, read pve.PendingConfig) error {
 		return v.Send(ctx, func(ctx context.Context) error {
-			return v.jobs.Set(ctx, v.node, v.VMID, params, v.bound(read.Digest))
+			return v.jobs.Set(ctx, v.node, v.VMID, params, v.bound(read, vm.Change{}))
 		})
 	})
 }
@@ -198,7 +199,7 @@ func (v *View) Set(ctx context.Context, params pve.Params) error {
 func (v *View) Revert(ctx context.Context, options []string) error {
 	return v.Try(ctx, func(ctx context.Context, read pve.PendingConfig) error {
 		return v.Send(ctx, func(ctx context.Context) error {
-			return v.jobs.Revert(ctx, v.node, v.VMID, options, v.bound(read.Digest))
+			return v.jobs.Revert(ctx, v.node, v.VMID, options, v.bound(read, vm.Change{}))
 		})
 	})
 }
@@ -250,12 +251,45 @@ func (v *View) resend(ctx context.Context, read pve.PendingConfig, same func(was
 	})
 }
 
-// bound binds a request to a configuration. After a lost answer it is bound to the one that the VM has then.
-func (v *View) bound(digest string) request.Bound {
-	return request.Bound{Digest: digest, Again: func(ctx context.Context) (string, error) {
-		config, err := v.read(ctx, true)
-		return config.Digest, err
+// bound binds the requests of a change to the configuration that it was worked out from. One that follows another, or
+// that is sent again since its answer was lost, has the digest of then, unless a third party has changed what the
+// change is about: PVE would put the older values in the place of his.
+func (v *View) bound(read pve.PendingConfig, c vm.Change) request.Bound {
+	return request.Bound{Digest: read.Digest, Again: func(ctx context.Context, next map[string]string) (string, error) {
+		now, err := v.read(ctx, true)
+		if err == nil {
+			err = checkUndisturbed(v.VMID, read, now, c, next)
+		}
+		return now.Digest, err
 	}}
+}
+
+// checkUndisturbed refuses to send options of a change, the next ones, if one of them has by now neither the value that
+// was read nor the one that the change gives it. If drives are among them, all drives count: PVE would attach one
+// volume twice. The boot order then does not count, since PVE itself changes it with the drives (qemu-server
+// API2/Qemu.pm update_vm_api).
+func checkUndisturbed(vmid int, read, now pve.PendingConfig, c vm.Change, next map[string]string) error {
+	was, is := read.Merged(), now.Merged()
+	deleted, reverted := strings.Split(next["delete"], ","), strings.Split(next["revert"], ",")
+	about := slices.Concat(slices.Collect(maps.Keys(next)), deleted, reverted)
+	if slices.ContainsFunc(about, vm.IsSlot) {
+		about = slices.Concat(about, vm.Slots(was), vm.Slots(is))
+		about = slices.DeleteFunc(about, func(option string) bool { return option == "boot" })
+	}
+	emptied := slices.Concat(deleted, c.DeleteFirst)
+	for _, option := range about {
+		value, isNext := next[option]
+		_, sent := c.Set[option]
+		switch {
+		case is[option] == was[option], isNext && vm.MeansSame(option, is[option], value), sent && !isNext,
+			is[option] == "" && slices.Contains(emptied, option),
+			is[option] == now.Current()[option] && slices.Contains(reverted, option):
+		default:
+			return &pve.Error{Op: fmt.Sprintf("change VM %d", vmid), Kind: pve.DigestMismatch,
+				Message: option + " was changed by a third party since it was read, and is left as it is"}
+		}
+	}
+	return nil
 }
 
 // isImmediate reports whether all of a change is in force once PVE has taken it, and nothing else is by that. With any

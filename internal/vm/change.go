@@ -50,6 +50,13 @@ func (c Change) Empty() bool {
 	return len(c.DeleteFirst)+len(c.Set)+len(c.Delete)+len(c.Moves)+len(c.Grow)+len(c.Problems) == 0
 }
 
+// MeansSame reports whether PVE has an option as it was written: it may spell a value differently, and adds what it
+// makes itself, such as a MAC address. It does not show a password, so that counts as the same.
+func MeansSame(option, has, written string) bool {
+	one := func(value string) Spec { return Decode(map[string]string{option: value}) }
+	return Diff(one(has), one(written)).Empty()
+}
+
 // Allocates says that Set makes or imports a volume. Such a change must go through POST …/config, which is a task: PUT
 // is cut off by the proxy after 30 s while it goes on.
 func (c Change) Allocates() bool {

@@ -40,11 +40,11 @@ func (r *Runner) ByRoot(c vm.Change) []string {
 }
 
 // setAsRoot has root on the node write a drive: one command, which holds the lock of the VM from the look at its
-// digest to the end of the copy and is no task. It gives the Bound for what follows.
-func (r *Runner) setAsRoot(ctx context.Context, tasks *Tasks, node string, vmid int, slot, value string,
-	b Bound) (Bound, error) {
-	err := r.Contend(ctx, node, vmid, func(ctx context.Context) error {
-		log, err := r.Root.SetVM(ctx, node, vmid, map[string]string{slot: value}, b.Digest)
+// digest to the end of the copy and is no task.
+func (r *Runner) setAsRoot(ctx context.Context, tasks *Tasks, node string, vmid int, slot, value,
+	digest string) error {
+	return r.Contend(ctx, node, vmid, func(ctx context.Context) error {
+		log, err := r.Root.SetVM(ctx, node, vmid, map[string]string{slot: value}, digest)
 		var failed *ssh.Error
 		if !errors.As(err, &failed) || failed.Command == "" { // well, or it was never begun
 			return err
@@ -56,8 +56,4 @@ func (r *Runner) setAsRoot(ctx context.Context, tasks *Tasks, node string, vmid 
 		}
 		return err
 	})
-	if err != nil {
-		return b, err
-	}
-	return b.next(ctx)
 }

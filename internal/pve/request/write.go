@@ -26,14 +26,6 @@ func AppendsToBootOrder(change vm.Change, order []string) bool {
 	return false
 }
 
-// SetBootOrder writes the boot order that is wanted in the place of the one that PVE has made. It reports whether the
-// configuration that it is bound to was what PVE changed, as setRead does.
-func (r *Runner) SetBootOrder(ctx context.Context, node string, vmid int, order []string, b Bound) (known bool,
-	err error) {
-	options := vm.Encode(vm.Spec{Options: vm.Options{BootOrder: order}})
-	return r.setRead(ctx, node, vmid, pve.Params{"boot": options["boot"]}, b)
-}
-
 // Problems is what cannot be done in place, worded like a refusal of the options concerned by PVE, so that it is
 // shown on their attributes.
 func Problems(verb string, vmid int, change vm.Change) error {
@@ -50,9 +42,9 @@ type Bound struct {
 	// Digest is that of the configuration which was read; "" is any.
 	Digest string
 	// Again looks once more, where a request of this one has changed the digest, or may have since its answer was lost:
-	// it gives the one that there is now, or an error where the id has another VM. Without it the request that follows
-	// is bound to nothing.
-	Again func(context.Context) (string, error)
+	// it gives the one that there is now. It is an error where the id has another VM, or where the options that are sent
+	// next would undo what a third party has done since. Without it what follows is bound to Digest as well.
+	Again func(ctx context.Context, next map[string]string) (string, error)
 }
 
 func (b Bound) params(params pve.Params) pve.Params {
@@ -64,14 +56,11 @@ func (b Bound) params(params pve.Params) pve.Params {
 	return params
 }
 
-// next is the Bound for a request that follows.
-func (b Bound) next(ctx context.Context) (Bound, error) {
-	b.Digest = ""
-	if b.Again == nil {
-		return b, nil
+// next is the Bound for a request that follows with these options.
+func (b Bound) next(ctx context.Context, options map[string]string) (_ Bound, err error) {
+	if b.Again != nil {
+		b.Digest, err = b.Again(ctx, options)
 	}
-	var err error
-	b.Digest, err = b.Again(ctx)
 	return b, err
 }
 
@@ -89,16 +78,19 @@ func (r *Runner) Apply(ctx context.Context, tasks *Tasks, node string, vmid int,
 		return false, nil
 	}
 	if len(change.DeleteFirst) > 0 {
-		if b, err = b.next(ctx); err != nil {
+		if b, err = b.next(ctx, change.Set); err != nil {
 			return false, err
 		}
 	}
 	for _, slot := range r.ByRoot(change) {
-		if b, err = r.setAsRoot(ctx, tasks, node, vmid, slot, change.Set[slot], b); err != nil {
+		if err := r.setAsRoot(ctx, tasks, node, vmid, slot, change.Set[slot], b.Digest); err != nil {
 			return false, err
 		}
 		change.Set = maps.Clone(change.Set)
 		delete(change.Set, slot)
+		if b, err = b.next(ctx, change.Set); err != nil {
+			return false, err
+		}
 	}
 	if len(change.Set)+len(change.Delete) == 0 {
 		return false, nil
@@ -162,7 +154,7 @@ func (r *Runner) put(ctx context.Context, node string, vmid int, params pve.Para
 		return pve.IsKind(err, pve.Ambiguous) || b.Again != nil && pve.IsKind(err, pve.DigestMismatch)
 	}
 	for attempt := 1; attempt < 3 && again(err) && r.Pause(late, attempt) == nil; attempt++ {
-		now, lookErr := b.next(late)
+		now, lookErr := b.next(late, params)
 		switch {
 		case pve.IsKind(lookErr, pve.Unavailable), pve.IsKind(lookErr, pve.Ambiguous):
 			continue
