@@ -238,15 +238,15 @@ func (g *Guard) FreeInState(ctx context.Context, tasks *request.Tasks, v InState
 }
 
 // MoveInState moves disks of a VM in state to other storages, one after the other, and frees the places that they
-// leave.
-func (g *Guard) MoveInState(ctx context.Context, tasks *request.Tasks, v InState, moves []vm.Move) error {
+// leave. Each try proves that a slot still has the volume that it had, from: PVE refuses an old digest, but a third
+// party who comes before the read may have put another volume there.
+func (g *Guard) MoveInState(ctx context.Context, tasks *request.Tasks, v InState, moves []vm.Move,
+	from map[string]string) error {
 	for _, m := range moves {
-		move := func(ctx context.Context) error { return g.moveInState(ctx, tasks, v, m) } // proved before each try
-		err := g.jobs.Contend(ctx, v.Node, v.VMID, move)
-		// a snapshot came while a lock was waited for
-		for attempt := 1; attempt < 3 && pve.IsKind(err, pve.DigestMismatch); attempt++ {
-			err = g.jobs.Contend(ctx, v.Node, v.VMID, move)
-		}
+		move := func(ctx context.Context) error { return g.moveInState(ctx, tasks, v, m, from[m.Slot]) }
+		err := g.jobs.Retry(ctx, request.Conflict(), func(ctx context.Context) error { // a snapshot came meanwhile
+			return g.jobs.Contend(ctx, v.Node, v.VMID, move)
+		})
 		if err != nil {
 			return err
 		}
@@ -254,12 +254,11 @@ func (g *Guard) MoveInState(ctx context.Context, tasks *request.Tasks, v InState
 	return nil
 }
 
-func (g *Guard) moveInState(ctx context.Context, tasks *request.Tasks, v InState, m vm.Move) error {
-	config, err := g.api.QEMU(v.Node, v.VMID).Config(ctx)
-	if err != nil {
-		return err
+func (g *Guard) moveInState(ctx context.Context, tasks *request.Tasks, v InState, m vm.Move, volume string) error {
+	e, err := g.ProveInState(ctx, v, []string{volume})
+	if now := guest.VolumeOf(e.config.Values[m.Slot]); err == nil && now != volume {
+		err = fmt.Errorf("a third party has put %q in the place of %s, which is to move", now, volume)
 	}
-	e, err := g.ProveInState(ctx, v, []string{guest.VolumeOf(config.Values[m.Slot])})
 	if err != nil {
 		return fmt.Errorf("%s was not moved to %s: %w", m.Slot, m.Storage, err)
 	}

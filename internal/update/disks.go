@@ -77,7 +77,7 @@ func (d disks) shapeDisks(ctx context.Context, t todo) (_ todo, done shaped, err
 	}
 	done.redrawn = slots[t.base.CloudInit.Slot]
 	done.moved = movedFrom(config.Current(), shape.Moves)
-	if err = d.moveDisks(ctx, shape.Moves); err == nil && len(shape.Grow) > 0 {
+	if err = d.moveDisks(ctx, shape.Moves, done.moved); err == nil && len(shape.Grow) > 0 {
 		err = d.view.Grow(ctx, shape.Grow)
 	}
 	if err != nil {
@@ -211,7 +211,7 @@ func (d disks) shapeLateDisks(ctx context.Context, moves []vm.Move, grow []vm.Gr
 				"the VM, and apply again"}
 	}
 	moved = movedFrom(config.Current(), moves)
-	if err = d.moveDisks(ctx, moves); err == nil && len(now) > 0 {
+	if err = d.moveDisks(ctx, moves, moved); err == nil && len(now) > 0 {
 		err = d.view.Grow(ctx, now)
 	}
 	return moved, err

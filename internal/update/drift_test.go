@@ -85,3 +85,18 @@ func TestMoveThatIsDone(t *testing.T) {
 		t.Errorf("got %v, scsi0 is %s after %v", err, is, w.writes())
 	}
 }
+
+// TestMoveOfAnotherDisk: a third party exchanges the disks of two slots when the move of one is about to be sent. The
+// disk that is there now stays on its storage.
+func TestMoveOfAnotherDisk(t *testing.T) {
+	w := newWorld(t, pve.Params{"scsi0": "local-zfs:1", "scsi1": "local-zfs:1", "scsihw": "virtio-scsi-pci"})
+	u, was := w.updating(), w.config()
+	from := map[string]string{"scsi0": guest.VolumeOf(was["scsi0"])}
+	w.must(w.api.QEMU("pve1", theVM).UpdateConfig(t.Context(), pve.Params{"delete": "scsi0,scsi1"}))
+	w.must(w.api.QEMU("pve1", theVM).UpdateConfig(t.Context(), pve.Params{"scsi0": was["scsi1"], "scsi1": was["scsi0"]}))
+	w.sim.ResetOps()
+	err := u.moveDisks(t.Context(), []vm.Move{{Slot: "scsi0", Storage: "local-lvm"}}, from)
+	if err == nil || !strings.Contains(err.Error(), guest.VolumeOf(was["scsi1"])) || len(w.writes()) > 0 {
+		t.Errorf("got %v after %v; scsi0 is %s", err, w.writes(), w.config()["scsi0"])
+	}
+}

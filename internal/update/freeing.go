@@ -21,13 +21,13 @@ import (
 
 // This file has all requests of an update that destroy something or stop the guest hard.
 
-// moveDisks moves disks to other storages or formats, and has PVE free the old volumes.
-func (u *update) moveDisks(ctx context.Context, moves []vm.Move) error {
+// moveDisks moves disks to other storages or formats, and has PVE free the old volumes, from.
+func (u *update) moveDisks(ctx context.Context, moves []vm.Move, from map[string]string) error {
 	if len(moves) == 0 {
 		return nil
 	}
 	err := u.view.Send(ctx, func(ctx context.Context) error {
-		return u.changer.destroyer.MoveInState(ctx, &u.view.Tasks, u.inState(), moves)
+		return u.changer.destroyer.MoveInState(ctx, &u.view.Tasks, u.inState(), moves, from)
 	})
 	if fault.RefusesIOUring(err) {
 		return &guest.FieldError{Path: "disks",
