@@ -29,15 +29,17 @@ func (n *node) isUnsaid(v tftypes.Value) bool {
 	return true
 }
 
-// Defaults is a state with the server's defaults in place of null, where its parents are there. An import says them, so
-// that a configuration which names one is no change.
+// Defaults is a state with the server's defaults, or nothing as a list, in place of null, where its parents are there.
+// An import says them, so that a configuration which names one is no change.
 func (s Shape) Defaults(state tftypes.Value) tftypes.Value { return s.root.defaults(state) }
 
 func (n *node) defaults(state tftypes.Value) tftypes.Value {
-	if n.kind == leaf {
-		if state.IsNull() && has(n.rule.Default) {
-			return n.rule.Default
-		}
+	switch {
+	case n.kind == leaf && state.IsNull() && has(n.rule.Default):
+		return n.rule.Default
+	case n.kind == leaf && state.IsNull() && n.rule.EmptyIsAbsent:
+		return tftypes.NewValue(state.Type(), []tftypes.Value{})
+	case n.kind == leaf:
 		return state
 	}
 	return n.each(state, func(_ string, child *node, v tftypes.Value) tftypes.Value { return child.defaults(v) })

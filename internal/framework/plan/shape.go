@@ -29,6 +29,8 @@ type Rule struct {
 	OneObject bool
 	// Same reports whether two known values mean the same; nil: only if they are equal.
 	Same func(a, b tftypes.Value) bool
+	// EmptyIsAbsent: a list or set of which the server, unlike Terraform, does not tell an empty one from an absent one.
+	EmptyIsAbsent bool
 	// Default is the server's default, if the server prints nothing for it. The zero Value: unknown or none.
 	Default tftypes.Value
 }

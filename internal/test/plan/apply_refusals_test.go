@@ -7,6 +7,7 @@ import (
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/terraformtest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
 )
 
@@ -132,4 +133,36 @@ func TestOnlyCertainRefusalsAreErrors(t *testing.T) {
 	if _, err := w.Session(t, rig.TokenNoSSH, rig.VMBlock(orphaned+"on_orphaned_volumes = \"destroy\"\n")).Plan(t.Context()); err != nil {
 		t.Errorf("volumes that are to be destroyed are refused: %v", err)
 	}
+}
+
+// TestLimitsThatADiskHasAlready: a limit for both directions contradicts one that the disk has from its template or from another tool.
+func TestLimitsThatADiskHasAlready(t *testing.T) {
+	t.Parallel()
+	w := rig.NewWorld(t)
+	limited := func(more string) {
+		w.Change(func(world *state.World) { world.Guests[9000].Config["scsi0"] += more })
+	}
+	clone := rig.VMBlock(`clone = { vmid = 9000 }
+disks = { scsi0 = { throttle = { mbps = 5 } } }
+protection = false
+`)
+	refused := func(s *terraformtest.Session) {
+		t.Helper()
+		if _, err := s.Plan(t.Context()); err == nil || !strings.Contains(err.Error(), `disks["scsi0"].throttle.mbps`) ||
+			!strings.Contains(err.Error(), "the disk has mbps_rd as well") {
+			t.Errorf("mbps beside mbps_rd: %v", err)
+		}
+	}
+	s := w.Session(t, rig.TokenNoSSH, clone)
+	rig.Must(t, s.Converge(t.Context()))
+	w.Change(func(world *state.World) {
+		for vmid, guest := range world.Guests {
+			if vmid != 9000 && strings.Contains(guest.Config["scsi0"], "mbps=5") {
+				guest.Config["scsi0"] = strings.Replace(guest.Config["scsi0"], "mbps=5", "mbps_rd=7", 1)
+			}
+		}
+	})
+	refused(s)
+	limited(",mbps_rd=0.5")
+	refused(w.Session(t, rig.TokenNoSSH, clone))
 }

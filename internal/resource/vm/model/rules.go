@@ -45,7 +45,9 @@ func Rules() map[string]plan.Rule {
 		"audio", "rng", "watchdog", "ivshmem", "amd_sev", "intel_tdx", "efi_disk", "tpm_state", "ha")
 	add(plan.Rule{Same: sameText(strings.ToLower)},
 		"pci.*.vendor_id", "pci.*.device_id", "pci.*.sub_vendor_id", "pci.*.sub_device_id", "usb.*.host")
-	add(plan.Rule{Same: sameSet(verbatim)}, "hotplug", "cpu.flags", "networks.*.trunks")
+	add(plan.Rule{Same: sameSet(verbatim)}, "hotplug")
+	add(plan.Rule{Same: sameSet(verbatim), EmptyIsAbsent: true}, "cpu.flags", "networks.*.trunks")
+	add(plan.Rule{EmptyIsAbsent: true}, "cloud_init.nameservers")
 	for _, a := range vm.Attributes() {
 		if a.Default != "" {
 			rule := all[a.Path]
@@ -60,8 +62,8 @@ func Rules() map[string]plan.Rule {
 func singleRules() map[string]plan.Rule {
 	return map[string]plan.Rule{
 		"description":         {Same: sameText(property.TrimDescription), Default: Text("")},
-		"tags":                {Same: sameSet(strings.ToLower)},
-		"tags_all":            {Same: sameSet(strings.ToLower)},
+		"tags":                {Same: sameSet(strings.ToLower), EmptyIsAbsent: true},
+		"tags_all":            {Same: sameSet(strings.ToLower), EmptyIsAbsent: true},
 		"boot_order":          {ServerChooses: true},
 		"machine":             {ServerChooses: true}, // PVE pins it for Windows (qemu-server API2/Qemu.pm create_vm)
 		"vmgenid":             {KeepOnRemoval: true, ServerChooses: true, NullStays: true, Same: sameGeneration},
@@ -69,10 +71,10 @@ func singleRules() map[string]plan.Rule {
 		"cpu.units":           {Same: sameUnits},
 		"disks.*.size":        {KeepOnRemoval: true, ServerChooses: true, Same: SameSize},
 		"networks.*.macaddr":  {KeepOnRemoval: true, ServerChooses: true, Same: sameText(strings.ToUpper)},
-		"firewall.rules":      {Same: sameRules},
+		"firewall.rules":      {Same: sameRules, EmptyIsAbsent: true},
 		"power_state":         {NullStays: true},
 		"ha.comment":          {Same: sameText(strings.TrimSpace)},
-		"cloud_init.ssh_keys": {Same: sameKeys},
+		"cloud_init.ssh_keys": {Same: sameKeys, EmptyIsAbsent: true},
 	}
 }
 

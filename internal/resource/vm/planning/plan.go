@@ -74,6 +74,7 @@ func (p *Planning) create(ctx context.Context) {
 	c := &validation.Validation{Configuration: p.Config, Borrowed: p.volumes.borrowed}
 	c.NewVM()
 	p.diags.Append(c.Diags...)
+	refusals{p}.refuseLimits()
 	p.refuseReplacingAdopted()
 	if !p.diags.HasError() { // a request tells nothing about a plan that is wrong by itself
 		serverCheck{p}.checkServer(ctx)

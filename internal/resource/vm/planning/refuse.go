@@ -35,6 +35,7 @@ func (p refusals) refuseChanges() {
 	p.refuseProtectedDisks()
 	p.refuseProtectedDrives()
 	p.refuseDisksWithoutStorage()
+	p.refuseLimits()
 	if p.delta().swaps("smbios.uuid") == other && model.Value(p.Prior.Status) == "running" {
 		p.refuse(path.Root("smbios").AtName("uuid"),
 			"By its uuid the provider knows the VM again, and PVE changes that of a running VM at its next start only. "+
@@ -122,6 +123,16 @@ func (p refusals) refuseDisksWithoutStorage() {
 			p.refuse(path.Root(group).AtName("storage"), validation.Fill("%s needs a storage.", []string{group}))
 		}
 	}
+}
+
+// refuseLimits refuses limits against those that a disk has from the source of its VM, or from another tool.
+func (p refusals) refuseLimits() {
+	planned := &validation.Validation{Configuration: model.Configuration{Raw: p.Value}}
+	slots, _ := p.Config.Keys("disks")
+	for _, slot := range slots {
+		planned.Limits("disks."+slot+".throttle", p.Config, false)
+	}
+	p.diags.Append(planned.Diags...)
 }
 
 // refuseRemovingBootDisk refuses to take a disk from the running VM that it boots from: PVE refuses it.

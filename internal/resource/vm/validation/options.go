@@ -10,8 +10,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
-// diskOptions refuses options that the bus of a disk does not have, and limits that contradict each other (qemu-server
-// Drive.pm).
+// diskOptions refuses options that the bus of a disk does not have (qemu-server Drive.pm), and contradictory limits.
 func (c *Validation) diskOptions(at, slot string) {
 	bus, _ := model.SplitSlot(slot)
 	if bus == "virtio" && c.IsSet(at+".ssd") {
@@ -23,17 +22,23 @@ func (c *Validation) diskOptions(at, slot string) {
 			c.Refuse(at+"."+option, "%s is only for %s disks.", option, strings.Join(buses[option], " and "))
 		}
 	}
-	c.throttle(at + ".throttle")
+	c.Limits(at+".throttle", c.Configuration, c.Copies())
 }
 
-func (c *Validation) throttle(at string) {
+// Limits refuses limits of a disk that contradict each other (Drive.pm parse_drive), at what the configuration sets.
+// Those that are not set may be inherited.
+func (c *Validation) Limits(at string, config model.Configuration, inherits bool) {
 	for _, unit := range []string{"mbps", "iops"} {
 		for _, direction := range []string{"", "_rd", "_wr"} {
 			limit := unit + direction
 			if direction != "" && c.IsSet(at+"."+limit) && c.IsSet(at+"."+unit) {
-				c.Refuse(at+"."+limit, "%s limits both directions already: set it, or %s_rd and %s_wr.", unit, unit, unit)
+				where := limit
+				if config.IsNull(at + "." + limit) { // the disk has it from its source, or from another tool
+					where = unit
+				}
+				c.Refuse(at+"."+where, "%s limits both directions already, and the disk has %s as well: PVE takes %s, or %s_rd "+
+					"and %s_wr.", unit, limit, unit, unit, unit)
 			}
-			inherits := c.Copies() // the rest may be the template's
 			if c.IsSet(at+"."+limit+"_max") && c.IsNull(at+"."+limit) && !inherits {
 				c.Refuse(at+"."+limit+"_max", "%s_max is what a burst may reach and needs %s, the limit itself.", limit, limit)
 			}
