@@ -34,9 +34,11 @@ func New(jobs *request.Runner, guests *guest.Guests, destroyer *destroy.Destroye
 
 // Request changes a VM in place from Prior (state) to Planned (plan). Only what differs between the two is sent.
 type Request struct {
-	Ref       guest.Ref
-	Prior     vm.Spec
-	Planned   vm.Spec
+	Ref     guest.Ref
+	Prior   vm.Spec
+	Planned vm.Spec
+	// Others are the volumes that slots which Prior does not know had when the plan was made.
+	Others    map[string]string
 	PriorPool string
 	Pool      string
 	// PriorFirewall and PriorHA are what Firewall and HA replace; nil is nothing.

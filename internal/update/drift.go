@@ -46,6 +46,23 @@ func checkSlots(vmid int, config pve.PendingConfig, prior vm.Spec, c vm.Change) 
 	return nil
 }
 
+// checkFilled refuses to take for the new disk of a slot one that a third party has put there since the plan: the VM
+// would own it from here on, and destroy it where removed_disks says so. One that the plan has known is taken over.
+func (u *update) checkFilled() error {
+	has := vm.Decode(u.before.Merged()).Disks
+	for _, slot := range slices.Sorted(maps.Keys(u.r.Planned.Disks)) {
+		is := has[slot].Volume
+		if is == "" || hasDisk(u.r.Prior.Disks, slot) || is == u.r.Others[slot] || u.r.Planned.Disks[slot].Volume != "" {
+			continue
+		}
+		return &guest.FieldError{Path: driveAttribute(slot),
+			Summary: fmt.Sprintf("%s of VM %d is not empty any more", slot, u.vmid),
+			Detail: fmt.Sprintf("The plan is about a new disk, and %s is in the slot now: a third party has put it there "+
+				"since. It was not touched. Choose another slot, or make a new plan, which takes that disk over", is)}
+	}
+	return nil
+}
+
 // driveAttribute is the attribute of a drive.
 func driveAttribute(slot string) string {
 	switch slot {

@@ -100,3 +100,28 @@ func TestMoveOfAnotherDisk(t *testing.T) {
 		t.Errorf("got %v after %v; scsi0 is %s", err, w.writes(), w.config()["scsi0"])
 	}
 }
+
+// TestSlotThatWasFilledSinceThePlan: the plan adds a disk to a slot. One that a third party has put there since is not
+// taken for it; one that the plan has known is.
+func TestSlotThatWasFilledSinceThePlan(t *testing.T) {
+	for _, known := range []bool{false, true} {
+		w := newWorld(t, nil)
+		r := w.request()
+		r.Planned.Disks = map[string]vm.Disk{"scsi3": {Storage: "local-zfs", Size: new(int64(2 << 30))}}
+		w.task(w.api.QEMU("pve1", theVM).UpdateConfigTask(t.Context(), pve.Params{"scsi3": "local-zfs:1"}))
+		was := w.config()["scsi3"]
+		if known {
+			r.Others = map[string]string{"scsi3": guest.VolumeOf(was)}
+		}
+		w.sim.ResetOps()
+		_, _, err := w.update(r)
+		var field *guest.FieldError
+		if refused := errors.As(err, &field) && field.Path == "disks.scsi3"; refused == known || known && err != nil {
+			t.Errorf("known %t: %v", known, err)
+		}
+		if is := w.config()["scsi3"]; !known && (is != was || len(w.writes()) > 0) ||
+			guest.VolumeOf(is) != guest.VolumeOf(was) {
+			t.Errorf("known %t: scsi3 was %s and is %s", known, was, is)
+		}
+	}
+}

@@ -63,6 +63,7 @@ func (r *Resource) Read(ctx context.Context, req resource.ReadRequest, resp *res
 		r.run.NoteHeld(found.VMID, found.Spec.Disks)
 		resp.Diagnostics.Append(model.WriteAgent(ctx, resp.Private, found, private)...)
 		resp.Diagnostics.Append(private.NoteDetached(ctx, resp.Private, &state, found)...)
+		resp.Diagnostics.Append(private.NoteOthers(ctx, resp.Private, &state, found)...)
 		resp.Diagnostics.Append(model.WriteLegacyBoot(ctx, resp.Private, found.LegacyBoot, private)...)
 		refresh(ctx, model.WithTagStyle(ctx, r.Session, v, state.Tags, found.Spec.Tags), req, resp,
 			state.WithKnownAddresses(found), private,

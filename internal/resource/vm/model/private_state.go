@@ -2,6 +2,7 @@ package model
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strconv"
 
@@ -31,6 +32,7 @@ const (
 	// what another provider's configuration had set, from the refresh after the move to the next one
 	KeyFormer   = "former"
 	KeyDetached = "detached" // volumes that were in a slot of the VM in state and are unused disks of it now
+	KeyOthers   = "others"   // volumes that the last refresh saw in slots that are not in state, by slot
 	KeyMade     = "made"     // this provider made the VM, so its default tags are on it
 	KeyReplaces = "replaces" // on the way from the first plan of a replacement to the second: the VMID replaced
 )
@@ -51,6 +53,7 @@ type PrivateState struct {
 	Former     *Former
 	Made       bool
 	Detached   []string
+	Others     map[string]string
 	// Lost: there is a state, and nothing that was noted beside it. Terraform writes none when a provider is killed in an
 	// update (terraform internal/terraform, node_resource_abstract_instance.go, apply: the private data of an answer that
 	// never came).
@@ -80,6 +83,7 @@ func ReadPrivateState(ctx context.Context, private kit.PrivateReader) (PrivateSt
 	readNote(ctx, private, KeyMoved, &m.Moved, &diags)
 	readNote(ctx, private, KeyMade, &m.Made, &diags)
 	readNote(ctx, private, KeyDetached, &m.Detached, &diags)
+	readNote(ctx, private, KeyOthers, &m.Others, &diags)
 	readNote(ctx, private, KeyFormer, &m.Former, &diags)
 	readNote(ctx, private, KeyReplaces, &m.Replaces, &diags)
 	return m, diags
@@ -132,6 +136,22 @@ func (p PrivateState) NoteDetached(ctx context.Context, out kit.PrivateWriter, p
 		return nil
 	}
 	return kit.Note[[]string](KeyDetached).Write(ctx, out, detached)
+}
+
+// NoteOthers writes which disks a VM has in slots that the state does not know, where that is news. One that comes
+// after the plan is a third party's.
+func (p PrivateState) NoteOthers(ctx context.Context, out kit.PrivateWriter, prior *Model,
+	now guest.Guest) diag.Diagnostics {
+	others := map[string]string{}
+	for slot, disk := range now.Spec.Disks {
+		if _, known := prior.Disks[slot]; !known {
+			others[slot] = disk.Volume
+		}
+	}
+	if maps.Equal(others, p.Others) {
+		return nil
+	}
+	return kit.Note[map[string]string](KeyOthers).Write(ctx, out, others)
 }
 
 // writeIdentity writes the identity alone.

@@ -36,6 +36,11 @@ func (p warnings) warnRemovedDisks() {
 		p.warnRemovedVolume(path.Root("tpm_state"), "tpmstate0", p.Prior.TPMState.Volume, nil)
 	}
 	for _, slot := range model.SortedSlots(p.Plan.Disks) {
+		if _, existed := p.Prior.Disks[slot]; !existed && p.private.Others[slot] != "" {
+			p.diags.AddAttributeWarning(path.Root("disks").AtMapKey(slot), slot+" of "+p.Prior.Thing()+" is not empty",
+				p.private.Others[slot]+" is in it, which the state does not know. The apply makes no new disk, but takes this one "+
+					"over with its content.")
+		}
 		now, was := model.Value(p.Plan.Disks[slot].Volume), model.Value(p.Prior.Disks[slot].Volume)
 		if _, attached := p.volumes.attached[slot]; attached && was != "" && now != was && !p.volumes.attaches(was) {
 			stays := "with the VM"
