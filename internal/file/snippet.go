@@ -25,7 +25,8 @@ type Shell interface {
 	VolumePath(ctx context.Context, node, volume string) (string, error)
 	// ReadFile reads a file. Its error is fs.ErrNotExist if there is none.
 	ReadFile(ctx context.Context, node, path string) ([]byte, error)
-	// CreateFile makes a file, whole or not at all. Its error is fs.ErrExist if there is one.
+	// CreateFile makes a file, whole or not at all. Its error is fs.ErrExist if there is one, and ssh.ErrUntold if it
+	// cannot be told whether it was made.
 	CreateFile(ctx context.Context, node, path string, data []byte, mode fs.FileMode) error
 	// ReplaceFile replaces the content of a file, whole or not at all, if the SHA-256 of the old content is still the
 	// given one. Otherwise its error is a *ssh.ChangedError.
@@ -138,13 +139,14 @@ func (w *writing) write(ctx context.Context) error {
 		}
 		return err
 	}
-	w.wrote = true
-	if err == nil || ctx.Err() != nil {
+	w.wrote = err == nil || errors.Is(err, ssh.ErrUntold)
+	if err == nil || !w.wrote || ctx.Err() != nil {
 		return err
 	}
 	look, cancel := w.runner.LookAfter(ctx)
 	defer cancel()
-	if there, lookErr := w.isThere(look); there && lookErr == nil { // the answer was lost
+	if there, lookErr := w.isThere(look); there && lookErr == nil { // ours, or the equal one of another run: it stays
+		w.wrote = false
 		return nil
 	}
 	return err

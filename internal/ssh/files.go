@@ -56,6 +56,9 @@ func read(c *sftp.Client, name string) ([]byte, error) {
 	return data, err
 }
 
+// ErrUntold says that the node did not answer any more, so that it is not known whether a file got its name.
+var ErrUntold = errors.New("the file may have been written")
+
 // CreateFile makes a file of a node, whole or not at all: no reader sees a part of it. If a file of that name exists,
 // CreateFile changes nothing and the error is fs.ErrExist.
 func (s *Shell) CreateFile(ctx context.Context, node, name string, data []byte, mode fs.FileMode) error {
@@ -136,19 +139,21 @@ func temporaryName(name string) string {
 }
 
 // put writes a file under its temporary name; finish gives it its own. If that fails, put removes the temporary file
-// again, or names it.
+// again, or names it. If the answer to the last request of finish is lost, the temporary file tells whether that was
+// done: no other party knows its name.
 func (s *Shell) put(ctx context.Context, op, node, name string, data []byte, mode fs.FileMode,
 	finish func(c *sftp.Client, temporary string) error) error {
 	if err := refuseWhereReading(ctx, op, node); err != nil {
 		return err
 	}
 	temporary := temporaryName(name)
-	written := false
+	written, lost := false, false
 	err := s.transfer(ctx, op, node, func(c *sftp.Client) error {
 		written = true
 		err := write(c, temporary, data, mode)
 		if err == nil {
 			err = finish(c, temporary)
+			lost = errors.Is(err, sftp.ErrSSHFxConnectionLost)
 		}
 		if err != nil {
 			gone := c.Remove(temporary)
@@ -162,8 +167,11 @@ func (s *Shell) put(ctx context.Context, op, node, name string, data []byte, mod
 	clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.Timeout)
 	defer cancel()
 	left := s.transfer(clean, "remove "+temporary, node, func(c *sftp.Client) error { return c.Remove(temporary) })
+	if errors.Is(left, fs.ErrNotExist) && lost { // it has got its name, and only the answer was lost
+		return nil
+	}
 	if left != nil && !errors.Is(left, fs.ErrNotExist) {
-		return fmt.Errorf("%w; %s may be left on node %s: %w", err, temporary, node, left)
+		return fmt.Errorf("%w: %w; %s may be left on node %s: %w", ErrUntold, err, temporary, node, left)
 	}
 	return err
 }

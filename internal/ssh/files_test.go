@@ -189,8 +189,8 @@ func TestSSHRemovesNothingTwice(t *testing.T) {
 	}
 }
 
-// TestFilesCutAnywhere cuts the connection at each request of a write: the file is whole or not there, and nothing else
-// is left.
+// TestFilesCutAnywhere cuts the connection at each request of a write: the file is whole or not there, as the error
+// says, and nothing else is left.
 func TestFilesCutAnywhere(t *testing.T) {
 	for cut := int64(1); ; cut++ {
 		srv, dir := fileServer(t)
@@ -198,8 +198,8 @@ func TestFilesCutAnywhere(t *testing.T) {
 		srv.onFile = func() bool { return n.Add(1) == cut }
 		err := srv.shell(nil).CreateFile(t.Context(), "pve1", name, []byte("text"), 0o600)
 		data, readErr := os.ReadFile(name)
-		if readErr == nil && string(data) != "text" {
-			t.Errorf("cut at %d: the file has %q", cut, data)
+		if readErr == nil && string(data) != "text" || (readErr == nil) != (err == nil) {
+			t.Errorf("cut at %d: the file has %q, %v after %v", cut, data, readErr, err)
 		}
 		if names := namesIn(t, dir); len(names) > 1 || len(names) == 1 && names[0] != "a" {
 			t.Errorf("cut at %d: the directory has %q after %v", cut, names, err)
@@ -209,6 +209,41 @@ func TestFilesCutAnywhere(t *testing.T) {
 				t.Errorf("%d requests, %v", n.Load(), err)
 			}
 			return
+		}
+	}
+}
+
+// TestFilesCutBesideAnotherRun cuts the connection at each request of a write, while another run writes the same content
+// under the same name. A write says that it made the file only if it did: else two runs would own one file.
+func TestFilesCutBesideAnotherRun(t *testing.T) {
+	for cut, untouched := int64(1), 0; ; cut++ {
+		srv, dir := fileServer(t)
+		name, n, theirs := filepath.Join(dir, "a"), atomic.Int64{}, false
+		srv.onFile = func() bool {
+			if n.Add(1) != cut {
+				return false
+			}
+			_, err := os.Stat(name)
+			if theirs = errors.Is(err, fs.ErrNotExist); theirs {
+				err = os.WriteFile(name, []byte("text"), 0o600)
+			}
+			if err != nil {
+				t.Error(err)
+			}
+			return true
+		}
+		err := srv.shell(nil).CreateFile(t.Context(), "pve1", name, []byte("text"), 0o600)
+		if n.Load() < cut {
+			if untouched < 3 {
+				t.Errorf("the other run was first %d times", untouched)
+			}
+			return
+		}
+		if theirs == (err == nil) {
+			t.Errorf("cut at %d: the file is of another run: %t, %v", cut, theirs, err)
+		}
+		if theirs {
+			untouched++
 		}
 	}
 }
