@@ -89,6 +89,7 @@ func (r *Resource) Read(ctx context.Context, req resource.ReadRequest, resp *res
 			return err
 		case seen == guest.Gone:
 			resp.State.RemoveResource(ctx)
+			resp.Diagnostics.Append(kit.NotInCluster(attempt, ""))
 		case seen == guest.Unknown || found.VMID == 0:
 			resp.Diagnostics.Append(kit.NotRefreshed(attempt, nil)...)
 		default:

@@ -125,6 +125,7 @@ func (r *Resource[M, K]) Read(ctx context.Context, req resource.ReadRequest, res
 			return err
 		case !there:
 			resp.State.RemoveResource(ctx)
+			resp.Diagnostics.Append(kit.NotInCluster(o.attempt("read"), ""))
 		default:
 			resp.Diagnostics.Append(resp.State.Set(ctx, &m)...)
 		}

@@ -121,6 +121,7 @@ func (r *Resource) Read(ctx context.Context, req resource.ReadRequest, resp *res
 		switch {
 		case pve.IsKind(err, pve.NotFound):
 			resp.State.RemoveResource(ctx)
+			resp.Diagnostics.Append(kit.NotInCluster(r.attempt("read", &state), ""))
 			return nil
 		case err != nil:
 			return err

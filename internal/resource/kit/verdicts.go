@@ -73,6 +73,14 @@ func NotYetRefreshed(a Attempt) diag.Diagnostic {
 		"The provider's configuration depends on values that are not known yet, so the state was left as it is.")
 }
 
+// NotInCluster is the warning that an object in state is not on the server. It names no cluster: a node that is in none
+// tells no name of one (pve-manager API2/Cluster.pm), so two hosts with equal node names look the same.
+func NotInCluster(a Attempt, why string) diag.Diagnostic {
+	return diag.NewWarningDiagnostic(a.Thing+" is not in this cluster",
+		why+"If it was removed, an apply makes it again. If the endpoint is that of another cluster, whose nodes may have "+
+			"the same names, correct it before you apply: else Terraform forgets the object, and makes another one there.")
+}
+
 // LeftOut is the warning that a list omits an existing object.
 func LeftOut(a Attempt, err error) diag.Diagnostics {
 	return diag.Diagnostics{diag.NewWarningDiagnostic(a.Thing+" was left out", a.redact(a.plain(err).detail("", "")))}

@@ -52,10 +52,7 @@ func (r *Resource) Read(ctx context.Context, req resource.ReadRequest, resp *res
 			"Its destroy was interrupted while it removed a volume, for which it had made an empty VM of the same id. "+
 				"\"terraform destroy\" and the next apply remove both.")
 	case found.Untraced:
-		resp.Diagnostics.AddWarning(attempt.Thing+" is not in this cluster",
-			"No task of this cluster names its id either. If it was removed long ago, an apply makes it again. If the "+
-				"endpoint is that of another cluster, whose nodes may have the same names, correct it before you apply: "+
-				"else Terraform forgets the VM, and makes another one there.")
+		resp.Diagnostics.Append(kit.NotInCluster(attempt, "No task of this cluster names its id either. "))
 	case seen == guest.Found:
 		if resp.Diagnostics.Append(private.Refuse(attempt, found)...); resp.Diagnostics.HasError() {
 			return

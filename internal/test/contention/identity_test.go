@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/terraformtest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
@@ -195,5 +196,46 @@ func TestAnotherHostWithTheSameNodes(t *testing.T) {
 			strings.Contains(said, "is not in this cluster") == here {
 			t.Errorf("%s: %v; %v; it says %s", what, err, pl, said)
 		}
+	}
+}
+
+// TestAnotherClusterIsSaidOfEachObject: the endpoint leads to another cluster with the same node names. An object in state is not there, and
+// the plan that makes it there says so.
+func TestAnotherClusterIsSaidOfEachObject(t *testing.T) {
+	t.Parallel()
+	file := "node = \"pve1\"\nstorage = \"local\"\nname = \"web.yaml\"\n"
+	for typ, c := range map[string]struct {
+		who  rig.Identity
+		body string
+	}{
+		"proxmox_snippet":        {rig.TokenSSH, file + "content = \"#cloud-config\\n\""},
+		"proxmox_cloud_init_iso": {rig.TokenNoSSH, file + "user_data = \"#cloud-config\\n\""},
+		"proxmox_ha_rule": {rig.RootTicket, "rule = \"here\"\ntype = \"node-affinity\"\nresources = [\"vm:8000\"]\n" +
+			"nodes = { pve1 = 1 }"},
+		"proxmox_disk": {rig.TokenNoSSH, "vmid = 600\nnode = \"pve1\"\n" + rig.SmallDisk},
+	} {
+		t.Run(typ, func(t *testing.T) {
+			t.Parallel()
+			w := rig.NewWorld(t, pvesim.Options{Profile: "9.2"})
+			w.Change(func(w *state.World) { w.HA["vm:8000"] = &state.HAResource{SID: "vm:8000", State: "ignored"} })
+			other := w.Sim.Snapshot()
+			s := w.Session(t, c.who, "resource \""+typ+"\" \"x\" {\n"+c.body+"\n}\n")
+			if err := s.Converge(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if said := fmt.Sprint(s.Diagnostics()); strings.Contains(said, "is not in this cluster") {
+				t.Errorf("said of one that is there: %s", said)
+			}
+			if err := w.Sim.Load(other); err != nil {
+				t.Fatal(err)
+			}
+			w.Sim.Advance(20e9)
+			pl, err := s.Plan(t.Context())
+			said := fmt.Sprint(s.Diagnostics())
+			if c := pl.Change(typ + ".x"); err != nil || c == nil || c.Action != terraformtest.Create ||
+				!strings.Contains(said, "is not in this cluster") || !strings.Contains(said, "another cluster, whose nodes") {
+				t.Errorf("%v; %v; it says %s", err, pl, said)
+			}
+		})
 	}
 }
