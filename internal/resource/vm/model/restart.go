@@ -25,6 +25,12 @@ func (m *Model) EndsStopped() bool {
 	return Value(m.PowerState) == string(guest.Stopped) || keepsOff(m.HA)
 }
 
+// IsStoppedByHA reports whether HA will stop a guest that runs: the plan says so, and the state does not yet.
+func (m *Model) IsStoppedByHA(prior Model) bool {
+	return Value(prior.Status) == string(guest.Running) && Value(m.PowerState) != string(guest.Stopped) &&
+		keepsOff(m.HA) && !keepsOff(prior.HA)
+}
+
 // manages tells whether the configuration has set an attribute, one below it or one above it.
 func manages(managed plan.Managed, at string) bool {
 	for path := range managed {

@@ -129,6 +129,7 @@ func (p *Planning) update(ctx context.Context) {
 	warnings{p}.refuseWaitWithoutAgent()
 	restart{p}.warn(ctx)
 	warnings{p}.warnMigrationUnderHA()
+	warnings{p}.warnStopByHA()
 	if !p.diags.HasError() {
 		serverCheck{p}.checkServer(ctx)
 	}

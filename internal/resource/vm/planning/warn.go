@@ -144,6 +144,16 @@ func (p warnings) warnMigrationUnderHA() {
 	}
 }
 
+// warnStopByHA tells that HA will stop a running guest. Its manager waits for no longer than a minute, whatever
+// shutdown_timeout says (pve-ha-manager HA/Resources/PVEVM.pm shutdown: 60 unless a command says otherwise).
+func (p warnings) warnStopByHA() {
+	if p.Plan.IsStoppedByHA(p.Prior) {
+		p.diags.AddAttributeWarning(path.Root("ha").AtName("state"), p.Prior.Thing()+" will be stopped by HA",
+			fmt.Sprintf("ha.state = %q has HA's manager shut the guest down, and cut it off when it is not off after 60 s. "+
+				"power_state = \"stopped\" beside it gives the guest its shutdown_timeout first.", *p.Plan.HA.State))
+	}
+}
+
 // refuseWaitWithoutAgent refuses to wait for the agent of a VM that exists and has none.
 func (p warnings) refuseWaitWithoutAgent() {
 	what := p.Config.WaitedFor()

@@ -15,7 +15,8 @@ func haAttributes() map[string]schema.Attribute {
 			"Needs `Sys.Console` and `Sys.Audit` on `/`.",
 			map[string]schema.Attribute{
 				"state": textOption("What HA sees to: `started`, `stopped`, `disabled` (stopped, and not moved when its node "+
-					"fails) or `ignored` (HA does nothing). With `stopped` and `disabled` a new VM is not started. PVE's default: "+
+					"fails) or `ignored` (HA does nothing). With `stopped` and `disabled` a new VM is not started, and HA "+
+					"shuts one down that runs, hard after 60 seconds. PVE's default: "+
 					"`started`.",
 					oneWord("started", "stopped", "disabled", "ignored")),
 				"group": textOption("HA group, which says on what nodes the VM may run. Until PVE 8; PVE 9 has rules instead, "+
