@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -367,5 +368,30 @@ func TestPlace(t *testing.T) {
 		if got := w.Place(t.Context(), nodes); got != want {
 			t.Errorf("of %v: %q", nodes, got)
 		}
+	}
+}
+
+// TestOneGrant: of many plans at the same time that lack a privilege, one has the commands that grant it.
+func TestOneGrant(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	var mu sync.Mutex
+	var plans sync.WaitGroup
+	var said []string
+	for n := range 8 {
+		plans.Go(func() {
+			found := w.Check(t.Context(), Request{Creating: true, Node: "pve1", ID: 500 + n, VMID: 500 + n, Who: fmt.Sprintf("VM %d", 500+n),
+				Planned: vm.Spec{Startup: vm.Startup{Order: new(int64(7))}}})
+			mu.Lock()
+			defer mu.Unlock()
+			for _, refused := range found.Refused {
+				said = append(said, refused.Detail)
+			}
+		})
+	}
+	plans.Wait()
+	text := strings.Join(said, "\n")
+	if with, named := strings.Count(text, "pveum role add"), strings.Count(text, "The commands of the error"); with != 1 || named != 7 {
+		t.Errorf("%d plans have the commands, %d name the one that has:\n%s", with, named, text)
 	}
 }

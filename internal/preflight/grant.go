@@ -15,11 +15,13 @@ import (
 // promises are the commands that the plans of a run have printed. Those of all plans agree with each other: each path
 // gets roles of its own names, and PVE adds up the roles of one path, so that the order does not matter.
 type promises struct {
-	mu      sync.Mutex
-	by      map[string]promise // by path
-	said    map[string]string  // the plan whose errors name a missing privilege, by privilege and path
-	taken   map[string]bool    // names of roles
-	checked bool               // taken has those of the server
+	mu   sync.Mutex
+	said map[string]string // the plan whose errors name a missing privilege, by privilege and path
+
+	granting sync.Mutex         // one plan at a time, since the commands are made of the server's answers
+	by       map[string]promise // by path
+	taken    map[string]bool    // names of roles
+	checked  bool               // taken has those of the server
 }
 
 // saidOf returns another plan of the run whose errors name all of these missing privileges, if there is one. Those that
@@ -78,9 +80,9 @@ func (c *Checker) grantedOn(ctx context.Context, u use) string {
 // promise returns the commands for a path, or names the error of this run that has them already.
 func (c *Checker) promise(ctx context.Context, p *planCheck, at string, missing []string, first use) string {
 	missing = slices.Compact(slices.Sorted(slices.Values(missing)))
-	c.promised.mu.Lock()
+	c.promised.granting.Lock()
+	defer c.promised.granting.Unlock()
 	before := c.promised.by[at]
-	c.promised.mu.Unlock()
 	isPromised := func(privilege string) bool { return slices.Contains(before.privileges, privilege) }
 	who := cmp.Or(p.who, first.what)
 	switch isNew := slices.ContainsFunc(missing, func(m string) bool { return !isPromised(m) }); {
@@ -93,8 +95,6 @@ func (c *Checker) promise(ctx context.Context, p *planCheck, at string, missing 
 	}
 	next := promise{privileges: slices.Concat(before.privileges, missing), who: who, where: first.summary()}
 	next.text = c.commands(ctx, at, next.privileges)
-	c.promised.mu.Lock()
-	defer c.promised.mu.Unlock()
 	c.promised.by[at] = next
 	return next.text
 }
@@ -188,8 +188,6 @@ func (c *Checker) command(ctx context.Context, at string, privileges []string, t
 
 // roleFor is a name that no role has.
 func (c *Checker) roleFor(ctx context.Context, at string) string {
-	c.promised.mu.Lock()
-	defer c.promised.mu.Unlock()
 	if !c.promised.checked {
 		roles, err := c.api.Access().Roles(ctx)
 		for name := range roles {

@@ -146,7 +146,7 @@ func (c *Validation) CloudInit() {
 		}
 		if c.IsSet(at) && c.IsNull(at+".ipv4") && c.IsNull(at+".ipv6") && c.IsNull(at+".gateway4") &&
 			c.IsNull(at+".gateway6") {
-			c.Refuse(at, "The entry is empty: set ipv4 or ipv6, or leave %s out.", slot)
+			c.Refuse(at, "The entry is empty: set ipv4 or ipv6, to \"dhcp\" or an address, or leave %s out.", slot)
 		}
 		for _, family := range []string{"4", "6"} {
 			address := c.Text(at + ".ipv" + family)
