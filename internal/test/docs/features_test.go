@@ -24,6 +24,7 @@ type feature struct {
 	// lacks is what the file that is generated must not have.
 	lacks string
 	moves bool // begins with a state of another provider
+	made  bool // is tried after an apply
 }
 
 const generated = "generated.tf"
@@ -63,6 +64,19 @@ resource "proxmox_vm" "web" {
 		{row: "`import` block by identity", config: web + importing(`identity = { vmid = 201 }`), args: plan, says: "1 to import"},
 		{row: "generated configurations without PVE's defaults", config: importing(`id = "201"`), args: generate, says: "1 to import",
 			lacks: "onboot"},
+		{row: "`plan -refresh-only -detailed-exitcode` that exits with 0 without changes", made: true, says: "No changes",
+			args: []string{"plan", "-refresh-only", "-detailed-exitcode"}, config: web + importing(`id = "201"`) + `
+resource "proxmox_vm" "made" {
+  node     = "pve1"
+  name     = "made"
+  tags     = ["a"]
+  disks    = { scsi0 = { storage = "local-zfs", size = "1G" } }
+  networks = { net0 = { bridge = "vmbr0" } }
+}
+output "made" {
+  value = proxmox_vm.made.vmid
+}
+`},
 		{row: "`terraform query` with `list \"proxmox_vm\"`", query: "list \"proxmox_vm\" \"all\" {\n  provider = proxmox\n}\n", args: []string{"query"},
 			says: "web-1 on pve1"},
 		{row: "actions, `terraform apply -invoke`", args: []string{"apply", "-auto-approve", "-invoke=action.proxmox_vm_power.stop"}, says: "1 invoked",
@@ -152,6 +166,11 @@ func (f feature) try(t *testing.T, settings string) (works bool, said string) {
 		files["terraform.tfstate"] = rig.ReadFile(t, filepath.Join(e.Dir, "state.json"))
 	}
 	ws := rig.NewWorkspace(t, w(t, pvesim.Options{RealNetwork: true}), settings, files)
+	if f.made { // an agent that answers later would be a change
+		if said, err := ws.Try(t, "apply", "-auto-approve"); err != nil {
+			return false, said
+		}
+	}
 	said, err := ws.Try(t, f.args...)
 	if err == nil && f.lacks != "" && strings.Contains(rig.ReadFile(t, filepath.Join(ws.Dir, generated)), f.lacks) {
 		return false, "it has " + f.lacks
