@@ -16,20 +16,20 @@ import (
 func cloudInitAttributes() map[string]schema.Attribute {
 	return map[string]schema.Attribute{
 		"cloud_init": schema.SingleNestedAttribute{Optional: true, Computed: true,
-			MarkdownDescription: "The cloud-init drive and what PVE writes on it. PVE writes it again at every start. The " +
+			MarkdownDescription: "The cloud-init drive, which PVE writes at every start. The " +
 				"drive itself needs `VM.Config.Cloudinit` and `VM.Config.CDROM`.",
 			Attributes: cloudInitGroup()},
 		"cloud_init_password_wo": schema.StringAttribute{Optional: true, WriteOnly: true, Sensitive: true,
 			Validators: []validator.String{secretLine()},
-			MarkdownDescription: "Password of the cloud-init user. It is never stored in state (Terraform 1.11 or later); " +
-				"PVE gets a salted SHA-512 hash of it, except for Windows. It is sent when the VM is made and when " +
+			MarkdownDescription: "Password of the cloud-init user, in no state. PVE gets a salted SHA-512 " +
+				"hash of it, except for Windows, when the VM is made and when " +
 				"`cloud_init_password_wo_version` changes."},
 		"cloud_init_password_wo_version": schema.Int64Attribute{Optional: true,
 			MarkdownDescription: "Any number; a change of it sends `cloud_init_password_wo` again."},
 		"cloud_init_trigger": schema.StringAttribute{Optional: true,
-			MarkdownDescription: "Any text; a change of it from one to another writes the cloud-init drive of a running VM " +
-				"again, so that the guest finds at its next boot what the snippets in `cloud_init.custom` hold now: " +
-				"`proxmox_snippet.web.sha256`. A VM that is off gets a new drive at its start anyway. It is not restarted for it."},
+			MarkdownDescription: "Any text, such as `proxmox_snippet.web.sha256`: a change from one to " +
+				"another writes the cloud-init drive of a running VM again, for its next boot, with the " +
+				"snippets in `cloud_init.custom` as they are. The VM is not restarted."},
 	}
 }
 
@@ -77,9 +77,9 @@ func cloudInitGroup() map[string]schema.Attribute {
 					MarkdownDescription: "IPv6 gateway. Only with an address in `ipv6`."},
 			}}},
 		"custom": schema.SingleNestedAttribute{Optional: true, Computed: true,
-			MarkdownDescription: "Snippets that take the place of the documents that PVE generates; ids of volumes of " +
-				"content type `snippets`, which must be there on the node. They replace the whole document: with `user` the " +
-				"attributes `user`, `ssh_keys` and the password have no effect.",
+			MarkdownDescription: "Snippets in the place of whole documents that PVE generates; ids of " +
+				"volumes of content type `snippets` on the node. With `user` the attributes `user`, " +
+				"`ssh_keys` and the password have no effect.",
 			Attributes: map[string]schema.Attribute{
 				"user":    snippet("user data"),
 				"network": snippet("network configuration"),

@@ -25,10 +25,10 @@ const (
 func deviceAttributes() map[string]schema.Attribute {
 	return map[string]schema.Attribute{
 		"disks": schema.MapNestedAttribute{Optional: true,
-			MarkdownDescription: "Hard disks by slot: `ide0`–`3`, `sata0`–`5`, `scsi0`–`30`, `virtio0`–`15`. On a clone a " +
-				"slot of the template is taken as it is and changed as configured; other slots of the template stay untouched. " +
-				"A disk that leaves the configuration is detached: its volume stays with the VM as `unusedN`, and goes with " +
-				"it; `removed_disks` says otherwise.",
+			MarkdownDescription: "Hard disks by slot: `ide0`–`3`, `sata0`–`5`, `scsi0`–`30`, `virtio0`–`15`. " +
+				"A clone has its template's disk in a slot, changed as configured. A disk that leaves the " +
+				"configuration is detached: its volume stays with the VM as `unusedN`, unless " +
+				"`removed_disks` says otherwise.",
 			Validators:   []validator.Map{mapvalidator.KeysAre(slotName(wantDisk, DiskBuses()...))},
 			NestedObject: schema.NestedAttributeObject{Attributes: diskAttributes()}},
 		"cdroms": schema.MapNestedAttribute{Optional: true,
@@ -93,11 +93,11 @@ func diskAttributes() map[string]schema.Attribute {
 			MarkdownDescription: "Image format on a file storage: `raw`, `qcow2`, `vmdk`. Default: the storage's. A change " +
 				"converts the disk."},
 		"import_from": schema.StringAttribute{Optional: true, Validators: []validator.String{kit.ImportSource()},
-			MarkdownDescription: "Volume to copy the disk from, once, when it is made. It is an image of content type " +
-				"`import` (`local:import/ubuntu.qcow2`, PVE 8.3 or later), a disk in an OVA of it " +
-				"(`local:import/web.ova/disk1.vmdk`), another VM's disk, or a disk on a storage of type `esxi` (PVE 8.2 or " +
-				"later). It may also be a disk image that is an ISO file (`local:iso/debian.img`), which takes " +
-				"`ssh` in the provider, or `root@pam` with a password. A change replaces the VM. On an imported VM setting " +
+			MarkdownDescription: "Volume to copy the disk from, once, when it is made. It is an image of " +
+				"content type `import` (`local:import/ubuntu.qcow2`, PVE 8.3 or later), a disk in an OVA " +
+				"(`local:import/web.ova/disk1.vmdk`), another VM's disk, or one on a storage of type `esxi` " +
+				"(PVE 8.2 or later). An image of ISO content (`local:iso/debian.img`) takes `ssh` in " +
+				"the provider, or `root@pam`. A change replaces the VM. On an imported VM setting " +
 				"this only records it."},
 		"cache": schema.StringAttribute{Optional: true, Computed: true,
 			Validators: []validator.String{stringvalidator.OneOf("none", "writethrough", "writeback", "unsafe",

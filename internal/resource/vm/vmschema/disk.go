@@ -55,24 +55,23 @@ func throttleAttributes() map[string]schema.Attribute {
 // importedDiskAttribute is the volume that a disk is, where it is there already.
 func importedDiskAttribute() schema.SingleNestedAttribute {
 	return schema.SingleNestedAttribute{Optional: true,
-		MarkdownDescription: "A volume that is there already, instead of a new one: left by a VM that is gone, imported " +
-			"by a migration, detached, or in another slot. It is put into the slot as it is, with its data, and needs no " +
-			"`storage` and no `size`; `size` grows it.",
+		MarkdownDescription: "An existing volume instead of a new one: left by a VM that is gone, imported, " +
+			"detached, or in another slot. It keeps its data and needs no `storage`; `size` grows it.",
 		Attributes: map[string]schema.Attribute{
 			"volume": schema.StringAttribute{Required: true,
 				Validators: []validator.String{stringvalidator.Any(kit.VolumeID(), kit.HostPath())},
-				MarkdownDescription: "Id of the volume: `local-zfs:vm-101-disk-7`. The `volume` of a `proxmox_disk`, which " +
-					"outlives the VM, or one that carries the VM's own id, so a new VM needs that `vmid`. No other guest may use " +
-					"the volume: it has no VM, the VM has detached it, or another slot gives it up in the same plan. So disks " +
-					"change or swap their slots. PVE destroys a volume with the VM whose id it carries, but a " +
-					"create that fails leaves it. Once the disk has moved to another storage or format, or was migrated, the id " +
-					"that is configured says where it was and is ignored. A path of the node, `/dev/disk/by-id/…`, passes a " +
-					"device through, for a new VM too; such a path is **only for `root@pam` with a password**."},
+				MarkdownDescription: "Id of the volume: `local-zfs:vm-101-disk-7`. The `volume` of a " +
+					"`proxmox_disk`, which outlives the VM, or one that carries the VM's own id (a new VM " +
+					"then needs that `vmid`) and that no other guest uses. Another slot may give it up in " +
+					"the same plan, so disks can swap slots. PVE destroys a volume with the VM whose id it " +
+					"carries, but a create that fails leaves it. Once the disk was moved, converted or " +
+					"migrated, the configured id is ignored. A path of the node, `/dev/disk/by-id/…`, " +
+					"passes a device through: **only `root@pam`**."},
 			"sha256": schema.StringAttribute{Optional: true,
 				Validators: []validator.String{stringvalidator.RegexMatches(checksum, "must be the 64 hexadecimal digits of a "+
 					"sha256")},
-				MarkdownDescription: "Checksum of what the volume holds, verified on the node before a new VM is made: of the " +
-					"file, or of the whole block device. Needs `ssh`, and the time to read the volume."},
+				MarkdownDescription: "Checksum of the file or block device, verified on the node before a " +
+					"new VM is made. Needs `ssh`, and the time to read it."},
 			"source": schema.StringAttribute{Optional: true, MarkdownDescription: "Where the volume comes from, for people: " +
 				"`migration`."},
 		}}

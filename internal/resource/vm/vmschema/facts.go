@@ -96,7 +96,7 @@ func (d described) sentences(path string, inside *described) (text string) {
 		}
 	}
 	if facts.Root.Instead != "" && facts.Root.Values == nil {
-		text += " **Only for `root@pam` with a password.**"
+		text += " **Only `root@pam`.**"
 	}
 	return text + defaultOf(facts)
 }
@@ -136,9 +136,9 @@ func common(sentences []string, skipEmpty bool) string {
 func effectOf(f vm.Facts) string {
 	switch {
 	case f.Effect == vm.AtStart:
-		return " A change needs a restart."
+		return " Needs a restart."
 	case f.Feature != "":
-		return " A change needs a restart without `" + f.Feature + "` in `hotplug`."
+		return " Needs a restart without `" + f.Feature + "` in `hotplug`."
 	}
 	return ""
 }
@@ -153,11 +153,11 @@ func privilegeOf(f vm.Facts) string {
 func defaultOf(f vm.Facts) string {
 	switch {
 	case f.Usual != "":
-		return " PVE's default: " + f.Usual + "."
+		return " Default: " + f.Usual + "."
 	case f.Default == "":
 		return ""
 	case strings.Trim(f.Default, "0123456789") == "":
-		return " PVE's default: " + f.Default + "."
+		return " Default: " + f.Default + "."
 	}
-	return " PVE's default: `" + f.Default + "`."
+	return " Default: `" + f.Default + "`."
 }

@@ -14,26 +14,25 @@ func logLevels() []string {
 func firewallAttributes() map[string]schema.Attribute {
 	policies := oneWord("ACCEPT", "DROP", "REJECT")
 	return map[string]schema.Attribute{
-		"firewall": optionGroup("The VM's own firewall. It works on the network devices that have `firewall = true`, on "+
-			"clusters whose firewall is on. It is set up before the VM is started. On a clone what is not configured stays "+
-			"as the template has it. Needs `VM.Config.Network`.",
+		"firewall": optionGroup("The VM's own firewall, for network devices with `firewall = true`, on "+
+			"clusters whose firewall is on. It is set up before the VM is started. Needs `VM.Config.Network`.",
 			map[string]schema.Attribute{
-				"enabled": flagOption("Filter the VM's traffic. PVE's default: `false`."),
-				"dhcp":    flagOption("Allow DHCP. PVE's default by its description: `false`."),
-				"ndp":     flagOption("Allow the neighbour discovery of IPv6. PVE's default by its description: `false`."),
-				"radv":    flagOption("Let the VM send router advertisements. PVE's default: `false`."),
+				"enabled": flagOption("Filter the VM's traffic. Default: `false`."),
+				"dhcp":    flagOption("Allow DHCP. Default by PVE's description: `false`."),
+				"ndp":     flagOption("Allow the neighbour discovery of IPv6. Default by PVE's description: `false`."),
+				"radv":    flagOption("Let the VM send router advertisements. Default: `false`."),
 				"ipfilter": flagOption("Let the VM use only the addresses of the IP sets `ipfilter-net*`; it may always use " +
-					"its link-local address. PVE's default: `false`."),
-				"macfilter": flagOption("Let the VM use only the MAC addresses of its network devices. PVE's default: `true`."),
+					"its link-local address. Default: `false`."),
+				"macfilter": flagOption("Let the VM use only the MAC addresses of its network devices. Default: `true`."),
 				"log_level_in": textOption("What is logged of incoming traffic: `emerg`, `alert`, `crit`, `err`, `warning`, "+
-					"`notice`, `info`, `debug` or `nolog`. PVE's default: `nolog`.", oneWord(logLevels()...)),
-				"log_level_out": textOption("The same for outgoing traffic. PVE's default: `nolog`.", oneWord(logLevels()...)),
+					"`notice`, `info`, `debug` or `nolog`. Default: `nolog`.", oneWord(logLevels()...)),
+				"log_level_out": textOption("The same for outgoing traffic. Default: `nolog`.", oneWord(logLevels()...)),
 				"policy_in": textOption("What becomes of incoming traffic that no rule decides on: `ACCEPT`, `DROP` or "+
-					"`REJECT`. PVE's default: `DROP`.", policies),
-				"policy_out": textOption("The same for outgoing traffic. PVE's default: `ACCEPT`.", policies),
+					"`REJECT`. Default: `DROP`.", policies),
+				"policy_out": textOption("The same for outgoing traffic. Default: `ACCEPT`.", policies),
 				"rules": schema.ListNestedAttribute{Optional: true, Computed: true,
-					MarkdownDescription: "All rules, in order: the first that matches decides. Rules that are not in the list are " +
-						"removed; without the attribute the rules are left alone.",
+					MarkdownDescription: "All rules, in order: the first that matches decides. Other rules " +
+						"are removed; without the attribute all are left alone.",
 					NestedObject: schema.NestedAttributeObject{Attributes: firewallRuleAttributes()}},
 			}),
 	}

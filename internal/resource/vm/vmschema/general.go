@@ -15,20 +15,18 @@ import (
 // $confdesc).
 func behaviourAttributes() map[string]schema.Attribute {
 	return map[string]schema.Attribute{
-		"startup": optionGroup("When the node starts and stops the VM in relation to others. It changes what the node "+
-			"does.", map[string]schema.Attribute{
+		"startup": optionGroup("When the node starts and stops the VM in relation to others.", map[string]schema.Attribute{
 			"order": countOption("Position, 0 or more: lower ones start first and stop last.", atLeast(0)),
 			"up":    countOption("Seconds to wait before the next VM is started.", atLeast(0)),
 			"down":  countOption("Seconds that the VM has to shut down when the node does.", atLeast(0)),
 		}),
-		"hookscript": textOption("Script that the node runs before and after starting and stopping the VM; the id of a "+
-			"snippet, `local:snippets/hook.pl`. It takes effect at once.", kit.VolumeID()),
-		"autostart": flagOption("Restart after a crash. PVE stores it and ignores it; it is here so that no option of a " +
-			"VM is missing."),
-		"acpi": flagOption("ACPI: without it the guest cannot be asked to shut down."),
-		"kvm":  flagOption("Hardware virtualisation by KVM; `false` emulates the processor, slowly."),
-		"tablet": flagOption("A USB tablet as pointing device, so that the pointer of the console is where the guest has " +
-			"it."),
+		"hookscript": textOption("Script that the node runs before and after starting and stopping the VM, "+
+			"a snippet: `local:snippets/hook.pl`. It takes effect at once.", kit.VolumeID()),
+		"autostart": flagOption("Restart after a crash. PVE stores it and ignores it."),
+		"acpi":      flagOption("ACPI: without it the guest cannot be asked to shut down."),
+		"kvm":       flagOption("Hardware virtualisation by KVM; `false` emulates the processor, slowly."),
+		"tablet": flagOption("A USB tablet as pointing device: the console's pointer is where the guest's " +
+			"is."),
 		"localtime": flagOption("The clock of the VM shows local time instead of UTC."),
 		"tdf":       flagOption("Fix drifts of the clock by catching up lost ticks (old Windows)."),
 		"reboot":    flagOption("Let the guest reboot; `false`: the VM ends instead."),
@@ -50,12 +48,12 @@ func behaviourAttributes() map[string]schema.Attribute {
 		"migrate_downtime": decimalOption("Seconds that the VM may stand still at the end of a live migration.",
 			float64validator.AtLeast(0)),
 		"migrate_speed": countOption("Limit of a live migration in MB/s; 0 = none.", atLeast(0)),
-		"args": textOption("Arguments added to QEMU's command line, for experts; nothing checks them, and a VM with some "+
-			"may fail to migrate.", kit.ConfigLine()),
+		"args": textOption("Arguments added to QEMU's command line, unchecked; a VM with some may fail to "+
+			"migrate.", kit.ConfigLine()),
 		"arch": textOption("Architecture of the processor: `x86_64` or `aarch64` (emulated on an x86 node).",
 			oneWord("x86_64", "aarch64")),
-		"vmgenid": textOption("Generation id, by which a guest notices that it was restored or cloned: a UUID, `1` (PVE "+
-			"makes one) or `0` (none). PVE makes one with every VM.",
+		"vmgenid": textOption("Generation id, by which a guest notices that it was restored or cloned: a "+
+			"UUID, `1` (PVE makes one, the default) or `0` (none).",
 			stringvalidator.RegexMatches(generationID, "must be a UUID, 1 or 0")),
 	}
 }

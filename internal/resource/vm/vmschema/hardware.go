@@ -83,8 +83,8 @@ func cpuAttributes() map[string]schema.Attribute {
 			stringvalidator.RegexMatches(physBits, "must be a number from 8 to 64, or host")),
 		"guest_phys_bits": countOption("Width of physical addresses that the guest may use, 32 to 64.", between(32, 64)),
 		"level":           countOption("Highest CPUID level that the guest sees.", between(0, 255)),
-		"reported_model": textOption("Model that a custom type reports to the guest. PVE takes it only in the definition "+
-			"of a custom type, so an error is likely here.", stringvalidator.RegexMatches(reportedModel,
+		"reported_model": textOption("Model that a custom type reports to the guest. PVE takes it only in "+
+			"the definition of such a type.", stringvalidator.RegexMatches(reportedModel,
 			"must be the name of a CPU model")),
 		"numa": schema.BoolAttribute{Optional: true, Computed: true,
 			MarkdownDescription: "NUMA in the guest; needed to hotplug memory."},

@@ -18,7 +18,7 @@ func passthroughAttributes() map[string]schema.Attribute {
 			"usb", "must be a USB slot: usb0-13", map[string]schema.Attribute{
 				"mapping": textOption("Resource mapping of the datacenter that names the device.", configID()),
 				"host": textOption("`spice`: a port for the devices of a SPICE client. A device of the node, `1234:abcd` "+
-					"(vendor and product) or `1-2.3` (bus and port): only for `root@pam` with a password; others use `mapping`.",
+					"(vendor and product) or `1-2.3` (bus and port): only `root@pam`; others use `mapping`.",
 					stringvalidator.RegexMatches(usbHost, "must be spice, vendor and product such as 1234:abcd, or bus and port "+
 						"such as 1-2.3")),
 				"usb3": flagOption("Attach it to a USB 3 controller; without effect with `usb5` and up and on recent machine " +
@@ -51,7 +51,7 @@ func passthroughAttributes() map[string]schema.Attribute {
 					Validators: []validator.String{stringvalidator.RegexMatches(serialDevice,
 						"must be socket or a device of the node, such as /dev/ttyS0")},
 					MarkdownDescription: "`socket`: a socket on the node, for `qm terminal` and the console. `/dev/…`: a device " +
-						"of the node; only for `root@pam` with a password."},
+						"of the node; only `root@pam`."},
 			}),
 		"parallel": slotMap("Parallel ports by slot: `parallel0`–`2`.",
 			"parallel", "must be a parallel port: parallel0-2", map[string]schema.Attribute{

@@ -44,39 +44,38 @@ func placeAttributes() map[string]schema.Attribute {
 	return map[string]schema.Attribute{
 		"vmid": schema.Int64Attribute{
 			Optional: true, Computed: true,
-			MarkdownDescription: "Id of the VM, 100 to 999999999, unique in the cluster. Default: the next free id (in the " +
-				"provider's `vmid_range`, if set); two applies at the same time never get the same one. A change replaces the " +
-				"VM. An id that is taken is an error, never a takeover.",
+			MarkdownDescription: "Id of the VM, 100 to 999999999, unique in the cluster. Default: a free " +
+				"one (of the provider's `vmid_range`, if set), also with several applies at the same time. " +
+				"A change replaces the VM. An id that is taken is an error.",
 			Validators: []validator.Int64{kit.VMID()},
 		},
 		"node": schema.StringAttribute{
 			Optional: true, Computed: true,
-			MarkdownDescription: "Node that runs the VM. Configured, it is enforced: a change migrates the VM, and a VM " +
-				"that was moved by hand is moved back. A running VM is migrated online, with its local disks; a disk's `storage` " +
-				"that changes in the same plan says where that disk goes. Not configured, the VM is followed wherever it goes. " +
+			MarkdownDescription: "Node that runs the VM. Configured, it is enforced: a change migrates the " +
+				"VM, and one that was moved by hand is moved back; a running VM online, with its local " +
+				"disks, each to its `storage`. Not configured, the VM is followed. " +
 				"Default: the template's node, or the only node of the cluster. Needs `VM.Migrate` to change.",
 			Validators: []validator.String{kit.NodeName()},
 		},
 		"nodes": schema.ListAttribute{
 			Optional: true, ElementType: types.StringType,
-			MarkdownDescription: "Nodes that may run the VM, instead of `node`: it is made on the first one that is online, " +
-				"and followed among them afterwards. A VM on none of them is migrated to the first one that is online.",
+			MarkdownDescription: "Nodes that may run the VM, instead of `node`: it is made on, and if it is " +
+				"on none of them migrated to, the first one that is online.",
 			Validators: []validator.List{listvalidator.SizeAtLeast(1), listvalidator.UniqueValues(),
 				listvalidator.ValueStringsAre(kit.NodeName())},
 		},
 		"clone": schema.SingleNestedAttribute{
 			Optional: true,
-			MarkdownDescription: "Make the VM as a clone of a template or of another VM. Exactly one of `vmid`, `name` and " +
-				"`tags` says which. Everything that is not configured stays as the source has it. Needs `VM.Clone` on the " +
+			MarkdownDescription: "Make the VM as a clone of a template or another VM, named by one of " +
+				"`vmid`, `name` and `tags`. Values that are not configured stay as the source has them. Needs `VM.Clone` on the " +
 				"source. On an imported VM setting this only records it.",
 			Attributes: cloneAttributes(),
 		},
 		"restore": schema.SingleNestedAttribute{
 			Optional: true,
-			MarkdownDescription: "Make the VM of a backup of one, whole or not at all. Everything that is not configured is " +
-				"as it was backed up, except that the network devices get new MAC addresses, and the VM a new uuid, and that " +
-				"it is a template only where `template` says so. Needs `VM.Backup` on the VM that was backed up. On a VM that " +
-				"is there setting this only records it.",
+			MarkdownDescription: "Make the VM of a backup. Everything that is not configured is as it was backed up, except " +
+				"for new MAC addresses, a new uuid, and `template`. Needs `VM.Backup` on the VM that was backed up. On a VM " +
+				"that is there setting this only records it.",
 			Attributes: restoreAttributes(),
 		},
 	}
@@ -87,11 +86,12 @@ func cloneAttributes() map[string]schema.Attribute {
 		"vmid": schema.Int64Attribute{Optional: true, Validators: []validator.Int64{kit.VMID()},
 			MarkdownDescription: "Id of the source. A change replaces the VM."},
 		"name": schema.StringAttribute{Optional: true, Validators: []validator.String{stringvalidator.LengthAtLeast(1)},
-			MarkdownDescription: "Name of the source. It is looked up when the VM is made, not later; several VMs of that " +
-				"name are an error that lists them. A change replaces the VM."},
+			MarkdownDescription: "Name of the source, looked up when the VM is made; several VMs of that " +
+				"name are an error. A change replaces the VM."},
 		"tags": schema.SetAttribute{Optional: true, ElementType: types.StringType,
 			Validators: []validator.Set{setvalidator.SizeAtLeast(1), setvalidator.ValueStringsAre(kit.Tag())},
-			MarkdownDescription: "Tags of the source: the one template that has all of them. Looked up when the VM is made. " +
+			MarkdownDescription: "Tags of the source, the one template that has all of them, looked up when " +
+				"the VM is made. " +
 				"A change replaces the VM."},
 		"node": schema.StringAttribute{Optional: true, Validators: []validator.String{kit.NodeName()},
 			MarkdownDescription: "Node of the source. Default: looked up. Needed only to tell several templates of one name " +
@@ -122,8 +122,8 @@ func restoreAttributes() map[string]schema.Attribute {
 			MarkdownDescription: "The backup: a file of vzdump (`local:backup/vzdump-qemu-100-2026_01_01-00_00_00.vma.zst`), " +
 				"or a snapshot on a Proxmox Backup Server (`pbs:backup/vm/100/2026-01-01T00:00:00Z`). A change replaces the VM."},
 		"storage": schema.StringAttribute{Optional: true, Validators: []validator.String{kit.StorageID()},
-			MarkdownDescription: "Storage for all disks. Default: each disk goes to the storage that it was on. `storage` " +
-				"of a disk in `disks` moves that one afterwards."},
+			MarkdownDescription: "Storage for all disks. Default: each disk's former one. `storage` in " +
+				"`disks` moves a disk afterwards."},
 		"bwlimit": schema.Int64Attribute{Optional: true, Validators: []validator.Int64{int64validator.AtLeast(0)},
 			MarkdownDescription: "Limit for reading and writing, in KiB/s; 0 = none. Default: the datacenter's or the " +
 				"storage's."},
@@ -138,23 +138,22 @@ func generalAttributes() map[string]schema.Attribute {
 				"none; PVE names a clone `Copy-of-VM-<source>`."},
 		"description": schema.StringAttribute{Optional: true, Computed: true,
 			Validators: []validator.String{stringvalidator.UTF8LengthAtMost(8192), kit.Printable(), storedText()},
-			MarkdownDescription: "Notes, Markdown, at most 8192 characters. White space at the end does not count, PVE " +
-				"strips it. While the VM is being made its description names the transaction."},
+			MarkdownDescription: "Notes, Markdown, at most 8192 characters. White space at the end does not " +
+				"count. While the VM is being made it names the transaction."},
 		"tags": schema.SetAttribute{Optional: true, Computed: true, ElementType: types.StringType,
 			Validators: []validator.Set{setvalidator.ValueStringsAre(kit.Tag())},
-			MarkdownDescription: "Tags of this VM. The provider's `default_tags` come in addition, see `tags_all`. Upper and " +
-				"lower case are the same to PVE unless the datacenter's tag style says otherwise."},
+			MarkdownDescription: "Tags of this VM, beside the provider's `default_tags`. PVE ignores case " +
+				"unless the datacenter's tag style says otherwise."},
 		"pool": schema.StringAttribute{Optional: true, Computed: true, Validators: []validator.String{kit.PoolID()},
 			MarkdownDescription: "Resource pool that the VM belongs to; it must exist. Needs `Pool.Allocate` on it to " +
 				"change later."},
 		"onboot": schema.BoolAttribute{Optional: true, Computed: true,
 			MarkdownDescription: "Start the VM when its node boots."},
 		"protection": schema.BoolAttribute{Optional: true, Computed: true,
-			MarkdownDescription: "Refuse to destroy the VM and to remove its disks. It binds this provider too: a plan that " +
-				"destroys a protected VM is an error."},
+			MarkdownDescription: "Refuse to destroy the VM and to remove its disks, in Terraform too."},
 		"template": schema.BoolAttribute{Optional: true, Computed: true,
-			MarkdownDescription: "Convert the VM to a template. There is no way back. A clone of a template is not a template " +
-				"unless this says so."},
+			MarkdownDescription: "Convert the VM to a template, for good. A clone is a template only if " +
+				"this says so."},
 		"boot_order": schema.ListAttribute{Optional: true, Computed: true, ElementType: types.StringType,
 			Validators: []validator.List{listvalidator.UniqueValues(), listvalidator.ValueStringsAre(bootDevice())},
 			MarkdownDescription: "Devices to boot from, first one first: `[\"scsi0\", \"net0\"]`. An empty list: boot from " +
@@ -170,8 +169,7 @@ func computedAttributes() map[string]schema.Attribute {
 				"made the VM."},
 		"id": schema.StringAttribute{Computed: true, MarkdownDescription: "The VMID as a text."},
 		"uuid": schema.StringAttribute{Computed: true,
-			MarkdownDescription: "SMBIOS uuid. It is how the provider tells this VM from another that is made later " +
-				"under the same id."},
+			MarkdownDescription: "SMBIOS uuid, which tells this VM from a later one under the same id."},
 		"status": schema.StringAttribute{Computed: true, MarkdownDescription: "`running` or `stopped`."},
 		"ipv4_address": schema.StringAttribute{Computed: true,
 			MarkdownDescription: "First IPv4 address of the first network device (`net0` before `net1`) that has one; see " +
@@ -179,12 +177,11 @@ func computedAttributes() map[string]schema.Attribute {
 		"ipv6_address": schema.StringAttribute{Computed: true,
 			MarkdownDescription: "First IPv6 address, likewise; global ones come before unique local ones (`fc00::/7`)."},
 		"addresses": schema.MapNestedAttribute{Computed: true,
-			MarkdownDescription: "Addresses by network device, as the guest agent reports them. An interface of the guest " +
-				"belongs to the device with its MAC address: its bridges, bonds and VLANs on a device count. Interfaces " +
-				"with a MAC address of their own or none (`docker0`, `veth…`, `virbr0`, tunnels) do not count, nor do " +
-				"loopback and link-local addresses. A refresh asks the agent once and does not wait for it. While the " +
-				"agent of a running VM is silent, what it said last stands; null when the VM is stopped, has no agent, or " +
-				"the agent has never answered. A create waits for them as `wait_for` says.",
+			MarkdownDescription: "Addresses by network device, as the guest agent reports them. Interfaces " +
+				"of the guest with the MAC address of the device count, so its bridges, bonds and VLANs do, " +
+				"and `docker0`, `veth…`, `virbr0` and tunnels do not, nor do loopback and link-local " +
+				"addresses. A refresh asks the agent once. While it is silent, its last answer stands; null " +
+				"if the VM is stopped, has no agent, or the agent has never answered.",
 			NestedObject: schema.NestedAttributeObject{Attributes: map[string]schema.Attribute{
 				"mac": schema.StringAttribute{Computed: true, MarkdownDescription: "MAC address of the device."},
 				"ipv4": schema.ListAttribute{Computed: true, ElementType: types.StringType,
@@ -193,9 +190,8 @@ func computedAttributes() map[string]schema.Attribute {
 					MarkdownDescription: "IPv6 addresses, likewise; global ones before unique local ones."},
 			}}},
 		"unused_volumes": schema.MapAttribute{Computed: true, ElementType: types.StringType,
-			MarkdownDescription: "Volumes that were detached and stay with the VM, by PVE's `unusedN`: `{ unused0 = " +
-				"\"local-zfs:vm-101-disk-1\" }`. `disks.*.imported_disk.volume` puts one into a slot again. Null if there are " +
-				"none."},
+			MarkdownDescription: "Detached volumes of the VM: `{ unused0 = \"local-zfs:vm-101-disk-1\" }`. " +
+				"`disks.*.imported_disk.volume` puts one into a slot again. Null if there are none."},
 		"pending_changes": schema.ListAttribute{Computed: true, ElementType: types.StringType,
 			MarkdownDescription: "Options of PVE that were changed and wait for the next stop and start of the VM."},
 	}
