@@ -11,10 +11,8 @@ import (
 	"net/http"
 	"os"
 	"regexp"
-	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -189,37 +187,17 @@ func TestLawDiagnostics(t *testing.T) {
 	rows, started := diagnosisRows(t, all), time.Now()
 	only := regexp.MustCompile(os.Getenv("DIAGNOSTICS_ONLY"))
 	whole := isWhole() || only.String() != ""
-	var mu sync.Mutex
-	var workers sync.WaitGroup
-	next, tried, missed := 0, 0, 0
-	for range max(2, runtime.GOMAXPROCS(0)) {
-		workers.Go(func() {
-			for {
-				mu.Lock()
-				number := next
-				next++
-				mu.Unlock()
-				if number >= len(rows) {
-					return
-				}
-				row := rows[number]
-				if !whole && number%diagnosisShare != 0 || !only.MatchString(row.String()) {
-					continue
-				}
-				isHit, err := row.try(t, all, known)
-				if err != nil {
-					t.Errorf("%s: %v", row, err)
-				}
-				mu.Lock()
-				tried++
-				if !isHit {
-					missed++
-				}
-				mu.Unlock()
-			}
-		})
+	drawn := func(number int, r diagnosisRow) bool {
+		return (whole || number%diagnosisShare == 0) && only.MatchString(r.String())
 	}
-	workers.Wait()
+	hits := play(rows, drawn, func() *authority { return known }, func(known *authority, _ int, r diagnosisRow) bool {
+		isHit, err := r.try(t, all, known)
+		if err != nil {
+			t.Errorf("%s: %v", r, err)
+		}
+		return isHit
+	})
+	tried, missed := len(hits), count(hits, false)
 	t.Logf("%d rows of %d failures; %d tried, %d of them without a request, %s", len(rows), len(all), tried, missed,
 		time.Since(started).Round(time.Second))
 	if len(rows) < 1000 {
@@ -231,9 +209,7 @@ func TestLawDiagnostics(t *testing.T) {
 func (r diagnosisRow) try(t *testing.T, all map[string]*failure, known *authority) (isHit bool, err error) {
 	t.Helper()
 	ctx := t.Context()
-	w := driftWorld(t, "pve1", "pve2")
-	w.Change(addOthers)
-	w.Change(addHolder)
+	w := worldOfOthers(t)()
 	w.Change(forgetOthers)
 	f := newFront(t, w, known.config(t, frontHost, time.Now().Add(time.Hour)))
 	s := w.NewSession()

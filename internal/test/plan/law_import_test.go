@@ -5,10 +5,8 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/zclconf/go-cty/cty"
@@ -225,41 +223,22 @@ func TestLawImport(t *testing.T) {
 		typ, _, _ := strings.Cut(r.address, ".")
 		return unimportable(typ)
 	})
-	var mu sync.Mutex
-	var workers sync.WaitGroup
-	next, played, made := 0, 0, 0
-	for range max(2, runtime.GOMAXPROCS(0)) {
-		w := driftWorld(t, "pve1", "pve2")
-		w.Change(addOthers)
-		w.Change(addHolder)
-		w.Change(forgetOthers)
-		workers.Go(func() {
-			for {
-				mu.Lock()
-				number := next
-				next++
-				mu.Unlock()
-				if number >= len(rows) {
-					return
-				}
-				r := rows[number]
-				if only != "" && !strings.Contains(r.name, only) || only == "" && !all && number%importShare != 0 {
-					continue
-				}
-				is, err := r.try(t.Context(), w, 10000+4*number)
-				if err != nil {
-					t.Errorf("%s: %v", r.name, err)
-				}
-				mu.Lock()
-				played++
-				if is {
-					made++
-				}
-				mu.Unlock()
-			}
-		})
+	drawn := func(number int, r importRow) bool {
+		return only != "" && strings.Contains(r.name, only) || only == "" && (all || number%importShare == 0)
 	}
-	workers.Wait()
+	open := func() *rig.World {
+		w := worldOfOthers(t)()
+		w.Change(forgetOthers)
+		return w
+	}
+	outcomes := play(rows, drawn, open, func(w *rig.World, number int, r importRow) bool {
+		is, err := r.try(t.Context(), w, 10000+4*number)
+		if err != nil {
+			t.Errorf("%s: %v", r.name, err)
+		}
+		return is
+	})
+	played, made := len(outcomes), count(outcomes, true)
 	t.Logf("%d rows; of this share of %d, %d objects could be made and were imported", len(rows), played, made)
 	if len(rows) < 400 {
 		t.Errorf("%d rows, want at least 400", len(rows))

@@ -7,10 +7,8 @@ import (
 	"maps"
 	"os"
 	"regexp"
-	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -55,46 +53,27 @@ func TestLawOddStrings(t *testing.T) {
 	l.image = string(rig.QCOW2(l.image))
 	rows, started := oddRows(t), time.Now()
 	all, only := os.Getenv("ODD_ALL") != "", regexp.MustCompile(os.Getenv("ODD_ONLY"))
-	var mu sync.Mutex
-	next, tried, refused := 0, 0, 0
-	take := func() (oddRow, int, bool) {
-		mu.Lock()
-		defer mu.Unlock()
-		for ; next < len(rows); next++ {
-			if all && only.MatchString(rows[next].String()) || !all && next%oddShare == 0 {
-				next++
-				tried++
-				return rows[next-1], next - 1, true
-			}
-		}
-		return oddRow{}, 0, false
+	drawn := func(number int, r oddRow) bool {
+		return all && only.MatchString(r.String()) || !all && number%oddShare == 0
 	}
-	var workers sync.WaitGroup
-	for range max(2, runtime.GOMAXPROCS(0)) {
-		w := driftWorld(t, "pve1", "pve2")
-		w.Change(addOthers)
-		w.Change(addHolder)
+	open := func() *rig.World {
+		w := worldOfOthers(t)()
 		w.Change(func(world *state.World) {
 			for _, sid := range []string{"vm:8000", "vm:9000"} {
 				world.HA[sid] = &state.HAResource{SID: sid, State: "ignored"}
 			}
+			world.Put(state.WebBackup("pve1"))
 		})
-		w.Change(func(world *state.World) { world.Put(state.WebBackup("pve1")) })
-		workers.Go(func() {
-			for row, n, ok := take(); ok; row, n, ok = take() {
-				said, err := l.try(t.Context(), w, row, 20000+n)
-				if err != nil {
-					t.Errorf("%s: %v", row, err)
-				}
-				mu.Lock()
-				if said {
-					refused++
-				}
-				mu.Unlock()
-			}
-		})
+		return w
 	}
-	workers.Wait()
+	outcomes := play(rows, drawn, open, func(w *rig.World, n int, r oddRow) bool {
+		said, err := l.try(t.Context(), w, r, 20000+n)
+		if err != nil {
+			t.Errorf("%s: %v", r, err)
+		}
+		return said
+	})
+	tried, refused := len(outcomes), count(outcomes, true)
 	t.Logf("%d rows of %d: %d refused, %d applied, %s", tried, len(rows), refused, tried-refused, time.Since(started).Round(time.Second))
 	if len(rows) < 600 || refused == 0 || refused == tried {
 		t.Errorf("%d rows, %d refused of %d", len(rows), refused, tried)

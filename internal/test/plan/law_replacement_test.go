@@ -6,11 +6,9 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -299,31 +297,18 @@ func TestLawReplacement(t *testing.T) {
 		}
 		share = n
 	}
-	var mu sync.Mutex
-	rows, played := 0, 0
-	var workers sync.WaitGroup
-	for range max(2, runtime.GOMAXPROCS(0)) {
-		l := newReplacementLaw(t)
-		workers.Go(func() {
-			for {
-				mu.Lock()
-				if len(objects) == 0 {
-					mu.Unlock()
-					return
-				}
-				o := objects[0]
-				objects = objects[1:]
-				mu.Unlock()
-				n, done := l.play(t, o, func(number int, name string) bool {
-					return only != "" && strings.Contains(name, only) || only == "" && number%share == 0
-				})
-				mu.Lock()
-				rows, played = rows+n, played+done
-				mu.Unlock()
-			}
-		})
+	drawn := func(number int, name string) bool {
+		return only != "" && strings.Contains(name, only) || only == "" && number%share == 0
 	}
-	workers.Wait()
+	rows, played := 0, 0
+	for _, of := range play(objects, func(int, replacedObject) bool { return true },
+		func() *replacementLaw { return newReplacementLaw(t) },
+		func(l *replacementLaw, _ int, o replacedObject) [2]int {
+			n, done := l.play(t, o, drawn)
+			return [2]int{n, done}
+		}) {
+		rows, played = rows+of[0], played+of[1]
+	}
 	t.Logf("%d rows, of which this share are %d", rows, played)
 	if rows < 800 {
 		t.Errorf("%d rows, want at least 800", rows)

@@ -7,10 +7,8 @@ import (
 	"net/http"
 	"os"
 	"regexp"
-	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -84,38 +82,26 @@ func restartRows(t *testing.T) (rows []restartRow) {
 func TestLawRestarts(t *testing.T) {
 	t.Parallel()
 	rows, all, only := restartRows(t), os.Getenv("RESTARTS_ALL") != "", regexp.MustCompile(os.Getenv("RESTARTS_ONLY"))
-	var mu sync.Mutex
-	count, next, started := map[string]int{}, 0, time.Now()
-	take := func() (restartRow, int, bool) {
-		mu.Lock()
-		defer mu.Unlock()
-		for ; next < len(rows); next++ {
-			if all && only.MatchString(rows[next].String()) || !all && next%restartShare == 0 {
-				next++
-				return rows[next-1], next - 1, true
-			}
-		}
-		return restartRow{}, 0, false
+	count, started := map[string]int{}, time.Now()
+	drawn := func(number int, r restartRow) bool {
+		return all && only.MatchString(r.String()) || !all && number%restartShare == 0
 	}
-	var workers sync.WaitGroup
-	for range max(2, runtime.GOMAXPROCS(0)) {
+	open := func() *rig.World {
 		w := driftWorld(t, "pve1", "pve2")
 		w.Change(addOthers)
 		w.ExpectPowerOffs(state.PowerShutdown, state.PowerReboot, state.PowerStop)
-		workers.Go(func() {
-			for row, n, ok := take(); ok; row, n, ok = take() {
-				outcome, err := row.try(t.Context(), w, 20000+n)
-				if err != nil {
-					t.Errorf("%s: %v", row, err)
-				}
-				w.Change(func(world *state.World) { forget(world, 20000+n) })
-				mu.Lock()
-				count[outcome]++
-				mu.Unlock()
-			}
-		})
+		return w
 	}
-	workers.Wait()
+	for _, outcome := range play(rows, drawn, open, func(w *rig.World, n int, r restartRow) string {
+		outcome, err := r.try(t.Context(), w, 20000+n)
+		if err != nil {
+			t.Errorf("%s: %v", r, err)
+		}
+		w.Change(func(world *state.World) { forget(world, 20000+n) })
+		return outcome
+	}) {
+		count[outcome]++
+	}
 	t.Logf("rows by outcome, of %d: %v, %s", len(rows), count, time.Since(started).Round(time.Second))
 	if len(rows) < 600 || count[cannotRun] > len(rows)/100 {
 		t.Errorf("%d rows, of which %d start no VM", len(rows), count[cannotRun])

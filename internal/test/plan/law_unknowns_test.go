@@ -7,11 +7,9 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/hashicorp/terraform-plugin-framework/resource"
@@ -80,40 +78,32 @@ func TestLawUnknowns(t *testing.T) {
 	}
 }
 
-// carryOutRows tries one in so many rows, each worker in a cluster of its own, and counts the outcomes.
+// carryOutRows tries one in so many rows, and counts the outcomes.
 func carryOutRows(t *testing.T, rows []unknownRow, share int) map[outcome]int {
 	t.Helper()
-	var mu sync.Mutex
-	var workers sync.WaitGroup
-	next, outcomes := 0, map[outcome]int{}
-	for range max(2, runtime.GOMAXPROCS(0)) {
+	outcomes := map[outcome]int{}
+	for _, is := range play(rows, func(number int, r unknownRow) bool { return drawn(number, share, r.name) }, worldOfOthers(t),
+		func(w *rig.World, number int, r unknownRow) outcome {
+			is, err := r.try(t.Context(), w, 10000+4*number)
+			if err != nil {
+				t.Errorf("%s: %v", r.name, err)
+			}
+			return is
+		}) {
+		outcomes[is]++
+	}
+	return outcomes
+}
+
+// worldOfOthers opens clusters with the objects that attributes of other resources name.
+func worldOfOthers(t *testing.T) func() *rig.World {
+	return func() *rig.World {
+		t.Helper()
 		w := driftWorld(t, "pve1", "pve2")
 		w.Change(addOthers)
 		w.Change(addHolder)
-		workers.Go(func() {
-			for {
-				mu.Lock()
-				number := next
-				next++
-				mu.Unlock()
-				if number >= len(rows) {
-					return
-				}
-				if !drawn(number, share, rows[number].name) {
-					continue
-				}
-				what, err := rows[number].try(t.Context(), w, 10000+4*number)
-				if err != nil {
-					t.Errorf("%s: %v", rows[number].name, err)
-				}
-				mu.Lock()
-				outcomes[what]++
-				mu.Unlock()
-			}
-		})
+		return w
 	}
-	workers.Wait()
-	return outcomes
 }
 
 // unknownRows are the rows of a VM: of each attribute that a change is known of, and of all that it stands in.

@@ -4,6 +4,8 @@
 package plan_test
 
 import (
+	"runtime"
+	"sync"
 	"testing"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
@@ -11,3 +13,46 @@ import (
 
 // TestMain adds up the power-offs of all tests.
 func TestMain(m *testing.M) { rig.Main(m) }
+
+// play plays the rows of a law, as many at once as there are processors: open makes what one after the other is played
+// in. It returns the outcomes of those that are drawn, in no order.
+func play[R, B, O any](rows []R, drawn func(number int, row R) bool, open func() B,
+	try func(bench B, number int, row R) O) (outcomes []O) {
+	var mu sync.Mutex
+	next := 0
+	take := func() (number int, ok bool) {
+		mu.Lock()
+		defer mu.Unlock()
+		for ; next < len(rows); next++ {
+			if drawn(next, rows[next]) {
+				next++
+				return next - 1, true
+			}
+		}
+		return 0, false
+	}
+	var workers sync.WaitGroup
+	for range max(2, runtime.GOMAXPROCS(0)) {
+		bench := open()
+		workers.Go(func() {
+			for number, ok := take(); ok; number, ok = take() {
+				outcome := try(bench, number, rows[number])
+				mu.Lock()
+				outcomes = append(outcomes, outcome)
+				mu.Unlock()
+			}
+		})
+	}
+	workers.Wait()
+	return outcomes
+}
+
+// count is how many outcomes are like one.
+func count[O comparable](outcomes []O, like O) (n int) {
+	for _, outcome := range outcomes {
+		if outcome == like {
+			n++
+		}
+	}
+	return n
+}

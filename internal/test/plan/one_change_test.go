@@ -6,10 +6,8 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/zclconf/go-cty/cty"
@@ -81,40 +79,28 @@ func TestOneChange(t *testing.T) {
 			t.Errorf("%s has neither a change nor a reason to have none", path)
 		}
 	}
-	var mu sync.Mutex
 	twins := newComparison(t)
-	queue, changes, workers := slices.Sorted(maps.Keys(cases)), 0, sync.WaitGroup{}
-	for range max(2, runtime.GOMAXPROCS(0)) {
+	open := func() *rig.World {
 		w := driftWorld(t, "pve1", "pve2")
 		w.Change(addOthers)
-		workers.Go(func() {
-			for {
-				mu.Lock()
-				if len(queue) == 0 {
-					mu.Unlock()
-					return
-				}
-				path := queue[0]
-				queue = queue[1:]
-				vmid := 500 + len(queue)
-				mu.Unlock()
-				w.Serve = nil
-				if vmid%5 == 0 { // the framework takes its time
-					w.Serve = twins.serve
-				}
-				if err := cases[path].try(t.Context(), w, vmid); err != nil {
-					t.Errorf("%s: %v", path, err)
-				}
-				w.Change(func(world *state.World) { forget(world, vmid) })
-				mu.Lock()
-				changes++
-				mu.Unlock()
-			}
-		})
+		return w
 	}
-	workers.Wait()
+	changes := play(slices.Sorted(maps.Keys(cases)), func(int, string) bool { return true }, open,
+		func(w *rig.World, n int, path string) bool {
+			vmid := 500 + n
+			w.Serve = nil
+			if vmid%5 == 0 { // the framework takes its time
+				w.Serve = twins.serve
+			}
+			err := cases[path].try(t.Context(), w, vmid)
+			if err != nil {
+				t.Errorf("%s: %v", path, err)
+			}
+			w.Change(func(world *state.World) { forget(world, vmid) })
+			return err == nil
+		})
 	twins.agree(t)
-	t.Logf("%d attributes changed, each alone; %d exempt", changes, len(exempt))
+	t.Logf("%d attributes changed, each alone; %d exempt", len(changes), len(exempt))
 	for _, path := range slices.Sorted(maps.Keys(exempt)) {
 		t.Logf("exempt: %-32s %s", path, exempt[path])
 	}
