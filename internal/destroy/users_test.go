@@ -71,6 +71,42 @@ func TestDestroySparesSharedVolumes(t *testing.T) {
 	}
 }
 
+// TestDestroySparesAnAliasOfRBD: two storages name one pool of Ceph, one of them by the kernel's driver, and another VM
+// has the disk under the other name. In another pool the same name is another image.
+func TestDestroySparesAnAliasOfRBD(t *testing.T) {
+	const image, alias = "ceph:vm-300-disk-0", "ceph-kernel:vm-300-disk-0"
+	for pool, spared := range map[string]bool{"tank": true, "other": false} {
+		r := newRig(t, asToken)
+		ref := r.vm(300)
+		r.change(func(w *state.World) {
+			w.Storages["ceph"] = &state.Storage{ID: "ceph", Type: "rbd", Path: "tank", Shared: true, Total: 100 << 30,
+				Content: []string{"images"}}
+			twin := *w.Storages["ceph"]
+			twin.ID, twin.Path = "ceph-kernel", pool
+			if w.Storages[twin.ID] = &twin; spared {
+				twin.Same = "ceph"
+			} else {
+				w.Put(&state.Volume{Storage: twin.ID, Name: "vm-300-disk-0", VMID: 300, Content: "images", Format: "raw", Size: 1 << 30})
+			}
+			w.Put(&state.Volume{Storage: "ceph", Name: "vm-300-disk-0", VMID: 300, Content: "images", Format: "raw", Size: 1 << 30})
+			w.Guests[300].Config["scsi0"] = image + ",size=1G"
+			w.Guests[600] = &state.Guest{VMID: 600, Type: "qemu", Node: "pve1", Config: map[string]string{"memory": "512",
+				"name": "theirs", "scsi5": alias + ",size=1G"}}
+		})
+		_, _, err := r.s.Delete(t.Context(), Request{Ref: ref})
+		_, kept := r.has(300, image)
+		if refused := err != nil && strings.Contains(err.Error(), " 600 "); refused != spared || kept != spared ||
+			!spared && err != nil {
+			t.Errorf("pool %s: kept %t, %v", pool, kept, err)
+		}
+		if !spared {
+			if _, theirs := r.has(600, alias); !theirs {
+				t.Error("the image of the other pool is gone")
+			}
+		}
+	}
+}
+
 // TestVolumesOfAContainerAreNoOrphans: a volume that carries a free id may be a container's mount point.
 func TestVolumesOfAContainerAreNoOrphans(t *testing.T) {
 	for name, use := range holders() {
