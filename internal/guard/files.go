@@ -59,6 +59,11 @@ func (g *Guard) Files() Files { return Files{g} }
 
 // Free removes a file of ours that no guest uses. It reads the disks of all guests, pending ones and snapshots too,
 // also of containers. An identity that does not see all guests removes none. A missing file is a success.
+//
+// A create of another run that imports from the file right now cannot be seen: its VM's configuration names no source,
+// and neither does the log of its task (qemu-server API2/Qemu.pm create_disks, QemuServer/QemuImage.pm convert). It
+// loses nothing. On a file system of the node QEMU has the file open, and reads it to its end. Elsewhere its task
+// fails, and PVE and that run remove the half-made VM.
 func (f Files) Free(ctx context.Context, tasks *request.Tasks, file MadeFile) error {
 	return f.free(ctx, tasks, file, Claim{Node: file.Node, Volumes: []string{file.Volume}, Compares: true})
 }
