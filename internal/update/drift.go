@@ -48,15 +48,15 @@ func checkSlots(vmid int, config pve.PendingConfig, prior vm.Spec, c vm.Change) 
 
 // checkFilled refuses to take for the new disk of a slot one that a third party has put there since the plan: the VM
 // would own it from here on, and destroy it where removed_disks says so. One that the plan has known is taken over.
-func (u *update) checkFilled() error {
-	has := vm.Decode(u.before.Merged()).Disks
-	for _, slot := range slices.Sorted(maps.Keys(u.r.Planned.Disks)) {
+func checkFilled(r Request, config pve.PendingConfig) error {
+	has := vm.Decode(config.Merged()).Disks
+	for _, slot := range slices.Sorted(maps.Keys(r.Planned.Disks)) {
 		is := has[slot].Volume
-		if is == "" || hasDisk(u.r.Prior.Disks, slot) || is == u.r.Others[slot] || u.r.Planned.Disks[slot].Volume != "" {
+		if is == "" || hasDisk(r.Prior.Disks, slot) || is == r.Others[slot] || r.Planned.Disks[slot].Volume != "" {
 			continue
 		}
 		return &guest.FieldError{Path: driveAttribute(slot),
-			Summary: fmt.Sprintf("%s of VM %d is not empty any more", slot, u.vmid),
+			Summary: fmt.Sprintf("%s of VM %d is not empty any more", slot, r.Ref.VMID),
 			Detail: fmt.Sprintf("The plan is about a new disk, and %s is in the slot now: a third party has put it there "+
 				"since. It was not touched. Choose another slot, or make a new plan, which takes that disk over", is)}
 	}

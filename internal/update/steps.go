@@ -162,9 +162,6 @@ func (u *update) run(ctx context.Context, r *results) error {
 	if err != nil {
 		return err
 	}
-	if err := u.checkFilled(); err != nil {
-		return err
-	}
 	todo, err := compare(u.vmid, u.before, u.r.Prior, u.r.Planned, loose)
 	if err == nil {
 		err = power{u}.notSuspended(todo)

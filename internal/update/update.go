@@ -20,6 +20,9 @@ func (c *Changer) Update(ctx context.Context, r Request) (guest.Guest, []guest.W
 	if r.Planned, err = c.sources.Resolve(ctx, cmp.Or(r.Node, at.Node), r.Prior, r.Planned); err != nil {
 		return guest.Guest{}, nil, err
 	}
+	if err := checkFilled(r, at.Config); err != nil {
+		return guest.Guest{}, nil, err // not the VM: the state would get the disk, since the plan names its slot
+	}
 	u := c.newUpdate(r, at)
 	done := results{pool: r.PriorPool}
 	err = u.run(ctx, &done)

@@ -106,6 +106,26 @@ disks = { scsi0 = { storage = "local-zfs", size = "1G" }, sata3 = { imported_dis
 	l.Want(map[string]string{"scsi0": "scsi0", "scsi5": "ide0"})
 }
 
+// TestDiskThatCameAfterThePlan: the plan adds a disk to an empty slot, and an administrator puts one there before the apply. It is not
+// taken for the new one. The next plan says that the slot is not empty, and its apply takes the disk over with its content.
+func TestDiskThatCameAfterThePlan(t *testing.T) {
+	t.Parallel()
+	l := rig.NewVM(t, rig.Stopped+"disks = { scsi0 = { storage = \"local-zfs\", size = \"1G\" } }\n")
+	more := rig.Stopped + "disks = { scsi0 = { storage = \"local-zfs\", size = \"1G\" }, scsi1 = { storage = \"local-zfs\", size = \"2G\" } }\n"
+	pl := l.Plan(more)
+	l.World.Change(func(w *state.World) {
+		w.Put(&state.Volume{Storage: "local-zfs", Node: "pve1", Name: "vm-400-disk-7", VMID: 400, Content: "images", Format: "raw",
+			Size: 1 << 30, Data: "his"})
+		w.Guests[400].Config["scsi1"] = "local-zfs:vm-400-disk-7,size=1G"
+	})
+	l.World.ResetCalls()
+	rig.MustSay(t, l.Session.Apply(t.Context(), pl), "scsi1 of VM 400 is not empty any more", "local-zfs:vm-400-disk-7")
+	l.WantSent()
+	l.To(more)
+	l.Warned("scsi1", "is not empty", "local-zfs:vm-400-disk-7", "takes this one over")
+	l.Want(map[string]string{"scsi0": "scsi0", "scsi1": "his"})
+}
+
 // TestDetachAndAttachAgain: a disk that leaves the configuration stays with the VM, which the plan says, and comes back by its
 // name with its data. The name is kept through a move, and says where the disk was.
 func TestDetachAndAttachAgain(t *testing.T) {
