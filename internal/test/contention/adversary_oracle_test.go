@@ -177,7 +177,8 @@ func (a *inspection) crashed() bool {
 }
 
 // movedAlong tells whether a volume has moved to another node with the VM at hand: HA has moved the VM some time after a third party's
-// order, with a disk that a third party's guest names too, or a rescan has made the volume an unused disk of the VM. It is whole there.
+// order, with a disk that a third party's guest names too, or a rescan has made the volume an unused disk of the VM. It is whole there, on
+// the same storage, and the VM names it: another volume with the same name or content is no proof.
 func (a *inspection) movedAlong(object string) (moved bool) {
 	if !slices.ContainsFunc(a.acts, func(d thirdparty.Report) bool {
 		return (d.Act == thirdparty.HAMove || d.Act == thirdparty.Rescan) && d.Done
@@ -187,11 +188,23 @@ func (a *inspection) movedAlong(object string) (moved bool) {
 	a.b.w.Change(func(w *state.World) {
 		g := w.Guests[a.vmid()]
 		for _, v := range w.Volumes {
-			there := g != nil && v.VMID == g.VMID && v.Node == g.Node && strings.Contains(object, ":"+v.Name+`"`)
+			there := g != nil && v.VMID == g.VMID && v.Node == g.Node && strings.Contains(object, v.Volid()+`"`) && isNamed(g, v.Volid())
 			moved = moved || there && (strings.Contains(object, `"gone":true`) || strings.Contains(object, fmt.Sprintf(`"data":%q`, v.Data)))
 		}
 	})
 	return moved
+}
+
+// isNamed tells whether a guest's configuration, or a snapshot of it, names a volume.
+func isNamed(g *state.Guest, volume string) bool {
+	for _, config := range append(slices.Collect(maps.Values(g.Snaps)), g.Config, g.Pending) {
+		for _, value := range config {
+			if file, _, _ := strings.Cut(value, ","); file == volume {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // exported is an export by section and object.
