@@ -85,6 +85,9 @@ func NewWorld(t testing.TB, options ...pvesim.Options) *World {
 	return w
 }
 
+// BubbleClock is the clock of a cluster in a bubble of testing/synctest, where time passes only while all wait.
+func BubbleClock() state.Clock { return clock.Real{} }
+
 // OpenWorld starts a cluster outside of a test.
 func OpenWorld(o pvesim.Options) (*World, error) {
 	sim, err := pvesim.New(o)
