@@ -2,6 +2,8 @@ package pve
 
 import (
 	"context"
+	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -31,6 +33,20 @@ type LogEntry struct {
 	Node, User, Message string
 	// Time is in seconds by the node's clock. UID counts the entries of a node since its pmxcfs started.
 	Time, UID int64
+}
+
+// ChangeEntry is the message of the entry that PVE makes of a change of a VM's options (qemu-server API2/Qemu.pm
+// update_vm_api, @paramarr).
+func ChangeEntry(vmid int, params Params) string {
+	var words strings.Builder
+	for _, option := range slices.Sorted(maps.Keys(params)) {
+		value := params[option]
+		if option == "cipassword" {
+			value = "<hidden>"
+		}
+		words.WriteString(" -" + option + " " + value)
+	}
+	return fmt.Sprintf("update VM %d:%s", vmid, words.String())
 }
 
 type logEntryWire struct {

@@ -38,6 +38,7 @@ type Reader struct {
 	waiting map[int]bool    // those of them that wait for a read
 	self    map[int]bool    // those of these that are to be read themselves
 	latest  map[string]*Use // by scope
+	offered map[int]Reading // by operations, of their own VMs
 	// keepAll: each reading is kept whole, and nothing is renewed. Otherwise only its volumes are and, for guests that are
 	// about to go or hold a volume for others, their configuration.
 	keepAll bool
@@ -52,8 +53,9 @@ func New(jobs *request.Runner, order *request.Order) *Reader {
 	return &Reader{api: jobs.API.Reader(), jobs: jobs, clock: jobs.Clock, order: order,
 		listing: request.NewSharedIn[pve.Resources](order),
 		visible: request.NewSharedIn[sight](order), log: request.NewSharedIn[bool](order),
-		trail: trail{seen: map[pve.LogEntry]bool{}, marks: map[int]*mark{}}, self: map[int]bool{},
-		latest: map[string]*Use{},
+		trail:  trail{user: jobs.API.Identity().User, seen: map[pve.LogEntry]bool{}, marks: map[int]*mark{}},
+		self:   map[int]bool{},
+		latest: map[string]*Use{}, offered: map[int]Reading{},
 		uses:   request.NewSharedBy[string, *Use](order),
 		places: request.Recent[Places]{Life: placesLife},
 		going:  map[int]bool{}, waiting: map[int]bool{}, snapshots: map[string]map[string]map[string]string{}}

@@ -62,6 +62,7 @@ func (s *Reader) readUse(ctx context.Context, node string) (*Use, error) {
 	}
 	made.Unseen, made.traced, made.place = saw.unseen, saw.log && logErr == nil, s.order.Next()
 	made.begin(before, err == nil && made.traced && s.isYoung(node) && haveSameNodes(before.Resources, resources))
+	s.takeIn(made, resources)
 	for attempt := 0; ; attempt++ {
 		if attempt > 0 {
 			resources, err = s.Listing(ctx, asked)
@@ -92,6 +93,33 @@ func (s *Reader) readUse(ctx context.Context, node string) (*Use, error) {
 		made.ended = made.at
 	}
 	return made, nil
+}
+
+// Offer hands over what an operation has read of its own VM, by a request that it sent after a place in the order. The
+// next reading takes it for its own, unless there is a sign of a later change.
+func (s *Reader) Offer(asked uint64, node string, vmid int, config pve.PendingConfig, began time.Time) {
+	if config.MayHaveSnapshots() || config.Current()["lock"] != "" {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	g := pve.Resource{Type: "qemu", Node: node, VMID: vmid}
+	s.offered[vmid] = Reading{Guest: g, Config: config, At: s.clock.Now(), began: began, place: asked}
+}
+
+// takeIn replaces readings of guests for an earlier look by those that were offered since.
+func (s *Reader) takeIn(made *Use, resources pve.Resources) {
+	s.mu.Lock()
+	offered := s.offered
+	s.offered = map[int]Reading{}
+	s.mu.Unlock()
+	for vmid, r := range offered {
+		listed, there := resources.Guest(vmid)
+		if was := made.of(vmid); there && was != nil && was.place < r.place && listed.Node == r.Guest.Node {
+			r.Guest, r.Listed = listed, was.Listed
+			made.add(r, s.keeps(r))
+		}
+	}
 }
 
 // Confirm reads the guests again that use the volumes by a reading which is older than the question, so that nothing

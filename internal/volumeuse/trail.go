@@ -2,6 +2,7 @@ package volumeuse
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,6 +14,7 @@ import (
 
 // trail is what the cluster's log says of guests that may have changed: which of them must be read again.
 type trail struct {
+	user  string // this identity, as the log names it
 	mu    sync.Mutex
 	seen  map[pve.LogEntry]bool
 	marks map[int]*mark // by VMID
@@ -22,9 +24,11 @@ type trail struct {
 
 // mark is what the log says of one guest.
 type mark struct {
-	place uint64          // in the order, of the last entry that was new then: a reading before it is out of date
-	until time.Time       // a change may still be under way then: a reading before that is out of date, too
-	tasks map[string]bool // that were begun and have not ended
+	place uint64 // in the order, of the last entry that was new then: a reading before it is out of date
+	// until when a change may still be under way, by its entry: a reading before that is out of date, too.
+	until   map[pve.LogEntry]time.Time
+	written []string        // texts that are still to come of changes of ours which PVE has carried out
+	tasks   map[string]bool // that were begun and have not ended
 }
 
 // written is how long after its entry a change of a configuration may be written. PVE makes the entry first, under the
@@ -91,11 +95,19 @@ func (t *trail) note(entries []pve.LogEntry, place uint64, now time.Time) {
 			continue
 		}
 		t.seen[e] = true
-		t.noteOne(e, place, now, time.Duration(newest[e.Node]-e.Time)*time.Second)
+		t.noteOne(e, place)
+	}
+	for _, m := range t.marks { // a later entry of the node shows how old one is
+		for e, was := range m.until {
+			age := time.Duration(newest[e.Node]-e.Time) * time.Second
+			if until := now.Add(written - age); was.IsZero() || until.Before(was) {
+				m.until[e] = until
+			}
+		}
 	}
 }
 
-func (t *trail) noteOne(e pve.LogEntry, place uint64, now time.Time, age time.Duration) {
+func (t *trail) noteOne(e pve.LogEntry, place uint64) {
 	upid, begins, ends := taskOf(e.Message)
 	var vmid int
 	switch {
@@ -109,10 +121,10 @@ func (t *trail) noteOne(e pve.LogEntry, place uint64, now time.Time, age time.Du
 	if vmid == 0 {
 		return
 	}
-	m := t.marks[vmid]
-	if m == nil {
-		m = &mark{tasks: map[string]bool{}}
-		t.marks[vmid] = m
+	m := t.markOf(vmid)
+	if i := slices.Index(m.written, e.Message); i >= 0 && e.User == t.user {
+		m.written = slices.Delete(m.written, i, i+1)
+		return
 	}
 	m.place = place
 	switch {
@@ -121,10 +133,33 @@ func (t *trail) noteOne(e pve.LogEntry, place uint64, now time.Time, age time.Du
 	case ends:
 		delete(m.tasks, string(upid))
 	default:
-		if until := now.Add(written - age); until.After(m.until) {
-			m.until = until
+		m.until[e] = time.Time{}
+	}
+}
+
+// Wrote notes that PVE has carried out a change of ours, by the text of its entry: nothing of it is under way any more.
+// Where a third party sends the very same change as the same identity, nothing is missed: it gives the guest the same.
+func (s *Reader) Wrote(vmid int, message string) { s.trail.wrote(vmid, message, s.order.Next()) }
+
+func (t *trail) wrote(vmid int, message string, place uint64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	m := t.markOf(vmid)
+	m.place = place
+	for e := range m.until {
+		if e.User == t.user && e.Message == message {
+			delete(m.until, e)
+			return
 		}
 	}
+	m.written = append(m.written, message)
+}
+
+func (t *trail) markOf(vmid int) *mark {
+	if t.marks[vmid] == nil {
+		t.marks[vmid] = &mark{tasks: map[string]bool{}, until: map[pve.LogEntry]time.Time{}}
+	}
+	return t.marks[vmid]
 }
 
 // isOutOfDate reports whether a guest may have changed since a reading of it began.
@@ -132,7 +167,11 @@ func (t *trail) isOutOfDate(vmid int, place uint64, at time.Time) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	m := t.marks[vmid]
-	return m != nil && (place < m.place || len(m.tasks) > 0 || at.Before(m.until))
+	if m == nil {
+		return false
+	}
+	underWay := slices.ContainsFunc(slices.Collect(maps.Values(m.until)), at.Before)
+	return place < m.place || len(m.tasks) > 0 || underWay
 }
 
 // covers reports whether the log has been followed without a gap since a place in the order.

@@ -22,7 +22,11 @@ type Runner struct {
 	// Log, if set before the Runner is used, gets a line for people while something is waited for.
 	Log func(ctx context.Context, message string, fields map[string]string)
 	// Root, if set before the Runner is used, is root on the nodes.
-	Root   Root
+	Root Root
+	// Written, if set before the Runner is used, is told of each change of a VM's options that PVE has carried out, with
+	// the text of its entry in the cluster's log.
+	Written func(vmid int, entry string)
+
 	chance func() float64 // in [0,1), spreads those who wait
 
 	begins begins

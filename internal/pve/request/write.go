@@ -145,6 +145,9 @@ func (r *Runner) setRead(ctx context.Context, node string, vmid int, params pve.
 // digest, also while it is looked at what it is now.
 func (r *Runner) put(ctx context.Context, node string, vmid int, params pve.Params, b Bound) (resent bool, err error) {
 	err = r.API.QEMU(node, vmid).UpdateConfig(ctx, b.params(params))
+	if err == nil && r.Written != nil {
+		r.Written(vmid, pve.ChangeEntry(vmid, params))
+	}
 	if !pve.IsKind(err, pve.Ambiguous) {
 		return false, err
 	}
