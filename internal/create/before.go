@@ -28,7 +28,7 @@ func (a *attempt) mayBorrow(ctx context.Context) error {
 			return &guest.FieldError{Path: "template", Summary: "A template cannot have " + d.Volume,
 				Detail: "PVE renames the disks of a template, and the VM that holds this one would lose it. No VM was made"}
 		}
-		if err := a.creator.destroyer.MayBorrow(ctx, a.node, a.vmid, d.Volume); err != nil {
+		if err := a.creator.destroyer.MayBorrow(ctx, a.creator.destroyer.Ask(), a.node, a.vmid, d.Volume); err != nil {
 			return &guest.FieldError{Path: at + ".imported_disk.volume", Summary: d.Volume + " cannot be attached",
 				Detail: volumeuse.WhyNotBorrowed(err), Err: err}
 		}

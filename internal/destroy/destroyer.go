@@ -17,6 +17,7 @@ import (
 // Destroyer removes the VMs of one cluster. Through its guard it can also free what a VM that stays no longer needs.
 type Destroyer struct {
 	*guard.Guard
+	*volumeuse.Loans
 	api    *pve.Client
 	clock  pve.Clock
 	jobs   *request.Runner
@@ -31,7 +32,9 @@ type Destroyer struct {
 func New(jobs *request.Runner, guests *guest.Guests, shell guard.Shell, exclusive ...string) *Destroyer {
 	order := &request.Order{}
 	use := volumeuse.New(jobs, order)
-	return &Destroyer{Guard: guard.New(jobs, guests, use, shell, exclusive), api: jobs.API, clock: jobs.Clock, jobs: jobs,
+	jobs.Written = use.Wrote
+	return &Destroyer{Guard: guard.New(jobs, guests, use, shell, exclusive), Loans: volumeuse.NewLoans(use),
+		api: jobs.API, clock: jobs.Clock, jobs: jobs,
 		guests: guests,
 		use:    use, replication: request.NewSharedIn[[]pve.ReplicationJob](order),
 		storages: request.NewSharedBy[string, []pve.Storage](order)}

@@ -76,7 +76,7 @@ func TestDiskSurvivesAFailedDestroy(t *testing.T) {
 		if err := destroy(r, ref); err == nil || !strings.Contains(err.Error(), "cannot be told") || !protected(r) {
 			t.Errorf("said %v, protected %t", err, protected(r))
 		}
-		if err := r.s.MayBorrow(t.Context(), "pve1", 0, volume); err == nil {
+		if err := r.s.MayBorrow(t.Context(), r.s.Ask(), "pve1", 0, volume); err == nil {
 			t.Error("it may be attached")
 		}
 		if is, kept := r.has(300, volume); !is || !kept {

@@ -117,6 +117,9 @@ func (d *Disks) Read(ctx context.Context, ref guest.Ref) (Disk, guest.Presence, 
 		return Disk{}, seen, err
 	}
 	held := of(found, "")
+	if held.Marked && held.Volume != "" {
+		d.remover.NoteHeld(held.Volume)
+	}
 	return d.measuredBy(ctx, held, d.listed), seen, nil
 }
 

@@ -5,7 +5,6 @@ package guard
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
@@ -46,58 +45,5 @@ func New(jobs *request.Runner, guests *guest.Guests, use *volumeuse.Reader, shel
 // HasShell reports whether SSH is configured.
 func (g *Guard) HasShell() bool { return g.shell != nil }
 
-// MayBorrow returns nil if a VM on a node may attach a volume that another VM holds for it, by a fresh look at the
-// guests. vmid is that VM, or 0 if it does not exist yet. ErrNotHeld and BorrowedError of package volumeuse are
-// results of the look; any other error means that the look failed.
-func (g *Guard) MayBorrow(ctx context.Context, node string, vmid int, volume string) error {
-	use, err := useNow(ctx, g, node, volume)
-	if err != nil {
-		return err
-	}
-	holder, _ := use.Holder(volume)
-	runs := holder.Guest.Status == "running"
-	if runs && holder.Guest.Type == "qemu" { // the listing is up to ten seconds old
-		now, err := g.api.QEMU(holder.Guest.Node, holder.Guest.VMID).Status(ctx)
-		if err != nil {
-			return err
-		}
-		runs = now.IsRunning()
-	}
-	return use.Borrow(volume, vmid, runs)
-}
-
-// UsersOf returns the guests other than vmid that use a volume on a node, by a fresh look. It is an error if this
-// identity may not see all guests.
-func (g *Guard) UsersOf(ctx context.Context, node string, vmid int, volume string) ([]volumeuse.User, error) {
-	use, err := useNow(ctx, g, node, volume)
-	if err == nil && use.Unseen != nil {
-		err = fmt.Errorf("look who uses %s: %w", volume, use.Unseen)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return use.UsersOf(volume, vmid), nil
-}
-
 // Places reads what the storages are, to compare volumes by.
 func (g *Guard) Places(ctx context.Context) (volumeuse.Places, error) { return g.use.Places(ctx) }
-
-// useNow reads the guests that can use a volume on a node.
-func useNow(ctx context.Context, g *Guard, node, volume string) (*volumeuse.Use, error) {
-	resources, err := g.api.Listing().Shared(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("list the cluster's guests: %w", err)
-	}
-	scope, err := g.use.Scope(ctx, resources, node, []string{volume})
-	if err != nil {
-		return nil, err
-	}
-	use, err := g.use.Since(ctx, g.use.Ask(), scope)
-	if err == nil {
-		use, err = g.use.Confirm(ctx, use, 0, volume)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("look who uses %s: %w", volume, err)
-	}
-	return use, nil
-}

@@ -58,7 +58,8 @@ func (s slots) adoptable(ctx context.Context) (map[string]bool, error) {
 // mayBorrow refuses a volume with the VMID of another VM, unless that VM holds it for others and no guest uses it. PVE
 // itself attaches one volume to two VMs without a word (qemu-server API2/Qemu.pm create_disks).
 func (s slots) mayBorrow(ctx context.Context, slot, volume string) error {
-	err := s.changer.destroyer.MayBorrow(ctx, cmp.Or(s.r.Node, s.view.Node()), s.vmid, volume)
+	look := s.changer.destroyer
+	err := look.MayBorrow(ctx, look.Ask(), cmp.Or(s.r.Node, s.view.Node()), s.vmid, volume)
 	if err == nil {
 		return nil
 	}
@@ -69,12 +70,17 @@ func (s slots) mayBorrow(ctx context.Context, slot, volume string) error {
 // keepBorrowed looks again for guests that use the attached volumes, and gives back those that another operation has
 // attached at the same time. The other operation does the same.
 func (s slots) keepBorrowed(ctx context.Context, attached map[string]string) error {
+	asked, offered := s.changer.destroyer.Ask(), s.view.IsFresh()
 	for _, slot := range slices.Sorted(maps.Keys(attached)) {
 		volume := attached[slot]
 		if owner, ok := volid.Owner(volume); !ok || owner == s.vmid {
 			continue
 		}
-		err := s.changer.destroyer.MayBorrow(ctx, s.view.Node(), s.vmid, volume)
+		if !offered { // the update reads it anyway, and the looks of others need not
+			offered = true
+			s.offer(ctx, asked)
+		}
+		err := s.changer.destroyer.MayBorrow(ctx, asked, s.view.Node(), s.vmid, volume)
 		var taken *volumeuse.BorrowedError
 		if !errors.As(err, &taken) {
 			if err != nil {
@@ -97,6 +103,14 @@ func (s slots) keepBorrowed(ctx context.Context, attached map[string]string) err
 		return refused
 	}
 	return nil
+}
+
+// offer reads the VM for itself and for the looks of others.
+func (s slots) offer(ctx context.Context, asked uint64) {
+	began := s.changer.jobs.Clock.Now()
+	if config, err := s.view.Fresh(ctx); err == nil {
+		s.changer.destroyer.Offer(asked, s.view.Node(), s.vmid, config, began)
+	}
 }
 
 // giveBack detaches a volume that was attached a moment ago. The configuration tells whether that worked: an answer may

@@ -1,10 +1,12 @@
 package volumeuse
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
 )
@@ -64,6 +66,44 @@ func (s *Use) Holder(volume string) (Reading, bool) {
 	return r, ok
 }
 
+// ofHolder is a reading of a scope that tells of the guest which holds a volume: the latest of all guests, if by that
+// one it is free, else one of that guest alone, by which no other uses it.
+func (s *Reader) ofHolder(ctx context.Context, scope, volume string) (*Use, error) {
+	s.mu.Lock()
+	latest := s.latest[scope]
+	s.mu.Unlock()
+	if latest != nil && s.isYoung(scope) && latest.Borrow(volume, 0, false) == nil {
+		return latest, nil
+	}
+	places, err := s.Places(ctx)
+	if err != nil {
+		return nil, err
+	}
+	made := &Use{scope: scope, places: places}
+	made.begin(nil, false)
+	if made.Resources, _, err = s.api.Listing().Recent(ctx); err != nil {
+		return nil, err
+	}
+	if found, err := s.readHolder(ctx, made, volume); found || err != nil {
+		return made, err
+	}
+	if made.Resources, err = s.api.Cluster().Resources(ctx); err == nil { // it is new, or has moved
+		_, err = s.readHolder(ctx, made, volume)
+	}
+	return made, err
+}
+
+// readHolder reads the guest that holds a volume, if it is where the listing has it.
+func (s *Reader) readHolder(ctx context.Context, made *Use, volume string) (found bool, err error) {
+	owner, _ := volid.Owner(volume)
+	holder, there := made.Resources.Guest(owner)
+	if !there || made.scope != "" && holder.Node != made.scope {
+		return false, nil
+	}
+	moved, err := s.readAll(ctx, made, []pve.Resource{holder})
+	return !moved, err
+}
+
 // on says of which node the guests were read.
 func (s *Use) on() string {
 	if s.scope == "" {
@@ -80,7 +120,8 @@ func WhyNotBorrowed(err error) string {
 		return "A VM attaches volumes that carry its own id, and disks of proxmox_disk; import_from copies a volume of " +
 			"another VM"
 	case errors.As(err, &taken):
-		return "Two guests on one disk destroy what is on it. Detach it there first, or delete the snapshot"
+		return "Two guests on one disk destroy what is on it. Detach it there first, or delete the snapshot. If this apply " +
+			"takes it from another VM, let this VM depend on that one (depends_on)"
 	}
 	return "Whether another guest has it could not be looked at"
 }

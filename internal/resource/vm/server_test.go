@@ -102,7 +102,7 @@ func (*fake) CloneSource(context.Context, *guest.Clone) (guest.Source, error) {
 	return guest.Source{}, errors.New("not now")
 }
 
-func (*fake) MayBorrow(context.Context, string, int, string) error { return volumeuse.ErrNotHeld }
+func (*fake) IsHeld(context.Context, string, int, string) error { return volumeuse.ErrNotHeld }
 
 func (f *fake) InForce(context.Context, string, int, bool) (preflight.InForce, error) {
 	return preflight.InForce{}, errors.New("not asked")

@@ -31,12 +31,13 @@ func (v *volumeNames) refuseOwnership(slot, volume string) bool {
 	return true
 }
 
-// borrow asks whether another VM holds a volume for others. An error says that none does, and why.
+// borrow asks whether another VM holds a volume for others. An error says that none does, and why. Which other guests
+// have it only the apply asks: that takes a request for each guest of the cluster.
 func (v *volumeNames) borrow(ctx context.Context, slot, volume, node string) error {
 	if v.Machines == nil || v.left { // the apply looks
 		return nil
 	}
-	err := v.Machines.MayBorrow(ctx, node, int(model.Value(v.Prior.VMID)), volume)
+	err := v.Machines.IsHeld(ctx, node, int(model.Value(v.Prior.VMID)), volume)
 	if errors.Is(err, volumeuse.ErrNotHeld) {
 		return err
 	}

@@ -84,7 +84,7 @@ type Machines interface {
 	CloneSource(ctx context.Context, clone *guest.Clone) (guest.Source, error)
 	Holdings(ctx context.Context, ref guest.Ref, sized, named []string) (guest.Holdings, error)
 	InForce(ctx context.Context, node string, vmid int, waits bool) (preflight.InForce, error)
-	MayBorrow(ctx context.Context, node string, vmid int, volume string) error
+	IsHeld(ctx context.Context, node string, vmid int, volume string) error
 }
 
 // Server is what a plan asks: the server, and what this run of the provider has seen.
