@@ -99,7 +99,10 @@ func TestAccCluster(t *testing.T) {
 	if os.Getenv("PROXMOX_VE_ENDPOINT") == "" {
 		rig.WithoutEnvironment(t)
 		w := labWorld(t, pvesim.Options{RealNetwork: true, Clock: rig.NewFastClock(), TaskTime: time.Second / 2})
-		w.ExpectPowerOffs(state.PowerStop) // by on_destroy
+		w.ExpectPowerOffs(state.PowerStop)  // by on_destroy
+		w.Change(func(world *state.World) { // for HA
+			world.Roles["TerraformProvider"] = append(slices.Clone(world.Roles["TerraformProvider"]), "Sys.Console")
+		})
 		for name, value := range labEnvironment(w) {
 			t.Setenv(name, value)
 		}

@@ -128,7 +128,7 @@ func TestAccActions(t *testing.T) {
 	}
 	w.Sim.StaleLock(500, "backup", "root@pam")
 	text, err = invoke("proxmox_vm_unlock.backup")
-	if wants(text, "The lock (backup) of VM 500 on node pve1 was taken away"); err != nil || does() != "running" {
+	if wants(text, "The lock (backup) of VM 500 on node pve1 was removed"); err != nil || does() != "running" {
 		t.Errorf("it is %q, %v", does(), err)
 	}
 	text, err = invoke("proxmox_orphan_delete.all")

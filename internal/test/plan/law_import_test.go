@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"net/http"
 	"os"
 	"slices"
 	"strings"
@@ -246,4 +247,29 @@ func TestLawImport(t *testing.T) {
 	if all && only == "" && made < len(rows)*9/10 {
 		t.Errorf("only %d objects could be made", made)
 	}
+}
+
+// TestImportOfEmptyMaps: for Terraform a map that is empty in the configuration is not the absent one of the VM. The first apply writes it
+// into the state, without a request that changes anything.
+func TestImportOfEmptyMaps(t *testing.T) {
+	t.Parallel()
+	w := rig.NewWorld(t)
+	const made = "vmid = 700\nnode = \"pve1\"\nname = \"it\"\n"
+	rig.Must(t, w.Session(t, rig.TokenNoSSH, rig.VMBlock(made)).Run(t.Context()))
+	s := w.Session(t, rig.TokenNoSSH, rig.VMBlock(made+"pci = {}\nusb = {}\ndisks = {}\nnetworks = {}\n"))
+	rig.Must(t, s.Import(t.Context(), "proxmox_vm.x", "700"))
+	pl, err := s.Plan(t.Context())
+	rig.Must(t, err)
+	want := []string{"disks: null -> {}", "networks: null -> {}", "pci: null -> {}", "usb: null -> {}"}
+	if got := terraformtest.Differences(pl.Changes[0].Prior, pl.Changes[0].Planned); !slices.Equal(got, want) {
+		t.Errorf("the first plan has %q", got)
+	}
+	w.ResetCalls()
+	rig.Must(t, s.Apply(t.Context(), pl))
+	for _, op := range w.Sim.Ops() {
+		if op.Method != http.MethodGet {
+			t.Errorf("the apply sends %s %s", op.Method, op.Path)
+		}
+	}
+	rig.Must(t, s.Converge(t.Context()))
 }
