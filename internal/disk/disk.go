@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/create"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/destroy"
@@ -26,14 +27,20 @@ type Disks struct {
 	remover *destroy.Destroyer
 	creator *create.Creator
 	changer *update.Changer
-	// contents are those of storages as the refreshes of a run share them.
+	// storages, and contents of them, are as the refreshes of a run share them.
+	storages request.Recent[pve.Resource]
 	contents request.Recent[[]pve.Volume]
 }
+
+// contentsLife is long enough for the refresh of some hundred disks, which says what was true when it began.
+const contentsLife = time.Minute
 
 // New makes Disks.
 func New(jobs *request.Runner, guests *guest.Guests, remover *destroy.Destroyer, creator *create.Creator,
 	changer *update.Changer) *Disks {
-	return &Disks{api: jobs.API, jobs: jobs, guests: guests, remover: remover, creator: creator, changer: changer}
+	return &Disks{api: jobs.API, jobs: jobs, guests: guests, remover: remover, creator: creator, changer: changer,
+		storages: request.Recent[pve.Resource]{Life: contentsLife},
+		contents: request.Recent[[]pve.Volume]{Life: contentsLife}}
 }
 
 // Wanted is a disk as it is configured.
@@ -135,11 +142,15 @@ func (d *Disks) measured(ctx context.Context, held Disk) Disk {
 // look into every image, other guests' too (pve-storage Plugin.pm list_images); there each disk is asked about by
 // itself.
 func (d *Disks) listed(ctx context.Context, held Disk) ([]pve.Volume, error) {
-	resources, _, err := d.api.Listing().Recent(ctx)
+	at, err := d.storages.Get(ctx, d.jobs.Clock, held.Node+"/"+held.Storage(),
+		func(ctx context.Context) (pve.Resource, error) {
+			resources, _, err := d.api.Listing().Recent(ctx)
+			at, _ := resources.Storage(held.Node, held.Storage())
+			return at, err
+		})
 	if err != nil {
 		return nil, err
 	}
-	at, _ := resources.Storage(held.Node, held.Storage())
 	if !guest.ListsAtOnce(at) {
 		return d.guests.Volumes(ctx, held.Node, held.Storage(), held.VMID)
 	}
