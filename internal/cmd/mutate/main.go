@@ -1,11 +1,11 @@
 // Command mutate makes mistakes in product code, one at a time, and tells which tests notice. The sources stay as they
-// are: the compiler is handed each mistake by an overlay.
+// are. An overlay hands the compiler all mistakes at once, each in a copy of its function, and the environment chooses
+// one: so the tests are compiled once.
 package main
 
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"flag"
 	"fmt"
 	"go/ast"
@@ -13,10 +13,8 @@ import (
 	"go/token"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"os/signal"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 )
@@ -118,7 +116,11 @@ func draw(seed uint64, count int, only string) ([]mistake, error) {
 				if err != nil {
 					return nil, err
 				}
-				of = append(of, k.find(s)...)
+				for _, m := range k.find(s) {
+					if s.function(m.from) != nil {
+						of = append(of, m)
+					}
+				}
 			}
 		}
 		if len(of) == 0 {
@@ -142,129 +144,12 @@ func draw(seed uint64, count int, only string) ([]mistake, error) {
 	return drawn, nil
 }
 
-// verdict is what became of a mistake.
-type verdict string
-
-const (
-	caught    verdict = "caught"
-	escaped   verdict = "NOT CAUGHT"
-	unbuilt   verdict = "does not compile"
-	leftAlone verdict = "not tried"
-)
-
-// run tries the mistakes, and prints how many each law caught.
-func run(ctx context.Context, drawn []mistake, list bool, limit time.Duration) error {
-	dir, err := os.MkdirTemp("", "mutate")
-	if err != nil {
-		return err
-	}
-	defer func() { _ = os.RemoveAll(dir) }()
-	by, outcomes := map[string]int{}, map[verdict]int{}
-	for n, m := range drawn {
-		head := fmt.Sprintf("%3d %s:%d: %s: %s", n+1, m.file, m.line, m.kind.name, m.what)
-		if list {
-			fmt.Println(head)
-			continue
-		}
-		within, cancel := context.WithTimeout(ctx, limit)
-		v, who, err := m.try(within, dir)
-		cancel()
-		if err != nil {
-			return err
-		}
-		if ctx.Err() != nil {
-			break
-		}
-		outcomes[v]++
-		if who != "" {
-			by[who]++
-		}
-		fmt.Printf("%s\n    %s %s\n", head, v, who)
-	}
-	if list {
-		return nil
-	}
-	tried := outcomes[caught] + outcomes[escaped]
-	fmt.Printf("%d tried, %d caught (%.0f %%), %d more do not compile, %d not tried\n", tried, outcomes[caught],
-		100*float64(outcomes[caught])/float64(max(1, tried)), outcomes[unbuilt], outcomes[leftAlone])
-	for _, who := range sorted(by) {
-		fmt.Printf("  %4d by %s\n", by[who], who)
-	}
-	return ctx.Err()
-}
-
-func sorted(by map[string]int) (all []string) {
-	for who := range by {
-		all = append(all, who)
-	}
-	slices.Sort(all)
-	return all
-}
-
-// try runs the tests of a mistake until one notices it, and says which.
-func (m mistake) try(ctx context.Context, dir string) (verdict, string, error) {
-	content, err := os.ReadFile(m.file)
-	if err != nil {
-		return "", "", err
-	}
-	path, err := filepath.Abs(m.file)
-	if err != nil {
-		return "", "", err
-	}
-	changed, overlay := filepath.Join(dir, "changed.go"), filepath.Join(dir, "overlay.json")
-	text := string(content[:m.from]) + m.text + string(content[m.to:])
-	if err := os.WriteFile(changed, []byte(text), 0o600); err != nil {
-		return "", "", err
-	}
-	places, err := json.Marshal(map[string]map[string]string{"Replace": {path: changed}})
-	if err != nil {
-		return "", "", err
-	}
-	if err := os.WriteFile(overlay, places, 0o600); err != nil {
-		return "", "", err
-	}
-	if out, passed := goTool(ctx, "build", "-overlay", overlay, "./"+filepath.Dir(m.file)); !passed {
-		if isOver(ctx) {
-			return leftAlone, "", nil
-		}
-		return unbuilt, lastLine(out), nil
-	}
-	for _, l := range m.kind.laws {
-		out, passed := goTool(ctx, "test", "-overlay", overlay, "-vet=off", "-count=1", "-failfast", "-run", l.run, l.pkg)
-		switch {
-		case isOver(ctx):
-			return leftAlone, "", nil
-		case !passed:
-			return caught, firstFailure(out, l), nil
+// function is the function around a place, nil outside of functions.
+func (s *source) function(at int) *ast.FuncDecl {
+	for _, d := range s.tree.Decls {
+		if f, ok := d.(*ast.FuncDecl); ok && f.Body != nil && s.offset(f.Body.Lbrace) < at && at < s.offset(f.End()) {
+			return f
 		}
 	}
-	return escaped, "", nil
-}
-
-// isOver reports whether the time for a mistake, or for all of them, is over.
-func isOver(ctx context.Context) bool { return ctx.Err() != nil }
-
-// goTool runs the go command.
-func goTool(ctx context.Context, args ...string) (out string, passed bool) {
-	cmd := exec.CommandContext(ctx, "go", args...)
-	cmd.Env = append(os.Environ(), "NODRIFT_CONFIGS=20", "ADOPT=10")
-	cmd.WaitDelay = 10 * time.Second
-	all, err := cmd.CombinedOutput()
-	return string(all), err == nil
-}
-
-// firstFailure is the name of the test that noticed.
-func firstFailure(out string, l law) string {
-	for line := range strings.Lines(out) {
-		if name, ok := strings.CutPrefix(line, "--- FAIL: "); ok {
-			name, _, _ = strings.Cut(name, " ")
-			return name
-		}
-	}
-	return l.pkg + " (" + l.run + ")"
-}
-
-func lastLine(out string) string {
-	lines := strings.Split(strings.TrimSpace(out), "\n")
-	return lines[len(lines)-1]
+	return nil
 }

@@ -1,0 +1,128 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+)
+
+// verdict is what became of a mistake.
+type verdict string
+
+const (
+	caught  verdict = "caught"
+	escaped verdict = "NOT CAUGHT"
+	unbuilt verdict = "does not compile"
+)
+
+// run tries the mistakes, and prints how many each law caught.
+func run(ctx context.Context, drawn []mistake, list bool, limit time.Duration) error {
+	if list {
+		for n, m := range drawn {
+			fmt.Println(m.title(n))
+		}
+		return nil
+	}
+	dir, err := os.MkdirTemp("", "mutate")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	p, err := compile(ctx, dir, drawn)
+	if err != nil {
+		return err
+	}
+	if err := p.holds(ctx, limit); err != nil {
+		return err
+	}
+	by, outcomes := map[string]int{}, map[verdict]int{}
+	for n, m := range drawn {
+		v, who := p.try(ctx, n, limit)
+		if ctx.Err() != nil {
+			break
+		}
+		outcomes[v]++
+		if v == caught {
+			by[who]++
+		}
+		fmt.Printf("%s\n    %s %s\n", m.title(n), v, who)
+	}
+	tried := outcomes[caught] + outcomes[escaped]
+	fmt.Printf("%d tried, %d caught (%.1f %%), %d more do not compile\n", tried, outcomes[caught],
+		100*float64(outcomes[caught])/float64(max(1, tried)), outcomes[unbuilt])
+	for _, who := range sorted(by) {
+		fmt.Printf("  %4d by %s\n", by[who], who)
+	}
+	return ctx.Err()
+}
+
+func (m mistake) title(n int) string {
+	return fmt.Sprintf("%3d %s:%d: %s: %s", n+1, m.file, m.line, m.kind.name, m.what)
+}
+
+func sorted(by map[string]int) (all []string) {
+	for who := range by {
+		all = append(all, who)
+	}
+	slices.Sort(all)
+	return all
+}
+
+// holds runs all laws without a mistake: a law that fails by itself would catch everything.
+func (p *program) holds(ctx context.Context, limit time.Duration) error {
+	done := map[law]bool{}
+	for _, m := range p.mistakes {
+		for _, l := range m.kind.laws {
+			if done[l] {
+				continue
+			}
+			done[l] = true
+			began := time.Now()
+			if out, passed := p.law(ctx, l, -1, limit); !passed {
+				return fmt.Errorf("%s (%s) fails without a mistake: %s", l.pkg, l.run, out)
+			}
+			fmt.Printf("%s (%s) holds, %.1f s\n", l.pkg, l.run, time.Since(began).Seconds())
+		}
+	}
+	return nil
+}
+
+// try runs the laws of a mistake until one notices it, and says which.
+func (p *program) try(ctx context.Context, index int, limit time.Duration) (v verdict, who string) {
+	if said := p.broken[index]; said != "" {
+		return unbuilt, said
+	}
+	for _, l := range p.mistakes[index].kind.laws {
+		if out, passed := p.law(ctx, l, index, limit); !passed {
+			return caught, firstFailure(out, l)
+		}
+	}
+	return escaped, ""
+}
+
+// law runs a law with the mistake that has the index. A law that does not end has noticed it, too.
+func (p *program) law(ctx context.Context, l law, index int, limit time.Duration) (out string, passed bool) {
+	for _, t := range p.tests[l.pkg] {
+		cmd := p.command(ctx, index, t.binary, "-test.failfast", "-test.run="+l.run, "-test.timeout="+limit.String())
+		cmd.Dir = t.dir
+		cmd.WaitDelay = 10 * time.Second
+		if out, passed = output(cmd); !passed {
+			return out, false
+		}
+	}
+	return "", true
+}
+
+// firstFailure is the name of the test that noticed.
+func firstFailure(out string, l law) string {
+	for line := range strings.Lines(out) {
+		if name, ok := strings.CutPrefix(line, "--- FAIL: "); ok {
+			name, _, _ = strings.Cut(name, " ")
+			return name
+		}
+	}
+	return l.pkg + " (" + l.run + ")"
+}
