@@ -18,6 +18,9 @@ type kind struct {
 // law is a test, in the package that has it.
 type law struct{ pkg, run string }
 
+// sources is the package whose tests read the sources.
+const sources = "./internal"
+
 // mistake is an edit of a product file that someone could have made.
 type mistake struct {
 	kind     *kind
@@ -63,7 +66,8 @@ func kinds() []*kind {
 			files: []string{"internal/shell/*.go", "internal/create/*.go", "internal/destroy/*.go", "internal/preflight/*.go",
 				"internal/guest/*.go", "internal/orphan/*.go", "internal/file/*.go", "internal/guard/*.go"},
 			laws: []law{{"./internal/shell", "."}, {"./internal/resource/kit", "TestLawCommands"},
-				{"./internal/test/printed/...", "."}, {plans, "TestLawPrivileges|TestLawDiagnostics"}}},
+				{sources, "TestLawCommands"}, {"./internal/test/printed/...", "."},
+				{plans, "TestLawPrivileges|TestLawDiagnostics"}}},
 	}
 }
 

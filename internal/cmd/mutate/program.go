@@ -73,14 +73,14 @@ func (p *program) write() (packages []string, err error) {
 		}
 	}
 	replaced := map[string]string{}
-	put := func(path, text string) error {
-		path, err := filepath.Abs(path)
+	put := func(path, text string) (at string, err error) {
+		path, err = filepath.Abs(path)
 		if err != nil {
-			return err
+			return "", err
 		}
-		at := filepath.Join(p.dir, fmt.Sprintf("%d.go", len(replaced)))
+		at = filepath.Join(p.dir, fmt.Sprintf("%d.go", len(replaced)))
 		replaced[path] = at
-		return os.WriteFile(at, []byte(text), 0o600)
+		return at, os.WriteFile(at, []byte(text), 0o600)
 	}
 	p.copies = map[string][]extent{}
 	for file, indexes := range byFile {
@@ -88,16 +88,19 @@ func (p *program) write() (packages []string, err error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := put(file, p.withCopies(s, indexes)); err != nil {
+		text, extents := p.withCopies(s, indexes)
+		at, err := put(file, text)
+		if err != nil {
 			return nil, err
 		}
+		p.copies[at] = extents
 		pkg := "./" + filepath.Dir(file)
 		if slices.Contains(packages, pkg) {
 			continue
 		}
 		packages = append(packages, pkg)
-		text := "package " + s.tree.Name.Name + "\n\nimport \"os\"\n\nvar mutateMistake = os.Getenv(\"" + chosen + "\")\n"
-		if err := put(filepath.Join(filepath.Dir(file), "mutate_mistake.go"), text); err != nil {
+		text = "package " + s.tree.Name.Name + "\n\nimport \"os\"\n\nvar mutateMistake = os.Getenv(\"" + chosen + "\")\n"
+		if _, err := put(filepath.Join(filepath.Dir(file), "mutate_mistake.go"), text); err != nil {
 			return nil, err
 		}
 	}
@@ -115,7 +118,7 @@ type edit struct {
 }
 
 // withCopies is the file with a copy of a function for each of its mistakes.
-func (p *program) withCopies(s *source, indexes []int) string {
+func (p *program) withCopies(s *source, indexes []int) (text string, extents []extent) {
 	var edits []edit
 	var copies strings.Builder
 	named := map[*ast.FuncDecl]string{} // the call's words for receiver and parameters
@@ -141,14 +144,14 @@ func (p *program) withCopies(s *source, indexes []int) string {
 		start := bytes.Count(s.bytes, []byte("\n")) + strings.Count(copies.String(), "\n") + 1
 		fmt.Fprintf(&copies, "\n%sMistake%d%s%s%s\n", s.bytes[from:name], i, s.bytes[name:m.from], m.text, s.bytes[m.to:to])
 		end := bytes.Count(s.bytes, []byte("\n")) + strings.Count(copies.String(), "\n") + 1
-		p.copies[m.file] = append(p.copies[m.file], extent{i, start, end})
+		extents = append(extents, extent{i, start, end})
 	}
 	slices.SortStableFunc(edits, func(a, b edit) int { return cmp.Compare(b.from, a.from) })
-	text := string(s.bytes)
+	text = string(s.bytes)
 	for _, e := range edits {
 		text = text[:e.from] + e.text + text[e.to:]
 	}
-	return text + copies.String()
+	return text + copies.String(), extents
 }
 
 // arguments are the receiver, with a point, and the parameters, as a call inside the function writes them; the edits
@@ -196,14 +199,9 @@ func (p *program) blame(out string) {
 			continue
 		}
 		number, _ := strconv.Atoi(found[2])
-		for file, extents := range p.copies {
-			if !strings.HasSuffix(filepath.ToSlash(found[1]), file) {
-				continue
-			}
-			for _, e := range extents {
-				if e.from <= number && number <= e.to {
-					p.broken[e.mistake] = found[3]
-				}
+		for _, e := range p.copies[found[1]] {
+			if e.from <= number && number <= e.to {
+				p.broken[e.mistake] = found[3]
 			}
 		}
 	}

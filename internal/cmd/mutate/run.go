@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -108,12 +110,42 @@ func (p *program) law(ctx context.Context, l law, index int, limit time.Duration
 	for _, t := range p.tests[l.pkg] {
 		cmd := p.command(ctx, index, t.binary, "-test.failfast", "-test.run="+l.run, "-test.timeout="+limit.String())
 		cmd.Dir = t.dir
+		if l.pkg == sources {
+			restore, err := p.inCopy(ctx, index)
+			if err != nil {
+				return err.Error(), false
+			}
+			defer restore()
+			cmd.Dir = filepath.Join(p.dir, "copy", "internal")
+		}
 		cmd.WaitDelay = 10 * time.Second
 		if out, passed = output(cmd); !passed {
 			return out, false
 		}
 	}
 	return "", true
+}
+
+// inCopy makes the mistake with the index in a copy of the sources, for the tests that read them.
+func (p *program) inCopy(ctx context.Context, index int) (restore func(), err error) {
+	to := filepath.Join(p.dir, "copy")
+	if _, err := os.Stat(to); err != nil {
+		if out, ok := output(exec.CommandContext(ctx, "git", "checkout-index", "-a", "--prefix="+to+"/")); !ok {
+			return nil, fmt.Errorf("the copy of the sources: %s", out)
+		}
+	}
+	restore = func() {}
+	if index < 0 {
+		return restore, nil
+	}
+	m := p.mistakes[index]
+	content, err := os.ReadFile(m.file)
+	if err != nil {
+		return nil, err
+	}
+	put := func(text string) error { return os.WriteFile(filepath.Join(to, m.file), []byte(text), 0o600) }
+	restore = func() { _ = put(string(content)) }
+	return restore, put(string(content[:m.from]) + m.text + string(content[m.to:]))
 }
 
 // firstFailure is the name of the test that noticed.
