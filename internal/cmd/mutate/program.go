@@ -25,6 +25,7 @@ type program struct {
 	mistakes []mistake
 	broken   map[int]string      // what the compiler says of a mistake, by its index
 	copies   map[string][]extent // where the functions with a mistake stand, by file
+	holds    map[law]bool        // the laws that pass without a mistake
 	tests    map[string][]suite  // the compiled tests of a law's packages
 }
 
@@ -36,7 +37,8 @@ type suite struct{ binary, dir string }
 
 // compile compiles the product with all mistakes that the compiler takes, and the tests of their laws.
 func compile(ctx context.Context, dir string, mistakes []mistake) (*program, error) {
-	p := &program{dir: dir, mistakes: mistakes, broken: map[int]string{}, tests: map[string][]suite{}}
+	p := &program{dir: dir, mistakes: mistakes, broken: map[int]string{}, holds: map[law]bool{},
+		tests: map[string][]suite{}}
 	for {
 		packages, err := p.write()
 		if err != nil {

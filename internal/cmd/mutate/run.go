@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -37,14 +38,14 @@ func run(ctx context.Context, drawn []mistake, list bool, limit time.Duration) e
 	if err != nil {
 		return err
 	}
-	if err := p.holds(ctx, limit); err != nil {
-		return err
-	}
 	by, outcomes := map[string]int{}, map[verdict]int{}
 	for n, m := range drawn {
-		v, who := p.try(ctx, n, limit)
+		v, who, err := p.try(ctx, n, limit)
 		if ctx.Err() != nil {
 			break
+		}
+		if err != nil {
+			return err
 		}
 		outcomes[v]++
 		if v == caught {
@@ -73,36 +74,30 @@ func sorted(by map[string]int) (all []string) {
 	return all
 }
 
-// holds runs all laws without a mistake: a law that fails by itself would catch everything.
-func (p *program) holds(ctx context.Context, limit time.Duration) error {
-	done := map[law]bool{}
-	for _, m := range p.mistakes {
-		for _, l := range m.kind.laws {
-			if done[l] {
-				continue
-			}
-			done[l] = true
-			began := time.Now()
-			if out, passed := p.law(ctx, l, -1, limit); !passed {
-				return fmt.Errorf("%s (%s) fails without a mistake: %s", l.pkg, l.run, out)
-			}
-			fmt.Printf("%s (%s) holds, %.1f s\n", l.pkg, l.run, time.Since(began).Seconds())
-		}
-	}
-	return nil
-}
-
-// try runs the laws of a mistake until one notices it, and says which.
-func (p *program) try(ctx context.Context, index int, limit time.Duration) (v verdict, who string) {
+// try runs the laws of a mistake until one notices it, and says which. That test has to pass without the mistake: one that
+// fails by itself would notice everything.
+func (p *program) try(ctx context.Context, index int, limit time.Duration) (v verdict, who string, err error) {
 	if said := p.broken[index]; said != "" {
-		return unbuilt, said
+		return unbuilt, said, nil
 	}
 	for _, l := range p.mistakes[index].kind.laws {
-		if out, passed := p.law(ctx, l, index, limit); !passed {
-			return caught, firstFailure(out, l)
+		out, passed := p.law(ctx, l, index, limit)
+		if passed {
+			continue
 		}
+		test := firstFailure(out)
+		alone := law{l.pkg, "^" + test + "$"}
+		if test == "" {
+			alone.run = l.run
+		}
+		if !p.holds[alone] {
+			if out, p.holds[alone] = p.law(ctx, alone, -1, limit); !p.holds[alone] && ctx.Err() == nil {
+				return "", "", fmt.Errorf("%s (%s) fails without a mistake: %s", l.pkg, alone.run, out)
+			}
+		}
+		return caught, cmp.Or(test, l.pkg+" ("+l.run+")"), nil
 	}
-	return escaped, ""
+	return escaped, "", nil
 }
 
 // law runs a law with the mistake that has the index. A law that does not end has noticed it, too.
@@ -148,13 +143,13 @@ func (p *program) inCopy(ctx context.Context, index int) (restore func(), err er
 	return restore, put(string(content[:m.from]) + m.text + string(content[m.to:]))
 }
 
-// firstFailure is the name of the test that noticed.
-func firstFailure(out string, l law) string {
+// firstFailure is the name of the test that noticed, "" if the output names none.
+func firstFailure(out string) string {
 	for line := range strings.Lines(out) {
 		if name, ok := strings.CutPrefix(line, "--- FAIL: "); ok {
 			name, _, _ = strings.Cut(name, " ")
 			return name
 		}
 	}
-	return l.pkg + " (" + l.run + ")"
+	return ""
 }
