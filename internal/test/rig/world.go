@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -55,6 +57,9 @@ type World struct {
 	calls []Call
 	log   io.Writer
 	power powerWatch
+
+	writers, writesBegun int      // RPCs that may write: at work, and begun
+	written              []string // by RPCs that may not
 }
 
 // Call is one RPC and the requests that it made. With a Parallelism above one the requests of calls that overlap are
@@ -80,6 +85,9 @@ func NewWorld(t testing.TB, options ...pvesim.Options) *World {
 	}
 	t.Cleanup(func() {
 		w.accountForPower(t)
+		for _, line := range w.written {
+			t.Errorf("only create, update, delete and actions write: %s", line)
+		}
 		w.Close()
 	})
 	return w
@@ -263,15 +271,38 @@ func (w *World) sshArgument() string {
 		w.Sim.SSHPrivateKeyPEM(), w.Sim.SSHKnownHosts(), nodes)
 }
 
-// record notes the requests of one RPC.
+// record notes the requests of one RPC, and those of one that only reads and yet has changed something. While another RPC
+// writes, the requests cannot be told apart.
 func (w *World) record(rpc, address string) func() {
 	before := w.Sim.LastOp()
+	writes := rpc == "ApplyResourceChange" || rpc == "InvokeAction"
+	w.mu.Lock()
+	if writes {
+		w.writers++
+		w.writesBegun++
+	}
+	alone, begun := w.writers == 0, w.writesBegun
+	w.mu.Unlock()
 	return func() {
 		ops := w.Sim.OpsAfter(before)
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.calls = append(w.calls, Call{RPC: rpc, Address: address, Ops: ops})
+		if writes {
+			w.writers--
+		}
+		for _, op := range ops {
+			if alone && begun == w.writesBegun && !isRead(op) {
+				w.written = append(w.written, fmt.Sprintf("%s of %s has sent %s %s", rpc, address, op.Method, op.Path))
+			}
+		}
 	}
+}
+
+// isRead tells whether a request changes nothing on the cluster. A login makes a ticket only.
+func isRead(op pvesim.Op) bool {
+	return op.Method == http.MethodGet || op.Path == "/access/ticket" ||
+		op.Method == "SSH" && slices.Contains([]string{"pvesm path", "sftp stat", "sftp read"}, op.Path)
 }
 
 // Calls gives the RPCs since the last ResetCalls, with their requests.
