@@ -15,8 +15,8 @@ type kind struct {
 	laws  []law
 }
 
-// law is a test, in the package that has it.
-type law struct{ pkg, run string }
+// law is a test, in the package that has it, and a setting of the environment for it ("NAME=VALUE").
+type law struct{ pkg, run, setting string }
 
 // sources is the package whose tests read the sources.
 const sources = "./internal"
@@ -33,41 +33,43 @@ type mistake struct {
 
 func kinds() []*kind {
 	const plans, planning = "./internal/test/plan", "internal/resource/vm/planning/*.go"
-	front := []law{{"./internal/preflight", "."}, {"./internal/resource/vm/...", "."},
-		{plans, "TestLawDiagnostics|TestLawOddStrings|Refus|Certain|Preflight"}, {plans, "OneChange|TestLawReplacement"},
-		{"./internal/test/lifecycle", "."}}
+	front := []law{{"./internal/preflight", ".", ""}, {"./internal/resource/vm/...", ".", ""},
+		{plans, "TestLawDiagnostics|TestLawOddStrings|Refus|Certain|Preflight", ""}, {plans, "OneChange|TestLawReplacement", ""},
+		{"./internal/test/lifecycle", ".", ""}}
 	return []*kind{
 		{name: "a forgotten privilege", find: forgotten,
 			files: []string{"internal/preflight/privileges.go", "internal/preflight/grant.go",
 				"internal/resource/file/kind.go", "internal/resource/snapshot/resource.go",
 				"internal/resource/harule/resource.go"},
-			laws: []law{{plans, "TestLawPrivileges"}, {"./internal/test/permissions", "."}, {"./internal/preflight", "."}}},
+			laws: []law{{plans, "TestLawPrivileges", ""}, {"./internal/test/permissions", ".", ""}, {"./internal/preflight", ".", ""},
+				{plans, "TestLawPrivileges", "PRIVILEGES_ALL=1"}}},
 		{name: "a plan that keeps a known value", find: kept,
 			files: []string{"internal/resource/vm/planning/consequences.go", "internal/resource/vm/planning/replace.go",
 				"internal/resource/vm/planning/volumes.go"},
-			laws: []law{{plans, "TestLawUnknowns"}, {"./internal/resource/vm", "."}, {plans, "TestOneChange"}, {plans, "TestNoDrift"}}},
+			laws: []law{{plans, "TestLawUnknowns", ""}, {"./internal/resource/vm", ".", ""}, {plans, "TestOneChange", ""},
+				{plans, "TestLawUnknowns", "UNKNOWNS=1"}}},
 		{name: "a wrong attribute in a diagnostic", find: misplaced, laws: front,
 			files: []string{planning, "internal/preflight/*.go", "internal/resource/vm/validation/*.go",
 				"internal/create/taken.go"}},
 		{name: "a dropped warning", find: unwarned, files: []string{planning},
-			laws: []law{{"./internal/resource/vm/...", "."},
-				{plans, "TestLawRestarts|TestLawDiagnostics|Warn|Grown|Forgotten"}, {"./internal/test/lifecycle", "."},
-				{"./internal/test/adoption", "."}}},
+			laws: []law{{"./internal/resource/vm/...", ".", ""},
+				{plans, "TestLawRestarts|TestLawDiagnostics|Warn|Grown|Forgotten", ""}, {"./internal/test/lifecycle", ".", ""},
+				{"./internal/test/adoption", ".", ""}}},
 		{name: "a negated condition", find: negated, laws: front,
 			files: []string{planning, "internal/preflight/*.go", "internal/resource/vm/validation/*.go"}},
 		{name: "a dropped normal form", find: unnormalized,
 			files: []string{"internal/resource/vm/model/*.go", "internal/vm/*.go", "internal/vm/property/*.go"},
-			laws: []law{{"./internal/vm/...", "."}, {"./internal/resource/vm/...", "."},
-				{plans, "TestLawOddStrings|TestNoDrift|TestLawImport"}}},
-		{name: "a write in a read path", find: writing, laws: []law{{plans, "TestLawReadOnly"}},
+			laws: []law{{"./internal/vm/...", ".", ""}, {"./internal/resource/vm/...", ".", ""},
+				{plans, "TestLawOddStrings|TestNoDrift|TestLawImport", ""}}},
+		{name: "a write in a read path", find: writing, laws: []law{{plans, "TestLawReadOnly", ""}, {plans, "TestOneChange", ""}},
 			files: []string{"internal/resource/vm/read.go", "internal/resource/vm/import.go",
 				"internal/resource/vm/planning/plan.go"}},
 		{name: "an unquoted command", find: unquoted,
 			files: []string{"internal/shell/*.go", "internal/create/*.go", "internal/destroy/*.go", "internal/preflight/*.go",
 				"internal/guest/*.go", "internal/orphan/*.go", "internal/file/*.go", "internal/guard/*.go"},
-			laws: []law{{"./internal/shell", "."}, {"./internal/resource/kit", "TestLawCommands"},
-				{sources, "TestLawCommands"}, {"./internal/test/printed/...", "."},
-				{plans, "TestLawPrivileges|TestLawDiagnostics"}}},
+			laws: []law{{"./internal/shell", ".", ""}, {"./internal/resource/kit", "TestLawCommands", ""},
+				{sources, "TestLawCommands", ""}, {"./internal/test/printed/...", ".", ""},
+				{plans, "TestLawPrivileges|TestLawDiagnostics", ""}}},
 	}
 }
 

@@ -86,7 +86,7 @@ func (p *program) try(ctx context.Context, index int, limit time.Duration) (v ve
 			continue
 		}
 		test := firstFailure(out)
-		alone := law{l.pkg, "^" + test + "$"}
+		alone := law{l.pkg, "^" + test + "$", l.setting}
 		if test == "" {
 			alone.run = l.run
 		}
@@ -95,23 +95,28 @@ func (p *program) try(ctx context.Context, index int, limit time.Duration) (v ve
 				return "", "", fmt.Errorf("%s (%s) fails without a mistake: %s", l.pkg, alone.run, out)
 			}
 		}
-		return caught, cmp.Or(test, l.pkg+" ("+l.run+")"), nil
+		return caught, strings.TrimSpace(cmp.Or(test, l.pkg+" ("+l.run+")") + " " + l.setting), nil
 	}
 	return escaped, "", nil
 }
 
 // law runs a law with the mistake that has the index. A law that does not end has noticed it, too.
 func (p *program) law(ctx context.Context, l law, index int, limit time.Duration) (out string, passed bool) {
+	if l.pkg == sources {
+		restore, err := p.inCopy(ctx, index)
+		if err != nil {
+			return err.Error(), false
+		}
+		defer restore()
+	}
 	for _, t := range p.tests[l.pkg] {
 		cmd := p.command(ctx, index, t.binary, "-test.failfast", "-test.run="+l.run, "-test.timeout="+limit.String())
 		cmd.Dir = t.dir
 		if l.pkg == sources {
-			restore, err := p.inCopy(ctx, index)
-			if err != nil {
-				return err.Error(), false
-			}
-			defer restore()
 			cmd.Dir = filepath.Join(p.dir, "copy", "internal")
+		}
+		if l.setting != "" {
+			cmd.Env = append(cmd.Env, l.setting)
 		}
 		cmd.WaitDelay = 10 * time.Second
 		if out, passed = output(cmd); !passed {
