@@ -225,7 +225,7 @@ func (p serverCheck) refuseNoBridge() {
 		was, existed := p.Prior.Networks[slot]
 		at := "networks." + slot + ".bridge"
 		planned := (model.Configuration{Raw: p.Value}).At(at)
-		if inherits(p.Planning, at) || existed && was.Bridge == nil || !planned.IsKnown() || !planned.IsNull() {
+		if cloning(p).inherits(at) || existed && was.Bridge == nil || !planned.IsKnown() || !planned.IsNull() {
 			continue
 		}
 		where, _ := p.Plan.Locator().Attribute(at)

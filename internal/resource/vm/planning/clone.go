@@ -13,6 +13,8 @@ import (
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/framework/plan"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/fault"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/kit"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/model"
 )
 
@@ -20,34 +22,51 @@ import (
 // each create once more in the apply, in another process, and refuses a plan that differs. So all plans of a process go
 // by one reading of a source, and a source that this configuration changes itself is left open.
 
+// cloning is the part of a plan that a new VM has from its source.
+type cloning struct{ *Planning }
+
 // planCopied plans the values that the clone has from its source, if the source can be read.
-func (p *Planning) planCopied(ctx context.Context) {
+func (p cloning) planCopied(ctx context.Context) {
 	clone := p.Config.At("clone")
-	if replaces(p) || p.Machines == nil || clone.IsNull() || !clone.IsFullyKnown() || !p.Config.IsNull("restore") ||
-		(serverCheck{p}).sourcePlanned() {
+	if p.replaces() || p.Machines == nil || clone.IsNull() || !clone.IsFullyKnown() || !p.Config.IsNull("restore") ||
+		serverCheck(p).sourcePlanned() {
 		return
 	}
 	how := p.Plan.Clone.Request()
 	source, err := p.Run.source(ctx, p.Session, how, p.Machines.CloneSource)
-	if err != nil || p.Run.changes(source.Listed.VMID) {
+	if err != nil {
+		p.refuseUnread(err)
+		return
+	}
+	if p.Run.changes(source.Listed.VMID) {
 		return
 	}
 	copied, diags := p.CloneOf(ctx, source, how)
 	if diags.HasError() {
 		return
 	}
-	p.Value = withCopied(p, copied)
+	p.Value = p.withCopied(copied)
+}
+
+// refuseUnread is the error of the plan within an apply that cannot read the source. Where the first plan could, values
+// that were known would be open now, which Terraform reports as a fault of the provider. A source that may not be read
+// was as open in the first plan.
+func (p cloning) refuseUnread(err error) {
+	if p.left && !fault.IsKind(err, fault.Denied) {
+		p.diags.Append(kit.Diagnose(p.Plan.Attempt(p.Session.Identity(), "create", nil),
+			fmt.Errorf("read what is cloned: %w", err))...)
+	}
 }
 
 // replaces reports whether the new VM takes the place of one in state: then Terraform hands on what was noted beside
 // that. Its values are left open. With create_before_destroy the old VM is deposed by the time of the plan within the
 // apply, and stays so if that plan cannot say again what this one said. A tainted VM does not show here.
-func replaces(p *Planning) bool {
+func (p cloning) replaces() bool {
 	return !p.private.Identity.IsZero() || len(p.private.Managed) > 0 || p.private.Replaces != 0
 }
 
 // withCopied is the plan with the values of the source, but for those that PVE changes as the configured ones are set.
-func withCopied(p *Planning, copied tftypes.Value) tftypes.Value {
+func (p cloning) withCopied(copied tftypes.Value) tftypes.Value {
 	c := copying{config: p.Config, copied: model.Configuration{Raw: copied}, open: map[string]bool{}}
 	remade := c.differs("cloud_init.storage") || c.differs("cloud_init.slot")
 	if remade {
@@ -132,7 +151,7 @@ func (s Server) AsPlanned(ctx context.Context, v model.Values, planned, config t
 		if diags.HasError() {
 			return diagnosed(diags)
 		}
-		return changedSource(source, planned, withCopied(p, copied))
+		return changedSource(source, planned, cloning{p}.withCopied(copied))
 	}
 }
 
@@ -176,6 +195,6 @@ func said(v tftypes.Value) string {
 }
 
 // inherits reports whether a new VM has a value as its source has it: no request of ours writes it.
-func inherits(p *Planning, dotted string) bool {
+func (p cloning) inherits(dotted string) bool {
 	return p.creating() && p.Config.Copies() && p.Config.IsNull(dotted)
 }

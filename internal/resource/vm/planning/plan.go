@@ -69,7 +69,7 @@ func (p *Planning) create(ctx context.Context) {
 	p.PlanTags()
 	p.knowMachineOfNewVM()
 	p.knowDefaultsOfNewVM()
-	p.planCopied(ctx)
+	cloning{p}.planCopied(ctx)
 	p.foretellNewVM()
 	c := &validation.Validation{Configuration: p.Config, Borrowed: p.volumes.borrowed}
 	c.NewVM()

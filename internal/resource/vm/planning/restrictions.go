@@ -91,7 +91,7 @@ func (p restrictionCheck) changedValue(dotted string) (is, was tftypes.Value, ok
 	steps := strings.Split(dotted, ".")
 	is, was = plan.At(p.Value, steps...), plan.At(p.State, steps...)
 	switch {
-	case !is.IsKnown(), is.IsNull() && was.IsNull(), is.Equal(was), inherits(p.Planning, dotted):
+	case !is.IsKnown(), is.IsNull() && was.IsNull(), is.Equal(was), cloning(p).inherits(dotted):
 		return is, was, false
 	case is.IsNull() && len(steps) > 1 && model.IsBySlot(steps[0]) && plan.At(p.Value, steps[:2]...).IsNull():
 		return is, was, p.managed(steps[0] + "." + steps[1]) // else the slot is forgotten
