@@ -1,6 +1,7 @@
 package sshd
 
 import (
+	"io"
 	"strings"
 	"testing"
 
@@ -67,10 +68,21 @@ func TestStandardInput(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.Stdin = strings.NewReader(in)
+		// Not s.Stdin: Run reports the input that a command leaves unread as an error, if the command ends first.
+		to, err := s.StdinPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		sent := make(chan struct{})
+		go func() {
+			defer close(sent)
+			_, _ = io.WriteString(to, in)
+			_ = to.Close()
+		}()
 		if err := s.Run(command); err != nil {
 			t.Errorf("%s: %v", command, err)
 		}
+		<-sent
 	}
 	text := strings.Repeat("0123456789abcde\n", 1<<14) // more than a pipe holds
 	session(`/bin/bash -c 'set -e; /usr/bin/tee /var/lib/vz/snippets/big.yaml'`, text)
