@@ -163,11 +163,10 @@ func privilegeCases(t *testing.T) []allowedCase {
 func beyondLaw() map[string]string {
 	return map[string]string{
 		"create with clone.name":       "a source by name that is not seen may be any VM, so no path can be named",
-		"create with clone.tags":       "likewise, a source by its tags",
 		"destroy":                      "a destroy fails in the apply where a permission hides other guests",
-		"destroy in a pool":            "the same",
 		"destroy what runs":            "the same",
 		"migrate":                      "the same",
+		"snapshot, removed":            "the same",
 		"restore":                      "PVE asks for what the backup's configuration names, and for the backup itself, without a command",
 		"update to no disk, destroyed": "the removal of a volume wants to see all guests, and fails in the apply",
 		"disk, new":                    "the plan asks for no privileges on the VM that holds the disk",
@@ -179,5 +178,8 @@ func beyondLaw() map[string]string {
 		"disc, new":                    "the same",
 		"update of cloud_init_password_wo_version": "the request of a plan has no password",
 		"create with disks.*.import_from":          "growing a new disk takes VM.Config.Disk, unless it has its size already",
+		"update of disks.*.import_from":            "the same",
+		"create with wait_for.on_timeout":          "the plan does not ask for the privilege to ask the guest's agent",
+		"create with wait_for.timeout":             "the same",
 	}
 }
