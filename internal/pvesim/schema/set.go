@@ -90,7 +90,7 @@ func parse(version string) *Set {
 	f.adapt(version, named)
 	b := builder{
 		set:       &Set{version: version, root: &node{}, formats: map[string]*Format{}, vm: map[string]*Param{}},
-		verifiers: verifiers(),
+		verifiers: verifiers(version),
 		patterns:  map[string]*regexp.Regexp{},
 	}
 	b.formats(named, f.Params)

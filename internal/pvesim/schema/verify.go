@@ -11,7 +11,7 @@ import (
 type verifier func(value string) error
 
 // verifiers are the checks of named formats, by id. Sources: pve-common JSONSchema.pm unless said otherwise.
-func verifiers() map[string]verifier {
+func verifiers(version string) map[string]verifier {
 	const mailbox = `[\w+\-~]+(?:\.[\w+\-~]+)*`
 	const node = `[a-zA-Z0-9](?:[a-zA-Z0-9\-]*[a-zA-Z0-9])?`
 	const realm = `[A-Za-z][A-Za-z0-9.\-_]+`
@@ -45,7 +45,7 @@ func verifiers() map[string]verifier {
 		"pve-tokenid": match(`[^\s:/]+@`+realm+`!`+realm, "value '%s' does not look like a valid token ID"),
 		"pve-poolid":  poolID(match(name+`(?:/`+name+`){0,2}`, "pool name '%s' contains invalid characters")),
 		"pve-userid":  userID(match(`[^\s:/]+@`+realm, "value '%s' does not look like a valid user name")),
-		"pve-priv":    privilege,
+		"pve-priv":    privilege(version),
 		// pve-ha-manager HA/Tools.pm
 		"pve-ha-resource-id":       match(`[a-z]+:\S+`, "value does not look like a valid ha resource id"),
 		"pve-ha-resource-or-vm-id": match(`(?:[a-z]+:\S+|\d+)`, "value does not look like a valid ha resource id"),

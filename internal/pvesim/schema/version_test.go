@@ -128,3 +128,19 @@ func TestUnknownVersion(t *testing.T) {
 	}()
 	LoadVersion("6.4")
 }
+
+// TestPrivilegesOfReleases: a role may have the privileges that its release knows.
+func TestPrivilegesOfReleases(t *testing.T) {
+	for version, privileges := range map[string]map[string]bool{
+		"8.4": {"VM.Monitor": true, "VM.GuestAgent.Audit": false, "VM.Replicate": false},
+		"9.0": {"VM.Monitor": false, "VM.GuestAgent.Audit": true, "VM.Replicate": true},
+	} {
+		route, vars, _ := LoadVersion(version).Route("POST", "/access/roles")
+		for privilege, known := range privileges {
+			found := route.Validate(map[string]string{"roleid": "ops", "privs": privilege}, vars)
+			if (len(found) == 0) != known {
+				t.Errorf("%s on %s: %v", privilege, version, found)
+			}
+		}
+	}
+}
