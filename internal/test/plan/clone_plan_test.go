@@ -234,36 +234,6 @@ func TestClonePlanHidden(t *testing.T) {
 	rig.Must(t, s.Converge(t.Context()))
 }
 
-// TestClonePlanUnread: a template that can be read in the plan, and not any more in the apply, is an error of its own and no broken
-// promise. Nothing is written, and the next apply makes the clone.
-func TestClonePlanUnread(t *testing.T) {
-	t.Parallel()
-	read := fault.Match{Method: "GET", Path: "/nodes/{node}/qemu/{vmid}/config", VMID: 9000}
-	for name, rule := range map[string]fault.Rule{
-		"refused": {Match: read, Phase: fault.Before, Times: -1, Status: 500, Reason: "unable to open file"},
-		"lost":    {Match: read, Phase: fault.Before, Times: -1, Status: 596},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w := rig.NewWorld(t)
-			s := w.Session(t, rig.TokenNoSSH, clone("clone = { vmid = 9000 }", "cpu = { cores = 2 }"))
-			pl, err := s.Plan(t.Context())
-			rig.Must(t, err)
-			w.Sim.SetFaults([]fault.Rule{rule})
-			if err := s.Apply(t.Context(), pl); err == nil {
-				t.Fatal("the clone of a template that cannot be read was made")
-			}
-			if broken := s.Diagnostics().Violations(); len(broken) > 0 {
-				t.Errorf("the plan is broken: %v", broken)
-			}
-			rig.MustSayAll(t, s.Diagnostics().String(), "read what is cloned")
-			w.MustBeClean(t)
-			w.Sim.SetFaults(nil)
-			rig.Must(t, s.Converge(t.Context()))
-		})
-	}
-}
-
 // TestClonePlanChangedTemplate: a create stops before its first write if the template is not what the plan says. Here it
 // changes while the apply makes another clone first.
 func TestClonePlanChangedTemplate(t *testing.T) {

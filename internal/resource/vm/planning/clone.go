@@ -13,8 +13,6 @@ import (
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/framework/plan"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/fault"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/kit"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/model"
 )
 
@@ -34,11 +32,7 @@ func (p cloning) planCopied(ctx context.Context) {
 	}
 	how := p.Plan.Clone.Request()
 	source, err := p.Run.source(ctx, p.Session, how, p.Machines.CloneSource)
-	if err != nil {
-		p.refuseUnread(err)
-		return
-	}
-	if p.Run.changes(source.Listed.VMID) {
+	if err != nil || p.Run.changes(source.Listed.VMID) {
 		return
 	}
 	copied, diags := p.CloneOf(ctx, source, how)
@@ -46,16 +40,6 @@ func (p cloning) planCopied(ctx context.Context) {
 		return
 	}
 	p.Value = p.withCopied(copied)
-}
-
-// refuseUnread is the error of the plan within an apply that cannot read the source. Where the first plan could, values
-// that were known would be open now, which Terraform reports as a fault of the provider. A source that may not be read
-// was as open in the first plan.
-func (p cloning) refuseUnread(err error) {
-	if p.left && !fault.IsKind(err, fault.Denied) {
-		p.diags.Append(kit.Diagnose(p.Plan.Attempt(p.Session.Identity(), "create", nil),
-			fmt.Errorf("read what is cloned: %w", err))...)
-	}
 }
 
 // replaces reports whether the new VM takes the place of one in state: then Terraform hands on what was noted beside
