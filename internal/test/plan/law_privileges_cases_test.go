@@ -163,7 +163,10 @@ func privilegeCases(t *testing.T) []allowedCase {
 func beyondLaw() map[string]string {
 	return map[string]string{
 		"create with clone.name":       "a source by name that is not seen may be any VM, so no path can be named",
+		"create with clone.tags":       "likewise, a source by its tags",
+		"update of clone.name":         "the same",
 		"destroy":                      "a destroy fails in the apply where a permission hides other guests",
+		"destroy in a pool":            "the same",
 		"destroy what runs":            "the same",
 		"migrate":                      "the same",
 		"snapshot, removed":            "the same",
