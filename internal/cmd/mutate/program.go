@@ -16,8 +16,42 @@ import (
 	"strings"
 )
 
-// chosen is the environment variable with the number of the mistake that the program makes.
-const chosen = "MUTATE_MISTAKE"
+// The environment of the program: which mistake it makes, and in which file it notes the mistakes whose functions run.
+const chosen, noted = "MUTATE_MISTAKE", "MUTATE_REACHED"
+
+// chooser goes into each package with mistakes.
+const chooser = `package %s
+
+import (
+	"os"
+	"strconv"
+	"sync"
+)
+
+var (
+	mutateMistake = os.Getenv("` + chosen + `")
+	mutateNotes   = os.Getenv("` + noted + `")
+	mutateReached sync.Map
+)
+
+// mutateIs reports whether the program makes a mistake, by its number.
+func mutateIs(number int) bool {
+	if mutateNotes == "" {
+		return mutateMistake == strconv.Itoa(number)
+	}
+	if _, known := mutateReached.LoadOrStore(number, true); !known {
+		f, err := os.OpenFile(mutateNotes, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+		if err != nil {
+			panic(err)
+		}
+		_, err = f.WriteString(strconv.Itoa(number) + "\n")
+		if closing := f.Close(); err != nil || closing != nil {
+			panic("mutate: the note of a function that runs was not written")
+		}
+	}
+	return false
+}
+`
 
 // program is the product with all mistakes in it.
 type program struct {
@@ -27,6 +61,7 @@ type program struct {
 	copies   map[string][]extent // where the functions with a mistake stand, by file
 	holds    map[law]bool        // the laws that pass without a mistake
 	tests    map[string][]suite  // the compiled tests of a law's packages
+	reached  map[lawRun][]int       // the mistakes whose functions run in the tests
 }
 
 // extent is where the copy of a function with a mistake stands.
@@ -35,10 +70,16 @@ type extent struct{ mistake, from, to int }
 // suite is a compiled package of tests.
 type suite struct{ binary, dir string }
 
+// lawRun is a law in one package of tests.
+type lawRun struct {
+	law
+	suite
+}
+
 // compile compiles the product with all mistakes that the compiler takes, and the tests of their laws.
 func compile(ctx context.Context, dir string, mistakes []mistake) (*program, error) {
 	p := &program{dir: dir, mistakes: mistakes, broken: map[int]string{}, holds: map[law]bool{},
-		tests: map[string][]suite{}}
+		tests: map[string][]suite{}, reached: map[lawRun][]int{}}
 	for {
 		packages, err := p.write()
 		if err != nil {
@@ -101,7 +142,7 @@ func (p *program) write() (packages []string, err error) {
 			continue
 		}
 		packages = append(packages, pkg)
-		text = "package " + s.tree.Name.Name + "\n\nimport \"os\"\n\nvar mutateMistake = os.Getenv(\"" + chosen + "\")\n"
+		text = fmt.Sprintf(chooser, s.tree.Name.Name)
 		if _, err := put(filepath.Join(filepath.Dir(file), "mutate_mistake.go"), text); err != nil {
 			return nil, err
 		}
@@ -141,7 +182,7 @@ func (p *program) withCopies(s *source, indexes []int) (text string, extents []e
 			call = "return " + call
 		}
 		edits = append(edits, edit{s.offset(f.Body.Lbrace) + 1, s.offset(f.Body.Lbrace) + 1,
-			fmt.Sprintf(" if mutateMistake == \"%d\" { %s };", i, call)})
+			fmt.Sprintf(" if mutateIs(%d) { %s };", i, call)})
 		from, name, to := s.offset(f.Pos()), s.offset(f.Name.End()), s.offset(f.End())
 		start := bytes.Count(s.bytes, []byte("\n")) + strings.Count(copies.String(), "\n") + 1
 		fmt.Fprintf(&copies, "\n%sMistake%d%s%s%s\n", s.bytes[from:name], i, s.bytes[name:m.from], m.text, s.bytes[m.to:to])

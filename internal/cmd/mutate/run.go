@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -110,20 +111,62 @@ func (p *program) law(ctx context.Context, l law, index int, limit time.Duration
 		defer restore()
 	}
 	for _, t := range p.tests[l.pkg] {
-		cmd := p.command(ctx, index, t.binary, "-test.failfast", "-test.run="+l.run, "-test.timeout="+limit.String())
-		cmd.Dir = t.dir
-		if l.pkg == sources {
-			cmd.Dir = filepath.Join(p.dir, "copy", "internal")
+		r := lawRun{l, t}
+		if index >= 0 && l.pkg != sources {
+			reached, err := p.reach(ctx, r, limit)
+			if err != nil {
+				return err.Error(), false
+			}
+			if !slices.Contains(reached, index) {
+				continue
+			}
 		}
-		if l.setting != "" {
-			cmd.Env = append(cmd.Env, l.setting)
-		}
-		cmd.WaitDelay = 10 * time.Second
-		if out, passed = output(cmd); !passed {
+		if out, passed = output(p.test(ctx, r, index, limit)); !passed {
 			return out, false
 		}
 	}
 	return "", true
+}
+
+// test is the command that plays a law with the mistake that has the index.
+func (p *program) test(ctx context.Context, r lawRun, index int, limit time.Duration) *exec.Cmd {
+	cmd := p.command(ctx, index, r.binary, "-test.failfast", "-test.run="+r.run, "-test.timeout="+limit.String())
+	cmd.Dir = r.dir
+	if r.pkg == sources {
+		cmd.Dir = filepath.Join(p.dir, "copy", "internal")
+	}
+	if r.setting != "" {
+		cmd.Env = append(cmd.Env, r.setting)
+	}
+	cmd.WaitDelay = 10 * time.Second
+	return cmd
+}
+
+// reach plays a law without a mistake, once, and tells the mistakes whose functions run in it: of the others it can
+// notice none.
+func (p *program) reach(ctx context.Context, r lawRun, limit time.Duration) ([]int, error) {
+	if known, ok := p.reached[r]; ok {
+		return known, nil
+	}
+	notes := filepath.Join(p.dir, fmt.Sprintf("reached-%d", len(p.reached)))
+	cmd := p.test(ctx, r, -1, limit)
+	cmd.Env = append(cmd.Env, noted+"="+notes)
+	if out, passed := output(cmd); !passed && ctx.Err() == nil {
+		return nil, fmt.Errorf("%s (%s) fails without a mistake: %s", r.pkg, r.run, out)
+	}
+	content, err := os.ReadFile(notes)
+	if err != nil && !os.IsNotExist(err) {
+		return nil, err
+	}
+	p.reached[r] = []int{}
+	for line := range strings.Lines(string(content)) {
+		number, err := strconv.Atoi(strings.TrimSpace(line))
+		if err != nil {
+			return nil, err
+		}
+		p.reached[r] = append(p.reached[r], number)
+	}
+	return p.reached[r], nil
 }
 
 // inCopy makes the mistake with the index in a copy of the sources, for the tests that read them.

@@ -190,7 +190,7 @@ func TestLawDiagnostics(t *testing.T) {
 	drawn := func(number int, r diagnosisRow) bool {
 		return (whole || number%diagnosisShare == 0) && only.MatchString(r.String())
 	}
-	hits := play(rows, drawn, func() *authority { return known }, func(known *authority, _ int, r diagnosisRow) bool {
+	hits := play(t, rows, drawn, func() *authority { return known }, func(known *authority, _ int, r diagnosisRow) bool {
 		isHit, err := r.try(t, all, known)
 		if err != nil {
 			t.Errorf("%s: %v", r, err)

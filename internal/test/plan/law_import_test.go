@@ -232,7 +232,7 @@ func TestLawImport(t *testing.T) {
 		w.Change(forgetOthers)
 		return w
 	}
-	outcomes := play(rows, drawn, open, func(w *rig.World, number int, r importRow) bool {
+	outcomes := play(t, rows, drawn, open, func(w *rig.World, number int, r importRow) bool {
 		is, err := r.try(t.Context(), w, 10000+4*number)
 		if err != nil {
 			t.Errorf("%s: %v", r.name, err)

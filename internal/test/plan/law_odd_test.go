@@ -66,7 +66,7 @@ func TestLawOddStrings(t *testing.T) {
 		})
 		return w
 	}
-	outcomes := play(rows, drawn, open, func(w *rig.World, n int, r oddRow) bool {
+	outcomes := play(t, rows, drawn, open, func(w *rig.World, n int, r oddRow) bool {
 		said, err := l.try(t.Context(), w, r, 20000+n)
 		if err != nil {
 			t.Errorf("%s: %v", r, err)

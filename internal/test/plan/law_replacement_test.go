@@ -303,7 +303,7 @@ func TestLawReplacement(t *testing.T) {
 		return only != "" && strings.Contains(name, only) || only == "" && number%share == 0
 	}
 	rows, played := 0, 0
-	for _, of := range play(objects, func(int, replacedObject) bool { return true },
+	for _, of := range play(t, objects, func(int, replacedObject) bool { return true },
 		func() *replacementLaw { return newReplacementLaw(t) },
 		func(l *replacementLaw, _ int, o replacedObject) [2]int {
 			n, done := l.play(t, o, drawn)

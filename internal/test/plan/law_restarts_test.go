@@ -92,7 +92,7 @@ func TestLawRestarts(t *testing.T) {
 		w.ExpectPowerOffs(state.PowerShutdown, state.PowerReboot, state.PowerStop)
 		return w
 	}
-	for _, outcome := range play(rows, drawn, open, func(w *rig.World, n int, r restartRow) string {
+	for _, outcome := range play(t, rows, drawn, open, func(w *rig.World, n int, r restartRow) string {
 		outcome, err := r.try(t.Context(), w, 20000+n)
 		if err != nil {
 			t.Errorf("%s: %v", r, err)

@@ -82,7 +82,7 @@ func TestLawUnknowns(t *testing.T) {
 func carryOutRows(t *testing.T, rows []unknownRow, share int) map[outcome]int {
 	t.Helper()
 	outcomes := map[outcome]int{}
-	for _, is := range play(rows, func(number int, r unknownRow) bool { return drawn(number, share, r.name) }, worldOfOthers(t),
+	for _, is := range play(t, rows, func(number int, r unknownRow) bool { return drawn(number, share, r.name) }, worldOfOthers(t),
 		func(w *rig.World, number int, r unknownRow) outcome {
 			is, err := r.try(t.Context(), w, 10000+4*number)
 			if err != nil {

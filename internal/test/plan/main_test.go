@@ -4,6 +4,7 @@
 package plan_test
 
 import (
+	"flag"
 	"runtime"
 	"sync"
 	"testing"
@@ -15,15 +16,17 @@ import (
 func TestMain(m *testing.M) { rig.Main(m) }
 
 // play plays the rows of a law, as many at once as there are processors: open makes what one after the other is played
-// in. It returns the outcomes of those that are drawn, in no order.
-func play[R, B, O any](rows []R, drawn func(number int, row R) bool, open func() B,
+// in. It returns the outcomes of those that are drawn, in no order. With -failfast the first failure ends it.
+func play[R, B, O any](t *testing.T, rows []R, drawn func(number int, row R) bool, open func() B,
 	try func(bench B, number int, row R) O) (outcomes []O) {
+	t.Helper()
 	var mu sync.Mutex
 	next := 0
+	stops := flag.Lookup("test.failfast").Value.String() == "true"
 	take := func() (number int, ok bool) {
 		mu.Lock()
 		defer mu.Unlock()
-		for ; next < len(rows); next++ {
+		for ; next < len(rows) && !(stops && t.Failed()); next++ {
 			if drawn(next, rows[next]) {
 				next++
 				return next - 1, true

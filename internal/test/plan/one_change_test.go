@@ -85,7 +85,7 @@ func TestOneChange(t *testing.T) {
 		w.Change(addOthers)
 		return w
 	}
-	changes := play(slices.Sorted(maps.Keys(cases)), func(int, string) bool { return true }, open,
+	changes := play(t, slices.Sorted(maps.Keys(cases)), func(int, string) bool { return true }, open,
 		func(w *rig.World, n int, path string) bool {
 			vmid := 500 + n
 			w.Serve = nil
