@@ -61,7 +61,7 @@ type program struct {
 	copies   map[string][]extent // where the functions with a mistake stand, by file
 	holds    map[law]bool        // the laws that pass without a mistake
 	tests    map[string][]suite  // the compiled tests of a law's packages
-	reached  map[lawRun][]int       // the mistakes whose functions run in the tests
+	reached  map[lawRun][]int    // the mistakes whose functions run in the tests
 }
 
 // extent is where the copy of a function with a mistake stands.
