@@ -33,10 +33,11 @@ type soakRun struct {
 	line *lifeline
 	vms  []soakVM
 
-	made      int      // how many VMs there ever were
-	everNamed []string // and their names
-	killed    bool     // an apply was killed, and its results are in no state
-	said      string   // every message so far
+	made        int      // how many VMs there ever were
+	everNamed   []string // and their names
+	interrupted bool     // the operation that runs, or the last one
+	killed      bool     // an apply was killed, and its results are in no state
+	said        string   // every message so far
 }
 
 // soakVM is a VM of a configuration.
@@ -143,6 +144,7 @@ func (r *soakRun) do(ctx context.Context, what string) {
 		r.soak.t.Errorf("run %d: %v\n%s", r.n, err, r.config())
 		return
 	}
+	r.interrupted = what == "interrupted apply"
 	switch what {
 	case "destroy":
 		r.listen(r.s.Destroy(ctx))
@@ -214,13 +216,19 @@ func (r *soakRun) listen(err error) {
 	}
 	broken := slices.DeleteFunc(r.s.Diagnostics().Violations(), func(d terraformtest.Diagnostic) bool {
 		// The template of a clone could be read in the plan and not within the apply (docs/design/plan.md, Clones).
-		return d.Summary == "Provider produced inconsistent final plan" && slices.ContainsFunc(r.vms, func(vm soakVM) bool {
+		return r.isDisturbed() && d.Summary == "Provider produced inconsistent final plan" && slices.ContainsFunc(r.vms, func(vm soakVM) bool {
 			return vm.source == "clone" && d.Address == "proxmox_vm."+vm.name
 		})
 	})
 	if len(broken) > 0 {
 		r.soak.t.Errorf("run %d has broken a rule of Terraform: %v", r.n, broken)
 	}
+}
+
+// isDisturbed reports whether some request of the operation may have failed: its line was cut, it was interrupted, or the
+// server failed one in this round.
+func (r *soakRun) isDisturbed() bool {
+	return r.line.isCut() || r.interrupted || r.soak.w.Sim.FaultsFired() > 0
 }
 
 var soakNumber = regexp.MustCompile(`\d+`)
