@@ -167,7 +167,8 @@ func clusterResources(r *engine.Request) (any, error) {
 	return list, nil
 }
 
-// Auditor tells which guests the caller may see. Most have no entry of their own, so their common answer is found once.
+// Auditor tells which guests the caller may see. Most have no entry of their own, so their common answer is that of the
+// first of them that is asked for: it is PVE's question about that guest, and of no other path.
 func Auditor(r *engine.Request) func(vmid int) bool {
 	own := map[int]bool{}
 	for _, e := range r.W.ACL {
@@ -178,12 +179,16 @@ func Auditor(r *engine.Request) func(vmid int) bool {
 	for id := range poolsOf(r.W) {
 		own[id] = true
 	}
-	common := r.Check("/vms/0", "VM.Audit") == nil
+	may := func(vmid int) bool { return auth.Has(r.W, r.Auth, "/vms/"+strconv.Itoa(vmid), "VM.Audit") }
+	var common *bool
 	return func(vmid int) bool {
-		if !own[vmid] {
-			return common
+		if own[vmid] {
+			return may(vmid)
 		}
-		return r.Check("/vms/"+strconv.Itoa(vmid), "VM.Audit") == nil
+		if common == nil {
+			common = new(may(vmid))
+		}
+		return *common
 	}
 }
 
