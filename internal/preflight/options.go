@@ -1,7 +1,9 @@
 package preflight
 
 import (
+	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -31,6 +33,51 @@ func optionUses(option string, was, is vm.Spec) []use {
 	if drive.File == "cdrom" && old.File != "cdrom" {
 		all = append(all, use{path: "cdroms." + option + ".file", what: "use the drive of the node", on: []string{"/"},
 			anyOf: []string{"Sys.Console"}})
+	}
+	return all
+}
+
+// removedUses are the privileges to destroy the volumes of drives that leave a VM in state: the look at all guests, and
+// space on the storage (qemu-server QemuServer.pm, try_deallocate_drive). A running guest keeps the drive of a slot
+// without hotplug until it is restarted, and then its volume stays.
+func removedUses(r Request, leaves []string) []use {
+	if !r.DestroyRemoved || r.Creating {
+		return nil
+	}
+	stays := slices.Collect(maps.Values(volumesOf(r.Planned)))
+	var all []use
+	for slot, volume := range volumesOf(r.Prior) {
+		owner, _ := volid.Owner(volume)
+		if !slices.Contains(leaves, slot) || owner != r.ID || slices.Contains(stays, volume) {
+			continue
+		}
+		const instead = "set removed_disks = \"detach\""
+		for _, t := range SeeAll("removed_disks", "tell whether another guest uses "+volume) {
+			t.Instead = instead
+			all = append(all, t.use())
+		}
+		if storage := volid.Storage(volume); !r.Running || r.Restarts || vm.TakesDisk(slot, r.Prior.Hotplug) {
+			all = append(all, use{path: "removed_disks", what: "destroy " + volume, on: []string{"/storage/" + storage},
+				anyOf: []string{"Datastore.AllocateSpace"}, instead: instead})
+		}
+	}
+	slices.SortFunc(all, func(a, b use) int {
+		return cmp.Or(strings.Compare(a.what, b.what), strings.Compare(a.on[0], b.on[0]))
+	})
+	return all
+}
+
+// volumesOf are the volumes of a VM's disks by slot.
+func volumesOf(s vm.Spec) map[string]string {
+	all := map[string]string{}
+	for slot, d := range s.Disks {
+		all[slot] = d.Volume
+	}
+	if s.EFIDisk != nil {
+		all["efidisk0"] = s.EFIDisk.Volume
+	}
+	if s.TPMState != nil {
+		all["tpmstate0"] = s.TPMState.Volume
 	}
 	return all
 }

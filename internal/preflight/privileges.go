@@ -194,6 +194,7 @@ func (p *planCheck) changes(ctx context.Context, c *Checker, r Request, on func(
 			storage(path, has[path])
 		}
 	}
+	all = append(all, removedUses(r, change.Delete)...)
 	for _, move := range change.Moves {
 		on(move.Slot, "move "+move.Slot, "VM.Config.Disk")
 		for _, t := range SeeAll(move.Slot, "tell whether another guest uses "+move.Slot) {

@@ -44,6 +44,8 @@ type Request struct {
 	Removing bool   // the apply removes it, and nothing else
 	Unheard  bool   // only the doubtful findings are shown
 	LeftPool string // the pool that it leaves
+
+	DestroyRemoved bool // the volumes of drives that leave it are destroyed
 }
 
 // Moving is a VM in state that a plan takes to another node.

@@ -137,6 +137,7 @@ func (p serverCheck) describe(q *preflight.Request) {
 	q.Stopped = model.Value(prior.Status) == "running" && model.Value(plan.PowerState) == string(guest.Stopped) &&
 		plan.HA == nil
 	q.Started = q.Started && plan.HA == nil
+	q.DestroyRemoved = model.Value(plan.RemovedDisks) == "destroy"
 	if model.Value(plan.Pool) != model.Value(prior.Pool) {
 		q.LeftPool = model.Value(prior.Pool)
 	}
