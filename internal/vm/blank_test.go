@@ -1,6 +1,7 @@
 package vm
 
 import (
+	"reflect"
 	"testing"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/property"
@@ -22,4 +23,22 @@ func TestDescriptionEndsWithAnyBlank(t *testing.T) {
 			t.Errorf("%q is written as %q, want %q", text, got, want)
 		}
 	}
+}
+
+// TestBlankOptions: a blank is no value of an option, whatever type the option has. PVE keeps one that a file has behind the colon
+// (qemu-server PVE/QemuServer.pm parse_vm_config: `:\s*(.+?)\s*$`). An empty boot order is a value.
+func TestBlankOptions(t *testing.T) {
+	rows := 0
+	for key := range optionsByKey() {
+		if key == "boot" {
+			continue
+		}
+		for _, blank := range []string{"", " ", "\t "} {
+			rows++
+			if got, want := Decode(map[string]string{key: blank}), Decode(map[string]string{}); !reflect.DeepEqual(got, want) {
+				t.Errorf("%s: %q is read as %+v", key, blank, got)
+			}
+		}
+	}
+	t.Logf("%d rows", rows)
 }

@@ -351,3 +351,29 @@ type entry struct {
 	path, privileges string
 	below            bool
 }
+
+// TestPreflightOfReplacement: the doubts about the VM that takes the place of another one are in the plan that replaces it.
+func TestPreflightOfReplacement(t *testing.T) {
+	t.Parallel()
+	w := rig.NewWorld(t)
+	config := func(vmid int, bridge string) string {
+		return fmt.Sprintf("resource \"proxmox_vm\" \"one\" {\n  vmid = %d\n  name = \"one\"\n  node = \"pve1\"\n"+
+			"  networks = { net0 = { bridge = %q } }\n}\n", vmid, bridge)
+	}
+	s := w.Session(t, rig.TokenNoSSH, config(300, "vmbr0"))
+	if err := s.Converge(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for bridge, want := range map[string]string{"vmbr0": "", "vmbr77": "Unknown bridge \"vmbr77\""} {
+		if err := s.Configure(w.ProviderBlock(rig.TokenNoSSH), config(301, bridge)); err != nil {
+			t.Fatal(err)
+		}
+		said, err := planned(t, s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if all := strings.Join(said, "\n"); !strings.Contains(all, want) || want == "" && strings.Contains(all, "bridge") {
+			t.Errorf("%s: the plan says %q, want %q", bridge, all, want)
+		}
+	}
+}
