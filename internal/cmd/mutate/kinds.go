@@ -53,7 +53,7 @@ func kinds() []*kind {
 				"internal/create/taken.go"}},
 		{name: "a dropped warning", find: unwarned, files: []string{planning},
 			laws: []law{{"./internal/resource/vm/...", ".", ""},
-				{plans, "TestLawRestarts|TestLawDiagnostics|Warn|Grown|Forgotten", ""}, {"./internal/test/lifecycle", ".", ""},
+				{plans, "TestLawRestarts|TestLawDiagnostics|Warn|Grown|Forgotten|Preflight", ""}, {"./internal/test/lifecycle", ".", ""},
 				{"./internal/test/adoption", ".", ""}}},
 		{name: "a negated condition", find: negated, laws: front,
 			files: []string{planning, "internal/preflight/*.go", "internal/resource/vm/validation/*.go"}},
@@ -115,7 +115,7 @@ func kept(s *source) (all []mistake) {
 		case *ast.AssignStmt:
 			i, ok := n.Lhs[0].(*ast.IndexExpr)
 			if ok && slices.Contains([]string{"c.unknown", "c.null", "disk"}, s.text(i.X)) {
-				all = append(all, s.replace(n, "_ = 0", "without "+firstLine(s.text(n))))
+				all = append(all, s.replace(n, "_ = "+s.text(n.Rhs[0]), "without "+firstLine(s.text(n))))
 			}
 		case *ast.ExprStmt:
 			if strings.Contains(s.text(n), "replace.Append") || strings.Contains(s.text(n), "replaceFor(") {

@@ -89,7 +89,7 @@ func readmeConfig(t *testing.T) string {
 }
 
 // TestAccExamples does the same as TestExamples with a CLI, which also finds what is not formatted or does not validate:
-// with one example of three, and with all of them where EXAMPLES_ALL is set (make test-full).
+// with one example of six, and with all of them where EXAMPLES_ALL is set (make test-full).
 func TestAccExamples(t *testing.T) {
 	atHome(t)
 	rig.UseCLI(t)
@@ -101,7 +101,7 @@ func TestAccExamples(t *testing.T) {
 	all, played := rig.Examples(t), 0
 	for n, name := range slices.Sorted(maps.Keys(all)) {
 		config := all[name]
-		if hasForEach(config) || n%3 != 0 && os.Getenv("EXAMPLES_ALL") == "" {
+		if hasForEach(config) || n%6 != 0 && os.Getenv("EXAMPLES_ALL") == "" {
 			continue // TestAccExamplesForEach
 		}
 		played++
@@ -113,7 +113,7 @@ func TestAccExamples(t *testing.T) {
 			testWithCLI(t, w, resource.TestStep{Config: config})
 		})
 	}
-	if t.Logf("%d of %d examples", played, len(all)); played < len(all)/4 {
+	if t.Logf("%d of %d examples", played, len(all)); played < len(all)/8 {
 		t.Errorf("only %d examples are played", played)
 	}
 }
