@@ -5,9 +5,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/auth"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/engine"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/perl"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/release"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 )
 
@@ -31,7 +31,7 @@ func ones(names []string) map[string]any {
 func visible(w *state.World, privs []string) []string {
 	out := []string{}
 	for _, p := range privs {
-		if auth.KnowsPrivilege(w, p) {
+		if release.HasPrivilege(w.Profile, p) {
 			out = append(out, p)
 		}
 	}
@@ -85,7 +85,7 @@ func updateRole(r *engine.Request) (any, error) {
 func setRole(r *engine.Request, failed string, has []string) error {
 	privs := slices.Clone(has)
 	for _, priv := range perl.ListItems(r.Params["privs"]) {
-		if !auth.KnowsPrivilege(r.W, priv) {
+		if !release.HasPrivilege(r.W.Profile, priv) {
 			return perl.Die("%s: invalid privilege '%s'", failed, priv)
 		}
 		privs = append(privs, priv)

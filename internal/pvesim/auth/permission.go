@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/perl"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/release"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 )
 
@@ -44,12 +45,12 @@ func rights(w *state.World, a Identity, path string) func(priv string) bool {
 // grants is privileges as a question.
 func grants(w *state.World, subject, path string) func(priv string) bool {
 	if subject == RootUser {
-		return func(priv string) bool { return slices.Contains(allPrivileges(w), priv) }
+		return func(priv string) bool { return release.HasPrivilege(w.Profile, priv) }
 	}
 	roles := rolesWithPool(w, subject, path)
 	_, none := roles["NoAccess"]
 	return func(priv string) bool {
-		if none || !KnowsPrivilege(w, priv) {
+		if none || !release.HasPrivilege(w.Profile, priv) {
 			return false
 		}
 		for role := range roles {
@@ -135,7 +136,7 @@ func Permissions(w *state.World, a Identity, path string) map[string]bool {
 func privileges(w *state.World, subject, path string) map[string]bool {
 	set := map[string]bool{}
 	if subject == RootUser {
-		for _, priv := range allPrivileges(w) {
+		for _, priv := range release.Privileges(w.Profile) {
 			set[priv] = true
 		}
 		return set
@@ -146,7 +147,7 @@ func privileges(w *state.World, subject, path string) map[string]bool {
 	}
 	for role, propagate := range roles {
 		for _, priv := range w.Roles[role] {
-			if KnowsPrivilege(w, priv) {
+			if release.HasPrivilege(w.Profile, priv) {
 				set[priv] = set[priv] || propagate
 			}
 		}
@@ -227,31 +228,4 @@ func PoolOf(w *state.World, path string) string {
 		}
 	}
 	return ""
-}
-
-// allPrivileges are those that exist in the world's release (AccessControl.pm).
-func allPrivileges(w *state.World) []string {
-	all := strings.Fields(`Datastore.Allocate Datastore.AllocateSpace Datastore.AllocateTemplate Datastore.Audit
-		Group.Allocate Mapping.Audit Mapping.Modify Mapping.Use Permissions.Modify Pool.Allocate Pool.Audit
-		Realm.Allocate Realm.AllocateUser SDN.Allocate SDN.Audit SDN.Use Sys.AccessNetwork Sys.Audit Sys.Console Sys.Incoming
-		Sys.Modify Sys.PowerMgmt Sys.Syslog User.Modify VM.Allocate VM.Audit VM.Backup VM.Clone VM.Config.CDROM VM.Config.CPU
-		VM.Config.Cloudinit VM.Config.Disk VM.Config.HWType VM.Config.Memory VM.Config.Network VM.Config.Options VM.Console
-		VM.GuestAgent.Audit VM.GuestAgent.FileRead VM.GuestAgent.FileSystemMgmt VM.GuestAgent.FileWrite
-		VM.GuestAgent.Unrestricted VM.Migrate VM.Monitor VM.PowerMgmt VM.Replicate VM.Snapshot VM.Snapshot.Rollback`)
-	return slices.DeleteFunc(all, func(priv string) bool { return !KnowsPrivilege(w, priv) })
-}
-
-// KnowsPrivilege reports whether the world's release has a privilege.
-func KnowsPrivilege(w *state.World, priv string) bool {
-	switch {
-	case priv == "VM.Monitor":
-		return !w.Has(state.AgentPrivileges)
-	case priv == "VM.Replicate":
-		return w.Has(state.ReplicatePrivilege)
-	case strings.HasPrefix(priv, "VM.GuestAgent."):
-		return w.Has(state.AgentPrivileges)
-	case priv == "Sys.AccessNetwork":
-		return w.Has(state.AccessNetwork)
-	}
-	return true
 }

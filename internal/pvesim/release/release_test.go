@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -71,7 +72,7 @@ func simulatorsFacts(t *testing.T) map[string]release.Fact {
 	if len(facts) != strings.Count(string(code), "Fact{") {
 		t.Errorf("%d of the facts were read", len(facts))
 	}
-	for _, m := range regexp.MustCompile(`release\.Fact\{(Package: [^}]*)\}`).FindAllStringSubmatch(readProduct(t), -1) {
+	for _, m := range regexp.MustCompile(`\bFact\{(Package: [^}]*)\}`).FindAllStringSubmatch(readProduct(t), -1) {
 		facts[m[1]] = release.Fact{Package: field(m[1], "Package"), Since: field(m[1], "Since"),
 			Source: field(m[1], "Source")}
 	}
@@ -234,6 +235,21 @@ func TestHas(t *testing.T) {
 		}
 		if got := strings.Join(has, " "); got != c.has {
 			t.Errorf("%+v: %q, want %q", c.fact, got, c.has)
+		}
+	}
+}
+
+// TestPrivileges: a release has the privileges of its package, and no other.
+func TestPrivileges(t *testing.T) {
+	for version, want := range map[string]string{
+		"8.0": "VM.Monitor", "8.2": "VM.Monitor Sys.AccessNetwork", "8.4": "VM.Monitor Sys.AccessNetwork",
+		"9.0": "VM.Replicate VM.GuestAgent.Audit Sys.AccessNetwork", "9.2": "VM.Replicate VM.GuestAgent.Audit Sys.AccessNetwork",
+	} {
+		for _, name := range []string{"VM.Monitor", "VM.Replicate", "VM.GuestAgent.Audit", "Sys.AccessNetwork", "VM.Audit", "VM.Odd", ""} {
+			has := name == "VM.Audit" || name != "" && strings.Contains(want, name)
+			if release.HasPrivilege(version, name) != has || slices.Contains(release.Privileges(version), name) != has {
+				t.Errorf("%s, %q: want %t", version, name, has)
+			}
 		}
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/release"
 )
 
 // volumeID is <storage>:<volume>.
@@ -77,23 +79,10 @@ func dirOverride(form, content verifier) verifier {
 	}
 }
 
-// privilege knows the privileges of a release: VM.GuestAgent.* and VM.Replicate came and VM.Monitor went with 9.0
-// (AccessControl.pm, $privgroups).
+// privilege knows the privileges of a release.
 func privilege(version string) verifier {
-	known := strings.Fields(`Datastore.Allocate Datastore.AllocateSpace Datastore.AllocateTemplate Datastore.Audit
-		Group.Allocate Mapping.Audit Mapping.Modify Mapping.Use Permissions.Modify Pool.Allocate Pool.Audit
-		Realm.Allocate Realm.AllocateUser SDN.Allocate SDN.Audit SDN.Use Sys.AccessNetwork Sys.Audit Sys.Console
-		Sys.Incoming Sys.Modify Sys.PowerMgmt Sys.Syslog User.Modify VM.Allocate VM.Audit VM.Backup VM.Clone
-		VM.Config.CDROM VM.Config.CPU VM.Config.Cloudinit VM.Config.Disk VM.Config.HWType VM.Config.Memory
-		VM.Config.Network VM.Config.Options VM.Console VM.Migrate VM.PowerMgmt VM.Snapshot VM.Snapshot.Rollback`)
-	if splitMonitor().Has(version) {
-		known = append(known, "VM.GuestAgent.Audit", "VM.GuestAgent.FileRead", "VM.GuestAgent.FileSystemMgmt",
-			"VM.GuestAgent.FileWrite", "VM.GuestAgent.Unrestricted", "VM.Replicate")
-	} else {
-		known = append(known, "VM.Monitor")
-	}
 	return func(value string) error {
-		if !contains(known, value) {
+		if !release.HasPrivilege(version, value) {
 			return fmt.Errorf("invalid privilege '%s'", value)
 		}
 		return nil

@@ -115,15 +115,9 @@ var (
 	MACPrefix       = Fact{Package: "pve-cluster", Since: "8.0.5", Source: "PVE/DataCenterConfig.pm, mac_prefix (f40a6d9)"}
 	ImportContent   = Fact{Package: "pve-storage", Since: "8.2.8",
 		Source: "PVE/Storage/DirPlugin.pm, plugindata (d955a46)"}
-	ESXiStorage   = Fact{Package: "pve-storage", Since: "8.1.1", Source: "PVE/Storage/ESXiPlugin.pm (a171036)"}
-	AccessNetwork = Fact{Package: "pve-access-control", Since: "8.1.2",
-		Source: "PVE/AccessControl.pm, Sys.AccessNetwork (36c1814)"}
-	AgentPrivileges = Fact{Package: "pve-access-control", Since: "9.0.2",
-		Source: "PVE/AccessControl.pm, VM.GuestAgent.* (922f710) for VM.Monitor (0706945)"}
+	ESXiStorage = Fact{Package: "pve-storage", Since: "8.1.1", Source: "PVE/Storage/ESXiPlugin.pm (a171036)"}
 	NestedPools = Fact{Package: "pve-access-control", Since: "8.0.7",
 		Source: "PVE/AccessControl.pm, verify_poolname (e7224f6)"}
-	ReplicatePrivilege = Fact{Package: "pve-access-control", Since: "9.0.3",
-		Source: "PVE/AccessControl.pm, VM.Replicate (5f7544f)"}
 )
 
 // Of virtual machines and HA.
