@@ -207,3 +207,30 @@ func TestSight(t *testing.T) {
 		t.Errorf("one is seen: %v, %v", unseen, err)
 	}
 }
+
+// TestHidingAGuestIsSeenAtOnce: a third party hides a guest between two looks. The second look does not list it, and what
+// the first one knew of its volumes goes with it, so no answer about permissions may be older than the look.
+func TestHidingAGuestIsSeenAtOnce(t *testing.T) {
+	w := newWorld(t)
+	const volume = "local-zfs:vm-300-disk-0"
+	subject, _, _ := strings.Cut(w.sim.Credentials().Token, "=")
+	w.change(func(all *state.World) {
+		all.Guests[666] = &state.Guest{VMID: 666, Type: "qemu", Node: "pve1", Config: map[string]string{"scsi1": volume}}
+	})
+	look := func() *Use {
+		use, err := w.s.Since(t.Context(), w.s.Ask(), "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return use
+	}
+	if use := look(); use.Unseen != nil || len(use.UsersOf(volume, 300)) != 1 {
+		t.Errorf("before: unseen %v, users %v", use.Unseen, use.UsersOf(volume, 300))
+	}
+	w.change(func(all *state.World) {
+		all.ACL = append(all.ACL, state.ACLEntry{Path: "/vms/666", Subject: subject, Role: "NoAccess", Propagate: true})
+	})
+	if use := look(); !errors.Is(use.Unseen, ErrUnseen) || len(use.UsersOf(volume, 300)) != 0 {
+		t.Errorf("hidden: unseen %v, users %v", use.Unseen, use.UsersOf(volume, 300))
+	}
+}
