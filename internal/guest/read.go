@@ -91,7 +91,8 @@ func (g *Guests) complete(ctx context.Context, ref Ref, listed pve.Resource, gue
 	var err error
 	guest.Pool, guest.Status = listed.Pool, listed.Status
 	if listed.Status != ref.Status || listed.Status == "" || listed.Status == "unknown" {
-		err = g.readStatus(ctx, guest)
+		// by the node, with other guests of it: the cluster's listing is up to ten seconds old and never trusted for it
+		err = guest.takeStatus(g.api.Listing().Power(ctx, guest.Node, guest.VMID))
 	}
 	if asked == nil && guest.HasAgent() {
 		asked = g.agents.Ask(ctx, guest.Node, guest.VMID, ref.Agent)
@@ -133,13 +134,17 @@ func FromConfig(config pve.PendingConfig, node string, vmid int) Guest {
 		Lock: current["lock"], Pending: config.Waiting(), LegacyBoot: vm.IsLegacyBoot(current)}
 }
 
-// readStatus asks whether the guest runs. The listing is up to ten seconds old and never trusted for it.
+// readStatus asks whether the guest runs now.
 func (g *Guests) readStatus(ctx context.Context, guest *Guest) error {
 	status, err := g.api.QEMU(guest.Node, guest.VMID).Status(ctx)
+	return guest.takeStatus(status.Status, err)
+}
+
+func (g *Guest) takeStatus(status string, err error) error {
 	if err != nil {
-		return fmt.Errorf("read the status of VM %d: %w", guest.VMID, err)
+		return fmt.Errorf("read the status of VM %d: %w", g.VMID, err)
 	}
-	guest.Status = status.Status
+	g.Status = status
 	return nil
 }
 

@@ -24,9 +24,10 @@ func (c *Checker) Check(ctx context.Context, r Request) Findings {
 		return Findings{Refused: p.found, Doubtful: p.doubts}
 	}
 	defer c.askAhead(ctx, r)()
-	// Terraform plans each new VM again right before it makes it, while others are being made: what those change is no
-	// matter. Only what seems to be wrong by a listing that may lack something is held against another one.
-	if r.Creating && r.VMID == 0 {
+	// Terraform plans each VM again right before it makes or changes it, while others are made and changed: that is no
+	// matter, unless one of them has got the VMID. Only what seems to be wrong by a listing that may lack something is
+	// held against another one.
+	if !r.Creating || r.VMID == 0 {
 		resources, _, err := c.api.Listing().Recent(ctx)
 		if err != nil {
 			return cannotLook(err)

@@ -16,11 +16,11 @@ type InForce struct {
 // InForce asks whether a guest runs, which the listing knows ten seconds late, and, if something waits for a restart,
 // with which values.
 func (c *Checker) InForce(ctx context.Context, node string, vmid int, waits bool) (is InForce, err error) {
-	status, err := c.api.QEMU(node, vmid).Status(ctx)
+	status, err := c.api.Listing().Power(ctx, node, vmid)
 	if err != nil {
 		return is, err
 	}
-	is.Running = status.Status == string(guest.Running)
+	is.Running = status == string(guest.Running)
 	if is.Running && waits {
 		config, err := c.api.QEMU(node, vmid).Pending(ctx)
 		if err != nil {

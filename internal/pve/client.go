@@ -28,6 +28,7 @@ type Client struct {
 	waits      taskWaits
 	shared     sharedResources
 	changes    guestChanges
+	power      sharedPower
 	version    sharedVersion
 	privileges sharedPrivileges
 	datacenter sharedDatacenter
@@ -46,6 +47,7 @@ func New(cfg Config) (*Client, error) {
 		waits:      taskWaits{nodes: map[string]*nodeWaits{}, took: map[string]time.Duration{}},
 		shared:     sharedResources{turn: transport.NewTurn()},
 		changes:    guestChanges{of: map[int]uint64{}},
+		power:      sharedPower{nodes: map[string]*nodePower{}},
 		version:    sharedVersion{turn: transport.NewTurn()},
 		privileges: sharedPrivileges{turn: transport.NewTurn(), held: map[string]map[string]bool{}},
 		datacenter: sharedDatacenter{turn: transport.NewTurn()},
@@ -90,7 +92,7 @@ type answer interface {
 		datacenterWire | idRangeWire | taskStatusWire | logWire |
 		agentWire | poolWire | []poolWire | userWire | []pendingWire | []resourceWire | []nodeWire | []networkWire |
 		[]storageWire | []storageConfigWire | []volumeWire | volumeWire | []snapshotWire | []namedWire | []taskWire |
-		[]logEntryWire |
+		[]logEntryWire | []powerWire |
 		map[string]map[string]wire.Bool |
 		map[string]wire.String | []map[string]wire.String | importWire | haRuleWire
 }

@@ -2,6 +2,7 @@ package pve
 
 import (
 	"context"
+	"maps"
 	"math"
 	"net/http"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/transport"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/wire"
 )
 
 // sharedLife is how long a listing serves the checks of a plan. PVE's own data behind it is up to 10 s old.
@@ -161,6 +163,12 @@ func (g *guestChanges) add(vmid int) {
 	g.of[vmid]++
 }
 
+func (g *guestChanges) all() map[int]uint64 {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return maps.Clone(g.of)
+}
+
 // Changes grows with each request of this Client that may change a VM, and with the end of its task. Anything read
 // of the VM before it grew may be outdated.
 func (l ListingReader) Changes(vmid int) uint64 {
@@ -201,4 +209,81 @@ func (s *sharedVersion) get(ctx context.Context, c *Client) (Version, error) {
 	}
 	s.version, s.filled = w.version(), true
 	return s.version, nil
+}
+
+// sharedPower keeps the power status of the VMs of each node.
+type sharedPower struct {
+	mu    sync.Mutex
+	nodes map[string]*nodePower
+}
+
+// nodePower is what one node has said of its VMs. The holder of the turn may read and write it.
+type nodePower struct {
+	turn  transport.Turn
+	seen  map[int]seenPower
+	alone time.Time // when a single VM was asked for last
+}
+
+// seenPower is the power status of a VM, when it was asked for, and how often this Client had changed the VM by then.
+type seenPower struct {
+	status  string
+	at      time.Time
+	changes uint64
+}
+
+type powerWire struct {
+	VMID   wire.Int    `json:"vmid"`
+	Status wire.String `json:"status"`
+}
+
+// Power is the power status of a VM as its node had it at most 5 s ago, and after the last change that this Client made
+// of the VM. A node answers for all its VMs by one list, which looks for their processes as status/current does
+// (qemu-server API2/Qemu.pm vmlist, QemuServer.pm vmstatus); the cluster's listing is up to ten seconds late. The first
+// question about a node asks for that VM only, since the list of a large node is expensive.
+func (l ListingReader) Power(ctx context.Context, node string, vmid int) (string, error) {
+	c := l.client
+	p := c.power.on(node)
+	if err := p.turn.Take(ctx); err != nil {
+		return "", &Error{Op: "read the status of the VMs on node " + node, Message: err.Error(), Err: err}
+	}
+	defer p.turn.Give()
+	now, changes := c.clock.Now(), c.changes.all()
+	known := func() bool {
+		seen, ok := p.seen[vmid]
+		return ok && isYoung(now, seen.at) && seen.changes == changes[vmid]
+	}
+	if !known() && isYoung(now, p.alone) {
+		list, err := fetch[[]powerWire](ctx, c, "list the VMs of node "+node, "/nodes/"+node+"/qemu", nil)
+		if err != nil {
+			return "", err
+		}
+		for _, vm := range list {
+			id := int(vm.VMID)
+			p.seen[id] = seenPower{string(vm.Status), now, changes[id]}
+		}
+	}
+	if known() {
+		return p.seen[vmid].status, nil
+	}
+	p.alone = now
+	status, err := c.QEMU(node, vmid).Status(ctx)
+	if err != nil {
+		return "", err
+	}
+	p.seen[vmid] = seenPower{status.Status, now, changes[vmid]}
+	return status.Status, nil
+}
+
+func isYoung(now, at time.Time) bool {
+	age := now.Sub(at)
+	return age >= 0 && age < sharedLife
+}
+
+func (s *sharedPower) on(node string) *nodePower {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.nodes[node] == nil {
+		s.nodes[node] = &nodePower{turn: transport.NewTurn(), seen: map[int]seenPower{}}
+	}
+	return s.nodes[node]
 }

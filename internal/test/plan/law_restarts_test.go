@@ -140,6 +140,8 @@ func (r restartRow) try(ctx context.Context, w *rig.World, vmid int) (outcome st
 	}
 	config := after
 	switch r.moment {
+	case runs:
+		w.Sim.Advance(time.Minute) // its process shows that it ran before the change
 	case isOff:
 		w.Change(func(world *state.World) { world.Guests[vmid].Running = nil })
 		if err := s.Refresh(ctx); err != nil {
@@ -228,4 +230,77 @@ func (r restartRow) waits(ctx context.Context, w *rig.World, s *terraformtest.Se
 		g.Pending[option], same = text, g.Config[option] == text
 	})
 	return !same && s.Refresh(ctx) == nil
+}
+
+// TestRestartsOfMany: a plan of many VMs asks each node for all of them at once. It announces the restart of exactly those that run at
+// that moment, whatever the cluster's listing, which is late, and the state say.
+func TestRestartsOfMany(t *testing.T) {
+	t.Parallel()
+	const n = 12
+	config := func(cores int) string {
+		return fmt.Sprintf(`
+resource "proxmox_vm" "many" {
+  count       = %d
+  vmid        = 300 + count.index
+  name        = "vm-${count.index}"
+  node        = "pve${count.index %% 2 + 1}"
+  disks       = { scsi0 = { storage = "local-zfs", size = "1G" } }
+  cpu         = { cores = %d }
+}
+`, n, cores)
+	}
+	w := rig.NewWorld(t)
+	s := w.Session(t, rig.TokenNoSSH, config(1))
+	s.Parallelism = 10
+	if err := s.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	running := map[int]*state.Running{}
+	runs := func(is func(i int) bool) {
+		w.Change(func(all *state.World) {
+			for i := range n {
+				g := all.Guests[300+i]
+				if g.Running != nil {
+					running[i] = g.Running
+				}
+				if g.Running = nil; is(i) {
+					g.Running = running[i]
+				}
+			}
+		})
+	}
+	runs(func(i int) bool { return i >= n/2 })
+	w.Sim.Advance(time.Minute)
+	if err := s.Refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.Reconfigure(t, s, rig.TokenNoSSH, config(2))
+	for _, is := range []func(i int) bool{
+		func(i int) bool { return i%3 == 0 },
+		func(i int) bool { return i%3 != 0 },
+	} {
+		runs(is)
+		w.Sim.ResetOps()
+		pl, err := s.Plan(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range n {
+			said := slices.ContainsFunc(pl.Diagnostics, func(d terraformtest.Diagnostic) bool {
+				return strings.HasSuffix(d.Summary, "will be restarted") && strings.Contains(d.Summary, fmt.Sprintf("VM %d ", 300+i))
+			})
+			if said != is(i) {
+				t.Errorf("VM %d runs: %t, and its restart is announced: %t", 300+i, is(i), said)
+			}
+		}
+		asked := 0
+		for _, op := range w.Sim.Ops() {
+			if op.Path == "/nodes/{node}/qemu" || strings.HasSuffix(op.Path, "/status/current") {
+				asked++
+			}
+		}
+		if asked > 4 {
+			t.Errorf("%d questions whether guests run: %v", asked, w.Sim.Ops())
+		}
+	}
 }

@@ -63,6 +63,9 @@ func (p restart) certain(ctx context.Context, options []string) (left []string, 
 		return options, running
 	}
 	waiting := slices.ContainsFunc(options, func(o string) bool { return slices.Contains(p.Prior.PendingChanges, o) })
+	if p.Run.acts() && !waiting { // it is too late for a decision by this plan, and the update looks for itself
+		return options, running
+	}
 	is, err := p.Machines.InForce(ctx, *p.Prior.Node, int(*p.Prior.VMID), waiting)
 	switch {
 	case err != nil:
