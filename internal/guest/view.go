@@ -25,6 +25,10 @@ type View struct {
 	Gone bool
 	// LastStatus is the guest's power status when it was last asked for, "" if it was not.
 	LastStatus string
+	// Settled: LastStatus was asked for after the last request that was sent or awaited.
+	Settled bool
+	// Written is the last change of the configuration, if PVE has certainly made it and nothing was sent or awaited since.
+	Written *Written
 
 	jobs   *request.Runner
 	guests *Guests
@@ -38,6 +42,7 @@ type View struct {
 	waited   bool      // config is unchanged, but a task was awaited since: the VMID may have another VM by now
 	seen     time.Time // of the last proof that the VM is ours; zero if an unbound request was sent since
 	step     string    // the step at work, until it has sent a request
+	proved   bool      // its process proves that the VM is ours; nothing was sent or awaited since
 }
 
 // Claim proves that the VM under a VMID is the one that a View is about.
@@ -132,7 +137,7 @@ func (v *View) read(ctx context.Context, written bool) (pve.PendingConfig, error
 // accept remembers a configuration whose read began at a time.
 func (v *View) accept(config pve.PendingConfig, began time.Time) {
 	v.config, v.identity = config, IdentityOf(config.Current())
-	v.stale, v.known, v.waited, v.seen = false, false, false, began
+	v.stale, v.known, v.waited, v.proved, v.seen = false, false, false, false, began
 }
 
 // Guard reads the configuration to prove whose VM it is now.
@@ -185,12 +190,12 @@ func (v *View) NoteSeen(ours bool) {
 // Status asks for the guest's power status.
 func (v *View) Status(ctx context.Context) (pve.GuestStatus, error) {
 	now, err := v.jobs.API.QEMU(v.node, v.VMID).Status(ctx)
-	v.LastStatus = now.Status
+	v.LastStatus, v.Settled = now.Status, err == nil
 	return now, err
 }
 
 // Forget makes the next look read the configuration, whatever is known.
-func (v *View) Forget() { v.stale, v.known = true, false }
+func (v *View) Forget() { v.stale, v.known, v.proved = true, false, false }
 
 // Moved notes the node that the VM is on by now.
 func (v *View) Moved(node string) {

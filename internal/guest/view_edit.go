@@ -27,6 +27,7 @@ func (v *View) logStep(ctx context.Context) {
 func (v *View) Send(ctx context.Context, send func(context.Context) error) error {
 	v.logStep(ctx)
 	v.Forget()
+	v.Written, v.Settled = nil, false
 	return send(ctx)
 }
 
@@ -48,7 +49,7 @@ func (v *View) beforeEach(look, try func(context.Context) error) func(context.Co
 			return err
 		}
 		v.logStep(ctx)
-		v.waited = true
+		v.waited, v.Written, v.proved, v.Settled = true, nil, false, false
 		v.NoteSeen(false)
 		return try(ctx)
 	}
@@ -94,15 +95,20 @@ func (v *View) perform(ctx context.Context, r request.Request,
 }
 
 // Power sends a request that starts, stops or restarts the guest. Before each try it proves whose VM it is, if anything
-// was sent or awaited since the last look. Such a request changes the configuration only if a change waits for it.
+// was sent or awaited since the last look, or since Written.Foretold. Such a request changes the configuration only if
+// a change waits for it.
 func (v *View) Power(ctx context.Context, r request.Request) (pve.TaskResult, error) {
 	r.Node, r.ID = v.node, v.VMID
 	v.logStep(ctx)
 	v.Powered = true
 	send, tries := r.Send, 0
 	r.Send = func(ctx context.Context) (pve.UPID, error) {
-		v.stale = v.stale || v.waited || tries > 0
-		tries++
+		v.Written, v.Settled = nil, false
+		if tries++; tries == 1 && v.proved {
+			v.proved, v.waited = false, true
+			return send(ctx)
+		}
+		v.stale = v.stale || v.waited || tries > 1
 		config, err := v.Fresh(ctx)
 		if err != nil {
 			return "", err
@@ -160,12 +166,16 @@ func (v *View) Write(ctx context.Context, c vm.Change, read pve.PendingConfig) (
 		v.identity = Identity{}
 	}
 	v.NoteSeen(false)
+	began := v.jobs.Clock.Now()
 	err = v.Send(ctx, func(ctx context.Context) (err error) {
 		exact, err = v.jobs.Apply(ctx, &v.Tasks, v.node, v.VMID, c, v.bound(read, c))
 		return err
 	})
 	if exact {
 		v.NoteSeen(true)
+	}
+	if exact && err == nil {
+		v.Written = &Written{v, c, read, began}
 	}
 	return exact, err
 }

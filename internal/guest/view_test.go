@@ -3,6 +3,8 @@ package guest
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"testing"
 	"time"
 
@@ -290,5 +292,76 @@ func TestFollow(t *testing.T) {
 	w.sim.Advance(20 * time.Second)
 	if seen := v.Follow(t.Context(), claim.Ref, "pve2"); seen != Gone || !v.Gone {
 		t.Errorf("%v, gone %v", seen, v.Gone)
+	}
+}
+
+// TestForetold: the result of a change is foretold only where all of it certainly waits, and where the status shows a
+// process that is older than the change.
+func TestForetold(t *testing.T) {
+	for name, c := range map[string]struct {
+		prior   map[string]string // what waits before the change
+		change  vm.Change
+		young   bool        // the process began after the change
+		before  func(*View) // the status is asked for
+		happens func(*state.Guest)
+		want    map[string]string // the value after the next start; nil: nothing is foretold
+	}{
+		"set":               {change: vm.Change{Set: map[string]string{"cores": "2"}}, want: map[string]string{"cores": "2", "memory": "512"}},
+		"deleted":           {change: vm.Change{Delete: []string{"memory"}}, want: map[string]string{"memory": ""}},
+		"a younger process": {change: vm.Change{Set: map[string]string{"cores": "2"}}, young: true},
+		"stopped":           {change: vm.Change{Set: map[string]string{"cores": "2"}}, happens: func(g *state.Guest) { g.Running = nil }},
+		"in force at once":  {change: vm.Change{Set: map[string]string{"description": "x"}}},
+		"a part of it":      {change: vm.Change{Set: map[string]string{"cores": "2", "description": "x"}}},
+		"the identity":      {change: vm.Change{Set: map[string]string{"smbios1": "uuid=" + otherUUID}}},
+		"others wait":       {prior: map[string]string{"sockets": "2"}, change: vm.Change{Set: map[string]string{"cores": "2"}}},
+		"another request": {change: vm.Change{Set: map[string]string{"cores": "2"}}, before: func(v *View) {
+			_ = v.Contend(t.Context(), "pve1", func(context.Context) error { return nil })
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, nil)
+			w.run(time.Minute)
+			w.vm(func(g *state.Guest) { g.Pending = c.prior })
+			v, _ := w.viewOf()
+			read, err := v.Fresh(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := v.Apply(t.Context(), c.change, read); err != nil {
+				t.Fatal(err)
+			}
+			w.vm(func(g *state.Guest) {
+				if c.young {
+					g.Running.StartedAt = w.sim.World().Clock.Now()
+				}
+				if c.happens != nil {
+					c.happens(g)
+				}
+			})
+			if c.before != nil {
+				c.before(v)
+			}
+			status, err := v.Status(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			var config pve.PendingConfig
+			ok := false
+			if v.Written != nil {
+				config, ok = v.Written.Foretold(status)
+			}
+			if ok != (c.want != nil) {
+				t.Fatalf("foretold: %t", ok)
+			}
+			for option, value := range c.want {
+				if got := config.Merged()[option]; got != value {
+					t.Errorf("%s is foretold as %q, want %q", option, got, value)
+				}
+			}
+			is, err := v.Fresh(t.Context())
+			if ok && (err != nil || !maps.Equal(is.Merged(), config.Merged()) || !slices.Equal(is.Waiting(), config.Waiting())) {
+				t.Errorf("%v: foretold %v, and it is %v", err, config.Entries, is.Entries)
+			}
+		})
 	}
 }

@@ -155,6 +155,30 @@ func (p PendingConfig) With(set map[string]string, deleted []string) PendingConf
 	return config
 }
 
+// WithWaiting is the configuration after a change of options that all wait for the guest's next start. The digest is
+// not known.
+func (p PendingConfig) WithWaiting(set map[string]string, deleted []string) PendingConfig {
+	config := p.With(nil, nil)
+	for _, option := range slices.Sorted(maps.Keys(set)) {
+		i := config.entry(option)
+		config.Entries[i].Pending, config.Entries[i].HasPending = set[option], true
+	}
+	for _, option := range deleted {
+		config.Entries[config.entry(option)].Delete = 1
+	}
+	return config
+}
+
+// entry is the place of an option, which gets one if it has none.
+func (p *PendingConfig) entry(option string) int {
+	i := slices.IndexFunc(p.Entries, func(e PendingValue) bool { return e.Key == option })
+	if i < 0 {
+		p.Entries = append(p.Entries, PendingValue{Key: option})
+		i = len(p.Entries) - 1
+	}
+	return i
+}
+
 // Waiting is the options that wait for a restart, sorted.
 func (p PendingConfig) Waiting() []string {
 	var out []string

@@ -20,7 +20,7 @@ func (p power) restart(ctx context.Context, sent []string) (restarted bool, err 
 	if p.r.PowerState == guest.Stopped || p.r.HA.Stops() || len(sent)+len(p.r.Due) == 0 {
 		return false, nil
 	}
-	config, err := p.view.Known(ctx)
+	config, status, err := p.afterOptions(ctx)
 	if err != nil {
 		return false, err
 	}
@@ -28,9 +28,14 @@ func (p power) restart(ctx context.Context, sent []string) (restarted bool, err 
 	if len(due) == 0 {
 		return false, nil
 	}
-	status, err := p.view.Status(ctx)
-	if err != nil || !status.IsRunning() {
-		return false, err
+	if status == nil {
+		now, err := p.view.Status(ctx)
+		if status = &now; err != nil {
+			return false, err
+		}
+	}
+	if !status.IsRunning() {
+		return false, nil
 	}
 	if due, err = p.resend(ctx, config, due, sent); err != nil || len(due) == 0 {
 		return false, err
@@ -41,7 +46,25 @@ func (p power) restart(ctx context.Context, sent []string) (restarted bool, err 
 				"\"never\" left it running.")
 		return false, nil
 	}
-	return p.inTurn(ctx, status, due, sent)
+	return p.inTurn(ctx, *status, due, sent)
+}
+
+// afterOptions is the configuration after the change of the options. Where the guest runs and leaves all of it to its
+// next start, the status that a restart needs anyway tells that, and is returned too.
+func (p power) afterOptions(ctx context.Context) (config pve.PendingConfig, status *pve.GuestStatus, err error) {
+	written, ran := p.view.Written, p.r.Ref.Status == string(guest.Running)
+	if ran && len(p.r.Due) == 0 && !p.view.IsKnown() && written != nil && written.Waits() {
+		now, err := p.view.Status(ctx)
+		if status = &now; err != nil {
+			return config, nil, err
+		}
+		if config, ok := written.Foretold(now); ok {
+			return config, status, nil
+		}
+		status = nil // of a VM that the reading is to tell
+	}
+	config, err = p.view.Known(ctx)
+	return config, status, err
 }
 
 // restartNow restarts a guest, and cuts off one that does not obey if the policy says so.

@@ -85,7 +85,8 @@ func (u *update) outcome(ctx context.Context, failed bool) (guest.Guest, error) 
 	}
 	g := guest.FromConfig(config, u.view.Node(), u.vmid)
 	g.Firewall, g.HA = beside.Firewall, beside.HA
-	if g.Status = cmp.Or(u.view.LastStatus, u.r.Ref.Status); failed || u.view.Powered || g.Status == "" {
+	g.Status = cmp.Or(u.view.LastStatus, u.r.Ref.Status)
+	if failed || u.view.Powered && !u.view.Settled || g.Status == "" {
 		status, err := u.view.Status(ctx)
 		if err != nil {
 			return g, err

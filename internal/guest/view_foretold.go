@@ -1,0 +1,47 @@
+package guest
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+)
+
+// Written is a change that PVE has made of the configuration as it was read.
+type Written struct {
+	view   *View
+	change vm.Change
+	read   pve.PendingConfig
+	began  time.Time
+}
+
+// Foretold is the configuration after the change, if a running guest leaves all of it to its next start, and the status
+// shows that this one ran at the time: the process is older than the change. Such a process also proves that the VM is
+// still the one whose digest PVE compared, since PVE neither destroys a running VM nor restores over one (qemu-server
+// API2/Qemu.pm destroy_vm, create_vm), and a roll-back ends its process. Values are as they were sent, and the digest
+// is not known.
+func (w *Written) Foretold(status pve.GuestStatus) (config pve.PendingConfig, ok bool) {
+	since := w.view.jobs.Clock.Now().Sub(w.began)
+	const margin = time.Second // two clocks measure it
+	if !w.Waits() || !status.IsRunning() || since < 0 ||
+		time.Duration(status.Uptime)*time.Second <= since+margin {
+		return pve.PendingConfig{}, false
+	}
+	w.view.proved = true
+	return w.read.WithWaiting(w.change.Set, w.change.Delete), true
+}
+
+// Waits reports whether a running guest leaves all of the change to its next start.
+func (w *Written) Waits() bool {
+	before := w.read.Current()
+	after := w.read.With(w.change.Set, w.change.Delete).Current()
+	waits := vm.NeedsRestart(vm.Decode(before), vm.Decode(after))
+	for _, option := range slices.Concat(slices.Collect(maps.Keys(w.change.Set)), w.change.Delete) {
+		if !slices.Contains(waits, option) || vm.IsSlot(option) || option == "smbios1" {
+			return false
+		}
+	}
+	return len(w.change.DeleteFirst) == 0 && len(w.read.Waiting()) == 0
+}

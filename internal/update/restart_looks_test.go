@@ -1,0 +1,110 @@
+package update
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/thirdparty"
+)
+
+// spot is a request of an update with a restart, before which a third party acts: "1 GET pending".
+type spot struct {
+	seq  int
+	name string
+}
+
+// aged is a world whose guest has run for a minute, and a change of it that waits for a restart.
+func aged(t *testing.T) (*world, Request) {
+	w := newWorld(t, nil)
+	w.start()
+	w.sim.Advance(time.Minute)
+	r := w.request()
+	r.Planned.CPU.Cores = new(int64(2))
+	return w, r
+}
+
+// sentIn are the requests of an update, tasks aside.
+func sentIn(ops []pvesim.Op) (all []spot) {
+	for _, op := range ops {
+		if name, ok := strings.CutPrefix(op.Path, "/nodes/{node}/qemu/{vmid}/"); ok {
+			all = append(all, spot{op.Seq, op.Method + " " + name})
+		}
+	}
+	return all
+}
+
+// TestRestartByWhatIsSeen: what each look of an update with a restart is for. A third party acts right before each of its
+// requests. Nothing but the reading before the PUT, the digest of it, and the status before the reboot keeps the update
+// from changing or restarting his VM, from starting a guest that he has stopped, and from restarting one that he has
+// restarted already. The last reading tells the state what he has changed since.
+func TestRestartByWhatIsSeen(t *testing.T) {
+	w, r := aged(t)
+	base := w.sim.Snapshot()
+	g, _, err := w.update(r)
+	if err != nil || len(g.Pending) > 0 {
+		t.Fatalf("%v, waiting %v", err, g.Pending)
+	}
+	spots := sentIn(w.sim.Ops())
+	at := func(name string) int {
+		return slices.IndexFunc(spots, func(s spot) bool { return s.name == name })
+	}
+	put, reboot := at("PUT config"), at("POST status/reboot")
+	if put != 1 || reboot != 3 || spots[0].name != "GET pending" || spots[2].name != "GET status/current" {
+		t.Fatalf("%v", spots)
+	}
+	for name, acts := range map[string][]thirdparty.Act{
+		"his VM":    {thirdparty.Delete, thirdparty.TakeID, thirdparty.Start},
+		"his guest": {thirdparty.Stop, thirdparty.RestoreHis, thirdparty.Start},
+		"stopped":   {thirdparty.Stop},
+		"restarted": {thirdparty.Stop, thirdparty.Start},
+	} {
+		for n, spot := range spots[:reboot] { // PVE has no request that looks and restarts at once
+			w.sim.SetThirdParties(nil)
+			if err := w.sim.Load(base); err != nil {
+				t.Fatal(err)
+			}
+			w.sim.MarkThirdParties(theVM)
+			w.sim.ResetOps()
+			var orders []thirdparty.Order
+			for _, act := range acts {
+				orders = append(orders, thirdparty.Order{Act: act, VMID: theVM, Before: fault.Match{Seq: spot.seq}})
+			}
+			w.sim.SetThirdParties(orders)
+			g, _, err := w.update(r)
+			if reports := w.sim.Reports(); len(reports) != len(acts) || !reports[len(acts)-1].Done {
+				t.Fatalf("%s before %s: %+v", name, spot.name, reports)
+			}
+			at := fmt.Sprintf("%s before %s: %v, %v", name, spot.name, err, sentIn(w.sim.Ops()))
+			restarted, his := w.sent("/reboot") > 0, strings.HasPrefix(name, "his ")
+			switch {
+			case his && (err == nil || restarted || n <= put && w.config()["cores"] == "2"):
+				t.Errorf("%s: his VM was changed", at)
+			case name == "stopped" && (err != nil || restarted || w.sent("/start") > 0 || g.Status != string(guest.Stopped)):
+				t.Errorf("%s: it was restarted, or is %q", at, g.Status)
+			case name == "restarted" && (err != nil || restarted != (n <= put)):
+				t.Errorf("%s: restarted by the update: %t", at, restarted)
+			}
+			if name != "his VM" && name != "his guest" && (*g.Spec.CPU.Cores != 2 || len(g.Pending) > 0) {
+				t.Errorf("%s: cores %d, waiting %v", at, *g.Spec.CPU.Cores, g.Pending)
+			}
+		}
+	}
+}
+
+// TestRestartTellsWhatIsThere: the reading after the restart is for the state. A third party has changed the VM
+// meanwhile, and PVE tells it.
+func TestRestartTellsWhatIsThere(t *testing.T) {
+	w, r := aged(t)
+	w.sim.SetThirdParties([]thirdparty.Order{{Act: thirdparty.Rename, Name: "his", VMID: theVM,
+		Before: fault.Match{Method: "GET", Path: "/nodes/{node}/qemu/{vmid}/pending", Nth: 2}}})
+	g, _, err := w.update(r)
+	if err != nil || g.Spec.Name == nil || *g.Spec.Name != "his" || g.Status != string(guest.Running) {
+		t.Errorf("%v: %+v", err, g.Spec.Name)
+	}
+}
