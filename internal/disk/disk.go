@@ -71,13 +71,15 @@ func (d Disk) Storage() string { return volid.Storage(d.Volume) }
 // memory of the VM that holds a disk, in MiB: the least that PVE takes (qemu-server QemuServer/Memory.pm).
 const memory = 16
 
-// spec is the VM that holds a disk. Backups leave the disk out: to back up a VM that is off PVE starts a QEMU on its
+// Spec is the VM that holds a disk. Backups leave the disk out: to back up a VM that is off PVE starts a QEMU on its
 // disks, unless none is to be backed up (qemu-server VZDump/QemuServer.pm enforce_vm_running_for_backup, "backup
 // contains no disks"). Without a boot device nothing boots from it where a third party starts the VM.
-func (w Wanted) spec(volume string) vm.Spec {
+func (w Wanted) Spec(volume string) vm.Spec {
 	backup := false
-	d := vm.Disk{Storage: w.Storage, Volume: volume, Size: &w.Size,
-		DiskOptions: vm.DiskOptions{Backup: &backup}}
+	d := vm.Disk{Storage: w.Storage, Volume: volume, DiskOptions: vm.DiskOptions{Backup: &backup}}
+	if w.Size > 0 {
+		d.Size = &w.Size
+	}
 	if w.Format != "" {
 		d.Format = &w.Format
 	}
@@ -92,7 +94,7 @@ func (w Wanted) spec(volume string) vm.Spec {
 
 // Create makes a whole disk, or nothing: create.Created says what an error means.
 func (d *Disks) Create(ctx context.Context, w Wanted, r create.Request) (Disk, create.Created, error) {
-	r.Node, r.Spec, r.Pool = w.Node, w.spec(""), w.Pool
+	r.Node, r.Spec, r.Pool = w.Node, w.Spec(""), w.Pool
 	made, err := d.creator.Create(ctx, r)
 	return of(made.Guest, w.Pool), made, err
 }

@@ -55,6 +55,20 @@ func named(users []volumeuse.User) string {
 	return strings.Join(all, "; ")
 }
 
+// Change is what an update makes of the VM that holds a disk: from and to.
+func Change(was Disk, w Wanted) (prior, planned vm.Spec) {
+	prior = Wanted{Storage: was.Storage(), Format: was.Format, Size: was.Size, Name: was.Name,
+		Description: was.Description}.Spec(was.Volume)
+	if !was.Marked {
+		prior.Description = nil
+	}
+	// A VM that an earlier version made lacks these.
+	held := prior.Disks[vm.HolderSlot]
+	held.Backup, prior.BootOrder = nil, nil
+	prior.Disks[vm.HolderSlot] = held
+	return prior, w.Spec(was.Volume)
+}
+
 // Update changes a disk in place. The result is the disk as it is now, even with an error, unless its VMID is zero.
 func (d *Disks) Update(ctx context.Context, ref guest.Ref, was Disk, w Wanted) (Disk, []guest.Warning, error) {
 	if err := d.CheckMove(ctx, was, w); err != nil {
@@ -69,18 +83,9 @@ func (d *Disks) Update(ctx context.Context, ref guest.Ref, was Disk, w Wanted) (
 			was.Size = w.Size
 		}
 	}
-	prior := Wanted{Storage: was.Storage(), Format: was.Format, Size: was.Size, Name: was.Name,
-		Description: was.Description}
-	request := update.Request{Ref: ref, Prior: prior.spec(was.Volume), Planned: w.spec(was.Volume), PriorPool: was.Pool,
-		Pool: w.Pool,
-		Node: w.Node, Restart: update.RestartNever}
-	if !was.Marked {
-		request.Prior.Description = nil
-	}
-	// A VM that an earlier version made lacks these.
-	held := request.Prior.Disks[vm.HolderSlot]
-	held.Backup, request.Prior.BootOrder = nil, nil
-	request.Prior.Disks[vm.HolderSlot] = held
+	prior, planned := Change(was, w)
+	request := update.Request{Ref: ref, Prior: prior, Planned: planned, PriorPool: was.Pool, Pool: w.Pool, Node: w.Node,
+		Restart: update.RestartNever}
 	now, warnings, err := d.changer.Update(ctx, request)
 	if now.VMID == 0 {
 		return was, warnings, err

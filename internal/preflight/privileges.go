@@ -19,10 +19,17 @@ func (p *planCheck) needed(ctx context.Context, c *Checker, r Request) []use {
 	if id := cmp.Or(r.ID, r.VMID); id != 0 {
 		at = []string{"/vms/" + strconv.Itoa(id)}
 	}
-	if r.Pool != "" { // before or after which requests a VM changes its pool does not matter here
-		at = append(at, "/pool/"+r.Pool)
+	late := at        // after a change of the pool
+	if r.Pool != "" { // in which a new VM is from the first request on
+		late = append(slices.Clone(at), "/pool/"+r.Pool)
+		if r.Creating {
+			at = late
+		}
 	}
 	all := slices.Clone(p.uses)
+	for _, t := range r.Takes {
+		all = append(all, t.use())
+	}
 	on := func(path, what string, anyOf ...string) {
 		all = append(all, use{path: path, what: what, on: at, anyOf: anyOf})
 	}
@@ -39,21 +46,17 @@ func (p *planCheck) needed(ctx context.Context, c *Checker, r Request) []use {
 		path, what, privilege string
 	}{
 		{r.Removing, "", "destroy the VM", "VM.Allocate"},
-		{r.Removing || r.Creating, "", "read the VM", "VM.Audit"},
+		{r.Removing || r.Creating || isChanged, "", "read the VM", "VM.Audit"},
 		{r.Creating, "", "make the VM", "VM.Allocate"},
 		{r.Creating, "", "mark the VM, by its description", "VM.Config.Options"},
-		{r.Started || r.Stopped, "power_state", "start or stop the VM", "VM.PowerMgmt"},
-		{r.Restarts, "reboot_policy", "restart the VM", "VM.PowerMgmt"},
+		{r.Stopped, "power_state", "start or stop the VM", "VM.PowerMgmt"},
 		{r.Moving != nil, "node", "migrate the VM", "VM.Migrate"},
-		{r.Firewall, "firewall", "set the firewall of the VM", "VM.Config.Network"},
 	} {
 		if one.isDone {
 			on(one.path, one.what, one.privilege)
 		}
 	}
-	if isChanged { // before it comes into another pool
-		all = append(all, use{what: "read the VM", on: at[:1], anyOf: []string{"VM.Audit"}})
-	}
+	all = append(all, lateUses(r, late)...)
 	if p.origin.VMID != 0 {
 		all = append(all, p.cloneUses(r)...)
 		for _, slot := range slices.Sorted(maps.Keys(p.copy.Disks)) {
@@ -63,14 +66,27 @@ func (p *planCheck) needed(ctx context.Context, c *Checker, r Request) []use {
 	if r.Restore != nil {
 		storage("restore.storage", r.Restore.Storage)
 	}
-	for _, one := range r.Space {
-		if r.Creating {
-			storage(one.Path, one.Storage)
-		}
-	}
-	all = append(all, poolUses(r, at[:1])...)
+	all = append(all, poolUses(r, at)...)
 	all = append(all, p.sourceUses(r)...)
 	all = append(all, p.changes(ctx, c, r, on, storage)...)
+	return all
+}
+
+// lateUses are the privileges of the requests that an update sends after it has changed the pool (package update,
+// steps).
+func lateUses(r Request, at []string) (all []use) {
+	for _, one := range []struct {
+		isDone                bool
+		path, what, privilege string
+	}{
+		{r.Started, "power_state", "start or stop the VM", "VM.PowerMgmt"},
+		{r.Restarts, "reboot_policy", "restart the VM", "VM.PowerMgmt"},
+		{r.Firewall, "firewall", "set the firewall of the VM", "VM.Config.Network"},
+	} {
+		if one.isDone {
+			all = append(all, use{path: one.path, what: one.what, on: at, anyOf: []string{one.privilege}})
+		}
+	}
 	return all
 }
 

@@ -30,7 +30,6 @@ type Request struct {
 	Prior    vm.Spec // the VM in state
 	Planned  vm.Spec // the VM as far as it is known; what is not known is not set
 	Whole    bool    // all of Planned is known
-	Space    []Space // what a disk takes that is in no Planned
 	ID       int     // the VM in state, or that of a create which it may be known by
 	Running  bool    // the VM runs, and goes on running
 	Stopped  bool    // the apply stops it
@@ -45,7 +44,8 @@ type Request struct {
 	Unheard  bool   // only the doubtful findings are shown
 	LeftPool string // the pool that it leaves
 
-	DestroyRemoved bool // the volumes of drives that leave it are destroyed
+	DestroyRemoved bool   // the volumes of drives that leave it are destroyed
+	Takes          []Take // privileges that the operation takes besides
 }
 
 // Moving is a VM in state that a plan takes to another node.
@@ -103,7 +103,7 @@ func (k Kind) isVolume() bool { return slices.Contains([]Kind{Medium, Import, Im
 // onlyTakesPrivileges reports whether only privileges are to be checked.
 func (r Request) onlyTakesPrivileges() bool {
 	return r.Removing || !r.Creating && r.Moving == nil && r.Pool == "" && r.CPUs == 0 && !r.Started &&
-		len(r.Storages)+len(r.Bridges)+len(r.Needs)+len(r.Formats)+len(r.Space) == 0 && !r.grows()
+		len(r.Storages)+len(r.Bridges)+len(r.Needs)+len(r.Formats) == 0 && !r.grows()
 }
 
 // grows reports whether disks or memory of a VM in state are to be larger.

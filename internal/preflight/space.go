@@ -10,8 +10,8 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
-// Space is the space that a disk needs on a storage beyond what it has.
-type Space struct {
+// demanded is the space that a disk needs on a storage beyond what it has.
+type demanded struct {
 	Path    string // the attribute that says where
 	Storage string
 	Bytes   int64
@@ -81,7 +81,7 @@ func (d demand) addUp(c *Checker, r Request) {
 		return
 	}
 	was, is := d.before(r), d.after(r)
-	all := slices.Concat(r.Space, d.spaces(r, was, is))
+	all := d.spaces(r, was, is)
 	for _, id := range slices.Sorted(maps.Keys(byStorage(all))) {
 		d.space(c, r, id, byStorage(all)[id])
 	}
@@ -122,8 +122,8 @@ func (d demand) after(r Request) vm.Spec {
 }
 
 // spaces are the space that the disks of a VM need beyond what they have. An image without a size counts nothing.
-func (d demand) spaces(r Request, was, is vm.Spec) []Space {
-	var all []Space
+func (d demand) spaces(r Request, was, is vm.Spec) []demanded {
+	var all []demanded
 	for _, slot := range slices.Sorted(maps.Keys(is.Disks)) {
 		disk := is.Disks[slot]
 		old, there := was.Disks[slot]
@@ -138,14 +138,14 @@ func (d demand) spaces(r Request, was, is vm.Spec) []Space {
 			continue
 		}
 		if bytes > 0 {
-			all = append(all, Space{Path: "disks." + slot + ".storage", Storage: disk.Storage, Bytes: bytes})
+			all = append(all, demanded{Path: "disks." + slot + ".storage", Storage: disk.Storage, Bytes: bytes})
 		}
 	}
 	return all
 }
 
-func byStorage(all []Space) map[string][]Space {
-	by := map[string][]Space{}
+func byStorage(all []demanded) map[string][]demanded {
+	by := map[string][]demanded{}
 	for _, one := range all {
 		by[one.Storage] = append(by[one.Storage], one)
 	}
@@ -154,7 +154,7 @@ func byStorage(all []Space) map[string][]Space {
 
 // space compares the disks of the plan with the free space of a storage. LVM allocates all of a disk when it is made
 // (pve-storage LVMPlugin.pm, alloc_image). No destroy adds to a storage's total.
-func (d demand) space(c *Checker, r Request, id string, wanted []Space) {
+func (d demand) space(c *Checker, r Request, id string, wanted []demanded) {
 	storage, ok := d.resources.Storage(d.node, id)
 	if !ok || storage.MaxDisk <= 0 {
 		return

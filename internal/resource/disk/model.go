@@ -13,6 +13,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/kit"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/property"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
 )
 
 // model is proxmox_disk in configuration, plan and state.
@@ -56,7 +57,8 @@ func (m *model) wanted() disk.Wanted {
 // request returns the part of a plan that the server can check: what has changed. The apply checks whether the VMID is
 // free, because it may have to replace this disk.
 func (m *model) request(was model) preflight.Request {
-	q := preflight.Request{Creating: was.VMID.IsNull(), Node: m.Node.ValueString(), Storages: map[string]string{}}
+	q := preflight.Request{Creating: was.VMID.IsNull(), Node: m.Node.ValueString(), Storages: map[string]string{},
+		ID: m.vmid()}
 	if !m.Storage.IsUnknown() && !(m.Storage.Equal(was.Storage) && m.Node.Equal(was.Node)) {
 		q.Storages["storage"] = m.Storage.ValueString()
 	}
@@ -64,13 +66,47 @@ func (m *model) request(was model) preflight.Request {
 		m.Storage.Equal(was.Storage)) {
 		q.Formats = []preflight.Format{{Path: "format", Storage: m.Storage.ValueString(), Format: m.Format.ValueString()}}
 	}
-	if more := bytes(m.Size) - bytes(was.Size); !m.Size.IsUnknown() && !m.Storage.IsUnknown() && more > 0 {
-		q.Space = []preflight.Space{{Path: "size", Storage: m.Storage.ValueString(), Bytes: more}}
-	}
 	if !m.Pool.Equal(was.Pool) {
 		q.Pool = m.Pool.ValueString()
 	}
+	if q.Creating {
+		q.Planned = m.wanted().Spec("")
+		return q
+	}
+	q.Prior, q.Planned = disk.Change(was.known(), m.wanted())
+	q.ID = was.vmid()
+	if q.Pool != "" || m.Pool.IsNull() {
+		q.LeftPool = was.Pool.ValueString()
+	}
+	moves := !m.Node.IsUnknown() && !m.Node.Equal(was.Node)
+	if moves {
+		q.Moving = &preflight.Moving{From: was.Node.ValueString()}
+	}
+	if at := "size"; moves || bytes(m.Size) > bytes(was.Size) { // package disk asks who uses the disk
+		if moves {
+			at = "node"
+		}
+		q.Takes = seeAll(at, &was)
+	}
 	return q
+}
+
+// removal is what the server can be asked about the end of a disk. A leftover of a failed create has none in state.
+func (m *model) removal() preflight.Request {
+	q := preflight.Request{Removing: true, ID: m.vmid(), Who: "destroy " + m.thing()}
+	if volume := m.Volume.ValueString(); volume != "" {
+		q.Takes = append(seeAll("", m),
+			preflight.Take{What: "lift the protection of the VM that holds the disk", On: fmt.Sprintf("/vms/%d", m.vmid()),
+				AnyOf: []string{"VM.Config.Options"}},
+			preflight.Take{Path: "storage", What: "see whether the disk is gone", On: "/storage/" + volid.Storage(volume),
+				AnyOf: []string{"Datastore.Audit", "Datastore.AllocateSpace"}})
+	}
+	return q
+}
+
+// seeAll are the privileges to tell whether another guest uses the disk.
+func seeAll(at string, m *model) []preflight.Take {
+	return preflight.SeeAll(at, "tell whether another guest uses the "+m.thing())
 }
 
 // ref returns the VM that holds the disk in state.
@@ -127,9 +163,6 @@ type locator struct{}
 
 // Parameter returns the attribute behind a parameter of PVE's API.
 func (locator) Parameter(name string) (path.Path, bool) {
-	if name == vm.HolderSlot {
-		return path.Root("storage"), true
-	}
 	return locator{}.Attribute(name)
 }
 
@@ -138,6 +171,8 @@ func (locator) Attribute(name string) (path.Path, bool) {
 	switch name {
 	case "vmid", "node", "storage", "size", "format", "name", "description", "pool":
 		return path.Root(name), true
+	case vm.HolderSlot:
+		return path.Root("storage"), true
 	case "disks." + vm.HolderSlot + ".storage", "disks." + vm.HolderSlot + ".size", "disks." + vm.HolderSlot + ".format":
 		return path.Root(name[len("disks."+vm.HolderSlot+"."):]), true
 	}

@@ -142,20 +142,21 @@ func (p privateReader) SetKey(_ context.Context, key string, value []byte) diag.
 // TestRequestOfAPlan: the server is asked about changes only.
 func TestRequestOfAPlan(t *testing.T) {
 	m := existing()
-	if q := m.request(existing()); len(q.Storages)+len(q.Formats)+len(q.Space)+len(q.Pool) > 0 || q.Creating {
+	if q := m.request(existing()); len(q.Storages)+len(q.Formats)+len(q.Takes)+len(q.Pool) > 0 || q.Creating {
 		t.Errorf("an unchanged disk: %+v", q)
 	}
 	if q := m.request(model{}); !q.Creating || q.Storages["storage"] != "local-zfs" || len(q.Formats) != 1 ||
-		len(q.Space) != 1 || q.Space[0].Bytes != 10<<30 {
+		*q.Planned.Disks["scsi0"].Size != 10<<30 || q.ID != 120 {
 		t.Errorf("a new disk: %+v", q)
 	}
 	m = altered(func(m *model) { m.Size, m.Pool = text("13G"), text("web") })
-	if q := m.request(existing()); len(q.Space) != 1 || q.Space[0].Bytes != 3<<30 || q.Pool != "web" ||
+	if q := m.request(existing()); *q.Prior.Disks["scsi0"].Size != 10<<30 || *q.Planned.Disks["scsi0"].Size != 13<<30 ||
+		len(q.Takes) != 2 || q.Pool != "web" ||
 		len(q.Storages) > 0 {
 		t.Errorf("a larger disk: %+v", q)
 	}
 	m = altered(func(m *model) { m.Node = text("pve2") })
-	if q := m.request(existing()); q.Storages["storage"] != "local-zfs" || q.Node != "pve2" {
+	if q := m.request(existing()); q.Storages["storage"] != "local-zfs" || q.Node != "pve2" || q.Moving == nil {
 		t.Errorf("on another node: %+v", q)
 	}
 }

@@ -105,6 +105,7 @@ func (r *Resource) Read(ctx context.Context, req resource.ReadRequest, resp *res
 // ModifyPlan plans the change of an existing disk, and asks the server whether the disk can move.
 func (r *Resource) ModifyPlan(ctx context.Context, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse) {
 	if req.Plan.Raw.IsNull() {
+		r.checkDestroy(ctx, req, resp)
 		return
 	}
 	var plan, state, config model
@@ -116,38 +117,51 @@ func (r *Resource) ModifyPlan(ctx context.Context, req resource.ModifyPlanReques
 	if resp.Diagnostics.HasError() {
 		return
 	}
+	moves := false
 	if !req.State.Raw.IsNull() {
 		keepUnconfigured(&plan, state, config)
-		r.planChange(ctx, req, resp, &plan, state)
+		moves = r.planChange(ctx, req, resp, &plan, state)
 	}
-	if !config.Node.IsUnknown() && !r.Session.LeavesToCreate(req) {
+	if !config.Node.IsUnknown() && !r.Session.LeavesToCreate(req) && !req.Plan.Raw.Equal(req.State.Raw) {
 		r.check(ctx, plan, state, &resp.Diagnostics)
 	}
-}
-
-// planChange plans for an existing disk.
-func (r *Resource) planChange(
-	ctx context.Context, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse, plan *model, state model,
-) {
-	resp.Diagnostics.Append(keepGrown(ctx, req.Private, resp.Private, plan, state)...)
-	moves, diags := planChange(plan, state)
-	resp.Diagnostics.Append(diags...)
-	resp.Diagnostics.Append(resp.Plan.Set(ctx, plan)...)
-	known := !plan.Node.IsUnknown() && !plan.Storage.IsUnknown() && !plan.Format.IsUnknown()
-	if moves && known && !resp.Diagnostics.HasError() && r.Session.Known() {
+	if moves && !resp.Diagnostics.HasError() && r.Session.Known() {
 		err := r.Session.VMs.Disks.CheckMove(ctx, state.known(), plan.wanted())
 		resp.Diagnostics.Append(kit.Diagnose(r.attempt("move", &state), err)...)
 	}
 }
 
+// planChange plans for an existing disk, and reports whether it moves to a known place.
+func (r *Resource) planChange(
+	ctx context.Context, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse, plan *model, state model,
+) bool {
+	resp.Diagnostics.Append(keepGrown(ctx, req.Private, resp.Private, plan, state)...)
+	moves, diags := planChange(plan, state)
+	resp.Diagnostics.Append(diags...)
+	resp.Diagnostics.Append(resp.Plan.Set(ctx, plan)...)
+	return moves && !plan.Node.IsUnknown() && !plan.Storage.IsUnknown() && !plan.Format.IsUnknown()
+}
+
 // check asks the server whether it would refuse the changes of a plan.
 func (r *Resource) check(ctx context.Context, plan, state model, diags *diag.Diagnostics) {
 	q := plan.request(state)
-	if diags.HasError() || !r.Session.Known() || len(q.Storages)+len(q.Formats)+len(q.Pool) == 0 {
+	if diags.HasError() || !r.Session.Known() {
 		return
 	}
 	found := r.Session.VMs.Check(ctx, q)
 	diags.Append(kit.Verdicts(r.attempt("plan", &plan), found.Refused, found.Doubtful)...)
+}
+
+// checkDestroy asks for the privileges that it takes to destroy the disk.
+func (r *Resource) checkDestroy(ctx context.Context, req resource.ModifyPlanRequest,
+	resp *resource.ModifyPlanResponse) {
+	var state model
+	resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
+	if resp.Diagnostics.HasError() || !r.Session.Known() {
+		return
+	}
+	found := r.Session.VMs.Check(ctx, state.removal())
+	resp.Diagnostics.Append(kit.Verdicts(r.attempt("destroy", &state), found.Refused, found.Doubtful)...)
 }
 
 // Update changes the disk in place.
