@@ -122,6 +122,24 @@ func (p *planCheck) sourceUses(r Request) []use {
 	return all
 }
 
+// agentUses is the privilege to ask a guest's agent for its interfaces: VM.Monitor until Proxmox VE 8 (qemu-server
+// API2/Qemu/Agent.pm, register_command; b92a40ce).
+func (c *Checker) agentUses(ctx context.Context, r Request, at []string) []use {
+	if !r.Agent {
+		return nil
+	}
+	version, err := c.api.Cluster().Version(ctx)
+	if err != nil {
+		return nil
+	}
+	anyOf := []string{"VM.GuestAgent.Audit", "VM.GuestAgent.Unrestricted"}
+	if !version.AtLeast(9, 0) {
+		anyOf = []string{"VM.Monitor"}
+	}
+	return []use{{path: "wait_for", what: "ask the guest agent", on: at, anyOf: anyOf,
+		instead: "set wait_for.on_timeout = \"warn\""}}
+}
+
 // tagUses is the privilege to change tags where the datacenter restricts that (guest-common GuestHelpers.pm,
 // assert_tag_permissions). A create asks since qemu-server 9.2.0, and takes a reference for an old tag that goes, so
 // that it refuses every tag where not any is allowed (API2/Qemu.pm, create_vm).

@@ -57,6 +57,7 @@ func (p *planCheck) needed(ctx context.Context, c *Checker, r Request) []use {
 		}
 	}
 	all = append(all, lateUses(r, late)...)
+	all = append(all, c.agentUses(ctx, r, late)...)
 	if p.origin.VMID != 0 {
 		all = append(all, p.cloneUses(r)...)
 		for _, slot := range slices.Sorted(maps.Keys(p.copy.Disks)) {

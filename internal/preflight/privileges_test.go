@@ -64,3 +64,20 @@ func TestOptionPrivileges(t *testing.T) {
 		}
 	}
 }
+
+// TestAgentPrivilege: a plan whose apply fails without the guest agent asks for the privilege that the release has.
+func TestAgentPrivilege(t *testing.T) {
+	for release, privilege := range map[string]string{"8.4": "VM.Monitor", "9.0": "VM.GuestAgent.Audit"} {
+		w := newWorldOf(t, release)
+		w.change(func(all *state.World) { all.Roles["TerraformProvider"] = []string{"VM.Audit"} })
+		found := w.Check(t.Context(), Request{ID: 8000, Node: "pve1", Agent: true})
+		if len(found.Refused) != 1 || !strings.Contains(found.Refused[0].Detail, "It takes "+privilege) {
+			t.Errorf("%s: %+v", release, found.Refused)
+		}
+		w.change(func(all *state.World) { all.Roles["TerraformProvider"] = []string{"VM.Audit", privilege} })
+		w.as(w.sim.Credentials().Token)
+		if found := w.Check(t.Context(), Request{ID: 8000, Node: "pve1", Agent: true}); len(found.Refused) > 0 {
+			t.Errorf("%s with %s: %+v", release, privilege, found.Refused[0])
+		}
+	}
+}

@@ -44,6 +44,7 @@ type Request struct {
 	Unheard  bool   // only the doubtful findings are shown
 	LeftPool string // the pool that it leaves
 
+	Agent          bool   // the apply fails unless it may ask the guest's agent
 	DestroyRemoved bool   // the volumes of drives that leave it are destroyed
 	Takes          []Take // privileges that the operation takes besides
 }

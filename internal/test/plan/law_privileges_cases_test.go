@@ -114,6 +114,7 @@ func operations() []allowedCase {
 		textCase("update with another disk", stopped+disk, stopped+"disks = { scsi0 = { storage = \"local-zfs\", size = \"1G\" }, scsi1 = { storage = \"local-lvm\", size = \"1G\" } }\n", nil),
 		textCase("update to no disk", stopped+disk, stopped+"disks = {}\n", nil),
 		textCase("update to no disk, destroyed", stopped+disk+"removed_disks = \"destroy\"\n", stopped+"removed_disks = \"destroy\"\ndisks = {}\n", nil),
+		textCase("update that waits", disk, "cpu = { cores = 2 }\nagent = { enabled = true }\nwait_for = { agent = true, on_timeout = \"fail\" }\n"+disk, nil),
 		textCase("migrate", stopped+disk, strings.Replace(stopped+disk, "power", "node = \"pve2\"\npower", 1), nil),
 		textCase("replace", stopped+disk, "vmid = 501\n"+stopped+disk+"cdroms = { ide0 = { file = \"local:iso/debian.iso\" } }\n", nil),
 		textCase("replace by a copy", stopped+disk, "vmid = 501\n"+clone("vmid = 9100"), nil),
@@ -168,14 +169,12 @@ func privilegeCases(t *testing.T) []allowedCase {
 // beyondLaw are the cases that do not obey the law yet, and why. One that does has to go out.
 func beyondLaw() map[string]string {
 	return map[string]string{
-		"image, new":                               "a storage that is not seen may be none: the plan gives no command",
-		"disc, new":                                "the same",
-		"create with wait_for.on_timeout":          "the plan does not ask for the privilege to ask the guest's agent",
-		"create with wait_for.timeout":             "the same",
-		"create with clone.name":                   "a source by name that is not seen may be any VM, so no path can be named",
-		"create with clone.tags":                   "likewise, a source by its tags",
-		"update of clone.name":                     "the same",
-		"restore":                                  "PVE asks for what the backup's configuration names, and for the backup itself, without a command",
+		"image, new":             "a storage that is not seen may be none: the plan gives no command",
+		"disc, new":              "the same",
+		"create with clone.name": "a source by name that is not seen may be any VM, so no path can be named",
+		"create with clone.tags": "likewise, a source by its tags",
+		"update of clone.name":   "the same",
+		"restore":                "PVE asks for what the backup's configuration names, and for the backup itself, without a command",
 		"update of cloud_init_password_wo_version": "the request of a plan has no password",
 		"create with disks.*.import_from":          "growing a new disk takes VM.Config.Disk, unless it has its size already",
 		"update of disks.*.import_from":            "the same",

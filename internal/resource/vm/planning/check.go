@@ -119,7 +119,7 @@ func (p serverCheck) request() preflight.Request {
 func (p serverCheck) describe(q *preflight.Request) {
 	plan, prior := p.Plan, p.Prior
 	q.ID = int(cmp.Or(model.Value(prior.VMID), model.Value(plan.VMID)))
-	q.Restarts = p.restarts
+	q.Restarts, q.Agent = p.restarts, p.failsWithoutAgent()
 	q.HA, q.Unheard = !reflect.DeepEqual(plan.HA, prior.HA), p.unheard
 	is, was := plan.Firewall, prior.Firewall
 	q.Firewall = is != nil && (len(is.Rules) > 0 || was != nil && len(was.Rules) > 0) && !reflect.DeepEqual(is, was) ||
@@ -141,6 +141,18 @@ func (p serverCheck) describe(q *preflight.Request) {
 	if model.Value(plan.Pool) != model.Value(prior.Pool) {
 		q.LeftPool = model.Value(prior.Pool)
 	}
+}
+
+// failsWithoutAgent reports whether the apply is to fail if the guest's agent does not answer.
+func (p serverCheck) failsWithoutAgent() bool {
+	wait := p.Plan.WaitFor.Request()
+	if p.creating() {
+		wait = p.Plan.AwaitedByCreate(p.Config)
+	}
+	if wait == nil || wait.Warn || p.Plan.Agent == nil || !model.Value(p.Plan.Agent.Enabled) || !p.isStarted() {
+		return false
+	}
+	return len(p.Plan.Networks) > 0 || !wait.ByDefault // without a device no address is waited for
 }
 
 // firewallOptionsDiffer reports whether a plan sets other options of the firewall.
