@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/file"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guard"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/preflight"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/kit"
 )
@@ -78,18 +80,28 @@ func (o operation) check(ctx context.Context, spec file.Spec) {
 		return
 	}
 	found := o.session.VMs.Permit(ctx, o.takes(ctx, spec)...)
-	o.diags.Append(kit.Verdicts(o.attempt("plan"), append(found, o.files().Check(ctx, spec)...), nil)...)
+	lacking := len(found)
+	for _, other := range o.files().Check(ctx, spec) {
+		isSaid := func(f *guest.FieldError) bool { return f.Path == other.Path }
+		if !slices.ContainsFunc(found[:lacking], isSaid) { // a storage that is not seen may be there
+			found = append(found, other)
+		}
+	}
+	o.diags.Append(kit.Verdicts(o.attempt("plan"), found, nil)...)
 }
 
 // takes are the privileges that a new file takes (pve-storage API2/Storage/Status.pm upload, download_url). PVE has
-// Sys.AccessNetwork since pve-access-control 8.1.2; Sys.Audit and Sys.Modify on / are as good.
+// Sys.AccessNetwork since pve-access-control 8.1.2; Sys.Audit and Sys.Modify on / are as good. The storage itself is
+// looked up in the listing, which shows it to Datastore.Audit alone (pve-manager API2/Cluster.pm, resources).
 func (o operation) takes(ctx context.Context, spec file.Spec) []preflight.Take {
-	if spec.Content == file.Snippets {
-		return nil
-	}
 	on := "/storage/" + spec.Storage
-	all := []preflight.Take{{Path: "storage", What: "put files onto storage " + spec.Storage, On: on,
-		AnyOf: []string{"Datastore.AllocateTemplate"}}}
+	all := []preflight.Take{{Path: "storage", What: "see storage " + spec.Storage + ", if there is one", On: on,
+		AnyOf: []string{"Datastore.Audit"}}}
+	if spec.Content == file.Snippets {
+		return all
+	}
+	all = append(all, preflight.Take{Path: "storage", What: "put files onto storage " + spec.Storage, On: on,
+		AnyOf: []string{"Datastore.AllocateTemplate"}})
 	root, err := o.session.API.Access().Privileges(ctx, "/")
 	if spec.Source != nil || err != nil || root["Sys.Audit"] && root["Sys.Modify"] {
 		return all

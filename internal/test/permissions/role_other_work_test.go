@@ -45,7 +45,7 @@ func invoked(typ, config string) func(*testing.T, *rig.World, rig.Identity) erro
 
 func works() []work {
 	const where, vm = "\n  node = \"pve1\"\n  storage = \"local\"\n", "vmid = 500\n"
-	const noStorage, cannotTell = "has no storage local", "cannot be told: this identity does not see all guests"
+	const noStorage, cannotTell = "see storage local, if there is one", "cannot be told: this identity does not see all guests"
 	const untold = "cannot be told: this identity does not see all guests of the cluster for certain"
 	lacks := func(path, privilege string) string {
 		return "Permission check failed (" + path + ", " + privilege + ")"
