@@ -2,11 +2,14 @@ package destroy
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/thirdparty"
 )
 
 const rescanned = "local2:300/vm-300-disk-7.raw"
@@ -126,4 +129,45 @@ func (r *rig) pending(slot, volume string) {
 // lose loses the answer to the first request of that kind.
 func (r *rig) lose(method, path string) {
 	r.sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: method, Path: path}, Phase: fault.After, Times: 1}})
+}
+
+// TestRescanBeforeEachRequestOfADestroy: the disk of an earlier VM of the id lies on another storage. `qm rescan` makes it an unused
+// disk of the VM before any request of its destroy, also of one whose description an administrator changes meanwhile. The disk stays,
+// unless the rescan comes after the last look.
+func TestRescanBeforeEachRequestOfADestroy(t *testing.T) {
+	describe := thirdparty.Order{Act: thirdparty.Describe, VMID: 300,
+		Before: fault.Match{Method: http.MethodPost, Path: "/nodes/{node}/qemu/{vmid}/status/shutdown"}}
+	for name, orders := range map[string][]thirdparty.Order{"alone": nil, "described meanwhile": {describe}} {
+		scans := 0
+		for n, more := 1, true; more; n++ {
+			r := newRig(t, asToken)
+			ref := r.vm(300)
+			r.running()
+			r.change(func(w *state.World) {
+				w.Put(&state.Volume{Storage: "local2", Node: "pve1", Name: "300/vm-300-disk-7.raw", VMID: 300, Content: "images",
+					Format: "raw", Size: 1 << 30, Data: "theirs"})
+			})
+			r.sim.ResetOps()
+			r.sim.SetThirdParties(append(slices.Clone(orders),
+				thirdparty.Order{Act: thirdparty.Rescan, VMID: 300, Before: fault.Match{Seq: n}}))
+			left, _, err := r.s.Delete(t.Context(), Request{Ref: ref})
+			more = slices.ContainsFunc(r.sim.Reports(), func(d thirdparty.Report) bool {
+				scans += map[bool]int{true: 1}[d.Act == thirdparty.Rescan && d.Done]
+				return d.Act == thirdparty.Rescan
+			})
+			isLast := func(op pvesim.Op) bool {
+				return op.Seq == n && op.Method == http.MethodDelete && op.Path == "/nodes/{node}/qemu/{vmid}"
+			}
+			if slices.ContainsFunc(r.sim.Ops(), isLast) { // PVE takes no digest with it
+				continue
+			}
+			if is, kept := r.has(300, rescanned); err != nil || len(left) > 0 || is || !kept {
+				t.Errorf("%s, rescan before request %d: %v; left %+v; the VM is there: %v, the disk: %v", name, n, err, left, is, kept)
+			}
+		}
+		if scans < 8 {
+			t.Errorf("%s: %d rescans are no sweep", name, scans)
+		}
+		t.Logf("%s: %d rescans", name, scans)
+	}
 }

@@ -89,17 +89,12 @@ func (r *removal) lookAtAll(ctx context.Context) error {
 		r.left = volumes
 		return nil
 	}
-	if err := find(ctx); err != nil || r.view.owner == guest.ThirdParty {
+	if err := r.findKnown(ctx, find); err != nil || r.view.owner == guest.ThirdParty {
 		return err
 	}
-	if r.committed && r.view.owner == guest.Ours {
-		if err := r.follow(ctx); err != nil {
-			return err
-		}
-		if !hasUnnamed(r.Baseline, r.view.config.Values) {
-			r.left = slices.Sorted(maps.Keys(r.Baseline.Named))
-			return nil
-		}
+	if r.committed && r.view.owner == guest.Ours && !hasUnnamed(r.Baseline, r.view.config.Values) {
+		r.left = slices.Sorted(maps.Keys(r.Baseline.Named))
+		return nil
 	}
 	if r.view.owner == guest.NoGuest && r.tasks.lastDestroy() == "" {
 		r.Made.forgetNamed()
@@ -107,6 +102,35 @@ func (r *removal) lookAtAll(ctx context.Context) error {
 	volumes, err := r.listOwn(ctx)
 	r.left = volumes
 	return err
+}
+
+// findKnown finds the guest until a configuration of a committed VM is one whose volumes are known. So that reading is
+// the last one before a deletion: a change that comes between two readings, such as a rescan, is not missed.
+func (r *removal) findKnown(ctx context.Context, find func(context.Context) error) error {
+	for range changes {
+		if err := find(ctx); err != nil || !r.committed || r.view.owner != guest.Ours {
+			return err
+		}
+		r.moveTo(r.view.node)
+		if digest := r.view.config.Digest; digest != "" && digest == r.known {
+			return nil
+		}
+		if err := r.follow(ctx); err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("VM %d changes while it is looked at", r.VMID)
+}
+
+// changes bounds the readings of a VM that its user changes while it is looked at.
+const changes = 4
+
+// moveTo keeps up with the node of a committed VM.
+func (r *removal) moveTo(node string) {
+	if r.Baseline.Node != node {
+		r.leftFrom = append(r.leftFrom, r.Baseline.Node)
+	}
+	r.Baseline.Node = node
 }
 
 // find reads the configuration that has the VMID, and judges it.
@@ -198,16 +222,9 @@ func hasUnnamed(b *guest.Baseline, config map[string]string) bool {
 	return false
 }
 
-// follow keeps up with a committed VM, which its user could still change a moment ago: its node, and its volumes.
+// follow keeps up with the volumes of a committed VM, which its user could still change a moment ago.
 func (r *removal) follow(ctx context.Context) error {
-	node, digest := r.view.node, r.view.config.Digest
-	if r.Baseline.Node != node {
-		r.leftFrom = append(r.leftFrom, r.Baseline.Node)
-	}
-	r.Baseline.Node = node
-	if digest == r.known && r.known != "" {
-		return nil
-	}
+	node := r.view.node
 	storages := len(r.Baseline.Storages)
 	config, err := r.d.api.QEMU(node, r.VMID).Pending(ctx)
 	if err != nil {
