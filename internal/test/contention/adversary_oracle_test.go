@@ -178,7 +178,7 @@ func (a *inspection) crashed() bool {
 
 // movedAlong tells whether a volume has moved to another node with the VM at hand: HA has moved the VM some time after a third party's
 // order, with a disk that a third party's guest names too, or a rescan has made the volume an unused disk of the VM. It is whole there, on
-// the same storage, and the VM names it: another volume with the same name or content is no proof.
+// the same storage or one that is the same place, and the VM names it: another volume with the same name or content is no proof.
 func (a *inspection) movedAlong(object string) (moved bool) {
 	if !slices.ContainsFunc(a.acts, func(d thirdparty.Report) bool {
 		return (d.Act == thirdparty.HAMove || d.Act == thirdparty.Rescan) && d.Done
@@ -188,7 +188,12 @@ func (a *inspection) movedAlong(object string) (moved bool) {
 	a.b.w.Change(func(w *state.World) {
 		g := w.Guests[a.vmid()]
 		for _, v := range w.Volumes {
-			there := g != nil && v.VMID == g.VMID && v.Node == g.Node && strings.Contains(object, v.Volid()+`"`) && isNamed(g, v.Volid())
+			is := func(storage string) bool { return strings.Contains(object, fmt.Sprintf(`%s:%s"`, storage, v.Name)) }
+			named := is(v.Storage)
+			for alias, s := range w.Storages {
+				named = named || s.Same == v.Storage && is(alias)
+			}
+			there := g != nil && v.VMID == g.VMID && v.Node == g.Node && named && isNamed(g, v.Volid())
 			moved = moved || there && (strings.Contains(object, `"gone":true`) || strings.Contains(object, fmt.Sprintf(`"data":%q`, v.Data)))
 		}
 	})
