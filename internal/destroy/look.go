@@ -104,14 +104,17 @@ func (r *removal) lookAtAll(ctx context.Context) error {
 	return err
 }
 
-// findKnown finds the guest until a configuration of a committed VM is one whose volumes are known. So that reading is
-// the last one before a deletion: a change that comes between two readings, such as a rescan, is not missed.
+// findKnown finds the guest, also on another node, until a configuration of a committed VM is one whose volumes are
+// known. So that reading is the last one before a deletion: a change that comes between two readings, such as a rescan,
+// is not missed.
 func (r *removal) findKnown(ctx context.Context, find func(context.Context) error) error {
 	for range changes {
 		if err := find(ctx); err != nil || !r.committed || r.view.owner != guest.Ours {
 			return err
 		}
-		r.moveTo(r.view.node)
+		if node := r.view.node; r.Baseline.Node != node {
+			r.leftFrom, r.Baseline.Node = append(r.leftFrom, r.Baseline.Node), node
+		}
 		if digest := r.view.config.Digest; digest != "" && digest == r.known {
 			return nil
 		}
@@ -124,14 +127,6 @@ func (r *removal) findKnown(ctx context.Context, find func(context.Context) erro
 
 // changes bounds the readings of a VM that its user changes while it is looked at.
 const changes = 4
-
-// moveTo keeps up with the node of a committed VM.
-func (r *removal) moveTo(node string) {
-	if r.Baseline.Node != node {
-		r.leftFrom = append(r.leftFrom, r.Baseline.Node)
-	}
-	r.Baseline.Node = node
-}
 
 // find reads the configuration that has the VMID, and judges it.
 func (r *removal) find(ctx context.Context, how ending) error {
