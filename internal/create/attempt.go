@@ -39,13 +39,19 @@ type awaited struct {
 	failed error // the VM is complete all the same
 }
 
+// written is what became of the mark.
+type written struct {
+	renewed    time.Time // when it was written last
+	committing bool      // the commit was sent, so it may be gone by our own doing
+}
+
 // attempt is one attempt to create a VM under one VMID.
 type attempt struct {
 	plan
 	creator *Creator
 	view    *guest.View
 	mark    ownership.Mark
-	renewed time.Time // when the mark was written last
+	written
 	first   firstWrite
 	resumed bool // a run that is dead has begun the VM
 	moved   bool // a third party has moved the VM since it was made
@@ -70,7 +76,7 @@ type attempt struct {
 // attempt puts together what was found and chosen.
 func (c *Creator) attempt(p plan, found findings) *attempt {
 	a := &attempt{creator: c, halfMade: destroy.NewHalfMade("", nil), status: string(guest.Stopped), plan: p,
-		renewed: c.jobs.Clock.Now()}
+		written: written{renewed: c.jobs.Clock.Now()}}
 	a.mark = c.guests.NewMark(guest.ClusterName(found.resources), a.vmid)
 	a.mark.Key, a.mark.Kept = p.key, p.r.OnFailure == Keep
 	how := p.howMade()
@@ -106,12 +112,12 @@ func (p plan) howMade() ownership.Mark {
 // Check proves by the mark that a configuration is that of our VM. Once a commit may have taken the mark away, the
 // identity proves it too.
 func (a *attempt) Check(_ string, config map[string]string, written bool) error {
-	if a.mark.Proves(a.vmid, config) || written && a.view.Identity().Proves(config) {
+	if a.mark.Proves(a.vmid, config) || written && !a.mark.IsOvertaken(config) && a.view.Identity().Proves(config) {
 		a.made.Saw(a.vmid, config)
 		return nil
 	}
-	other, marked := ownership.Parse(config["description"])
-	if marked && other.VMID == a.vmid && other.Saga != a.mark.Saga {
+	if a.mark.IsOvertaken(config) {
+		other, _ := ownership.Parse(config["description"])
 		return fmt.Errorf("another run (transaction %s) has taken VM %d on node %s over: it took this run for dead, of "+
 			"which it had seen nothing for %s", other.Saga, a.vmid, a.node, guest.Lease)
 	}
@@ -158,15 +164,17 @@ func (a *attempt) renew(ctx context.Context) error {
 		return nil
 	}
 	renewed := a.creator.guests.Renewed(a.mark)
-	params := pve.Params{"description": renewed.String(), "digest": last.Digest}
+	params, now := pve.Params{"description": renewed.String(), "digest": last.Digest}, a.creator.jobs.Clock.Now()
 	if a.creator.api.QEMU(a.view.Node(), a.vmid).UpdateConfig(ctx, params) == nil {
-		a.mark, a.renewed = renewed, a.creator.jobs.Clock.Now()
+		a.mark, a.renewed = renewed, now
 	}
 	return a.view.Guard(ctx) // the digest is another one now; this also shows the effect of a request that failed
 }
 
 // isToRenew reports whether half of a lease is over since the mark was written.
-func (a *attempt) isToRenew() bool { return a.creator.jobs.Clock.Now().Sub(a.renewed) > guest.Lease/2 }
+func (a *attempt) isToRenew() bool {
+	return guest.Elapsed(a.renewed, a.creator.jobs.Clock.Now()) > guest.Lease/2
+}
 
 // firstMark is the description for the first write. uuid is that of the VM, "" if PVE makes it.
 func (a *attempt) firstMark(uuid string) string {

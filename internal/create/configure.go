@@ -51,7 +51,7 @@ func (a *attempt) configureRead(ctx context.Context, config pve.PendingConfig) e
 	}
 	change := a.change
 	if len(change.Set) > 0 || a.isToRenew() { // what is known of the copy by now binds the mark to it
-		a.mark.UUID, a.renewed = a.view.Identity().UUID, a.creator.jobs.Clock.Now()
+		a.mark.UUID = a.view.Identity().UUID
 		if _, changes := a.change.Set["smbios1"]; changes { // the uuid may be another one with this write
 			a.mark.UUID = vm.UUID(a.change.Set)
 		}
@@ -62,8 +62,12 @@ func (a *attempt) configureRead(ctx context.Context, config pve.PendingConfig) e
 		maps.Copy(change.Set, a.change.Set)
 		change.Set["description"] = a.mark.String()
 	}
+	began := a.creator.jobs.Clock.Now()
 	if _, err := a.view.Write(ctx, change, config); err != nil {
 		return err
+	}
+	if change.Set["description"] != "" {
+		a.renewed = began
 	}
 	if order := a.r.Spec.BootOrder; order != nil && request.AppendsToBootOrder(a.change, has.BootOrder) {
 		boot := vm.Encode(vm.Spec{Options: vm.Options{BootOrder: order}})["boot"]

@@ -70,11 +70,12 @@ func (a *attempt) undo(ctx context.Context) error {
 		return nil
 	}
 	identity := a.view.Identity()
+	unmarked := a.first.done && (identity.IsZero() && a.first.uuid == "" || a.mayBeOvertaken())
 	var targets []destroy.Target
 	for _, baseline := range a.baselines {
 		targets = append(targets, destroy.Target{VMID: a.vmid, Nodes: a.nodes(), Baseline: baseline, Pool: a.r.Pool,
 			Tasks: &a.view.Tasks, HalfMade: a.halfMade, Mark: a.mark, Lost: a.first.lost, Owns: a.owns,
-			Managed: a.beside.ha, Made: a.made, Unmarked: a.first.done && identity.IsZero() && a.first.uuid == ""})
+			Managed: a.beside.ha, Made: a.made, Unmarked: unmarked})
 	}
 	if a.r.OnFailure == Keep {
 		a.creator.destroyer.RecordHalfMade(ctx, targets[0])
@@ -100,9 +101,24 @@ func leftFirewall(ctx context.Context, a *attempt) string {
 	return guest.NameLeftFirewall(ctx, a.creator.guests, a.node, a.vmid)
 }
 
-// owns reports whether a configuration without our mark is ours: the commit may have taken effect.
+// owns reports whether a configuration without our mark is ours, by its uuid: the commit may have taken effect, or a
+// third party has edited the description. The uuid proves nothing once another run may have taken this one for dead:
+// that run completes this very VM, and takes the mark away.
 func (a *attempt) owns(config map[string]string) bool {
+	if a.mayBeOvertaken() || a.mark.IsOvertaken(config) {
+		return false
+	}
 	return a.view.Identity().Proves(config) || guest.Identity{UUID: a.first.uuid}.Proves(config)
+}
+
+// mayBeOvertaken reports whether this run has not seen its mark for so long that another run may have taken the VM
+// over.
+func (a *attempt) mayBeOvertaken() bool {
+	last := a.renewed
+	if read := a.view.ReadAt; read.After(last) {
+		last = read
+	}
+	return guest.Elapsed(last, a.creator.jobs.Clock.Now()) >= guest.Lease
 }
 
 // nodes are those that the configuration can be on: a clone to another node is at its source until the very end.
@@ -120,7 +136,7 @@ func (p plan) nodes() []string {
 func (a *attempt) proof() *guest.Proof {
 	p := &guest.Proof{VMID: a.vmid, Nodes: a.nodes(), Cluster: a.mark.Cluster, Saga: a.mark.Saga,
 		Lost: a.first.lost != nil, Identity: a.view.Identity(), HA: a.beside.ha, Pool: a.r.Pool,
-		HalfMade: a.halfMade.Digest,
+		HalfMade: a.halfMade.Digest, Committed: a.committing, Kept: a.mark.Kept,
 		Restored: a.mark.By == "qmrestore"}
 	if p.Identity.IsZero() {
 		p.Identity.UUID = a.first.uuid

@@ -131,6 +131,8 @@ const changes = 4
 // find reads the configuration that has the VMID, and judges it.
 func (r *removal) find(ctx context.Context, how ending) error {
 	r.view = view{verdict: verdict{ambiguous: r.view.ambiguous}}
+	r.askedAt = r.d.clock.Now()
+	r.forgetSeen()
 	seesAll := r.use != nil && r.use.Unseen == nil
 	if !r.deleted.gone || !seesAll { // else the listing tells that it is gone, for all who ask
 		for _, node := range r.Nodes {
@@ -182,6 +184,7 @@ func (r *removal) findListed(ctx context.Context, how ending, seesAll bool) erro
 
 // recognize judges a configuration, and remembers what that shows of our VM.
 func (r *removal) recognize(node string, config pve.GuestConfig, how ending) (view, error) {
+	known := r.isKnown(config.Values, r.seen)
 	v := view{verdict: r.judge(config, how, &r.memory), node: node, config: config}
 	if v.unsure {
 		return v, r.doubt(v.verdict, node, config.Values["lock"])
@@ -193,9 +196,19 @@ func (r *removal) recognize(node string, config pve.GuestConfig, how ending) (vi
 	if v.marked {
 		r.forgetHalfMade()
 	}
-	r.seen = guest.IdentityOf(config.Values)
+	if !known || r.Mark.Proves(r.VMID, config.Values) {
+		r.seen, r.seenAt = guest.IdentityOf(config.Values), r.askedAt
+	}
 	r.Made.Saw(r.VMID, config.Values)
 	return v, nil
+}
+
+// forgetSeen forgets the identity of an uncommitted VM whose mark was not seen for so long that another run may have
+// taken the VM over, and completed it.
+func (r *removal) forgetSeen() {
+	if guest.Elapsed(r.seenAt, r.d.clock.Now()) >= guest.Lease {
+		r.seen = guest.Identity{}
+	}
 }
 
 // forgetHalfMade is called once our configuration bears our mark.

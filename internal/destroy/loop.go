@@ -39,6 +39,8 @@ type policy struct {
 // memory is what a removal knows from earlier passes.
 type memory struct {
 	seen     guest.Identity        // our VM's, as last seen: it survives a change of the description, and a commit
+	seenAt   time.Time             // when that was asked for, and proved by something else
+	askedAt  time.Time             // when the last look began
 	known    string                // digest of the configuration whose volumes and snapshots the baseline knows
 	off      bool                  // the guest is known to be off
 	tasks    endings               // of our tasks
@@ -220,6 +222,7 @@ func (r *removal) prove(ctx context.Context, c guard.Claim) (guard.Evidence, err
 		c.Use = r.use
 	}
 	r.fresh = false
+	r.forgetSeen()
 	e, err := r.d.Prove(ctx, c)
 	if e.Use() != nil {
 		r.use = e.Use()

@@ -17,9 +17,16 @@ import (
 // clear retries remembered leftovers and returns those that are still there. A guest is not removed here: the delete
 // of the VM in state has just tried that, with proof.
 func (d *Destroyer) clear(ctx context.Context, r Request) ([]saga.Residue, error) {
+	if len(r.Left) == 0 {
+		return nil, nil
+	}
 	var failed error
 	var open []saga.Residue
+	has := d.attached(ctx, r.Ref)
 	for _, leftover := range r.Left {
+		if guest.Uses(has, leftover.ID) {
+			continue
+		}
 		if leftover.Kind != "volume" {
 			open = append(open, leftover)
 			continue
@@ -103,11 +110,13 @@ func (d *Destroyer) Recheck(ctx context.Context, ref guest.Ref, left []saga.Resi
 	return remaining, nil
 }
 
-// attached is the configuration of the VM in state, if it is there. Its volumes are no leftovers, although a destroy
-// that lost sight of the VM took them for some.
+// attached is the configuration of the VM in state, if it is there, or of the VM of a create that failed, which another
+// run has completed. Its volumes are no leftovers, although a destroy that lost sight of the VM took them for some.
 func (d *Destroyer) attached(ctx context.Context, ref guest.Ref) map[string]string {
 	config, err := d.api.QEMU(ref.Node, ref.VMID).Config(ctx)
-	if err != nil || !ref.Identity.Matches(guest.IdentityOf(config.Values)) {
+	same := ref.Identity.Matches(guest.IdentityOf(config.Values)) ||
+		ref.Proof != nil && ref.Proof.Identity.Proves(config.Values)
+	if err != nil || !same {
 		return nil
 	}
 	return config.Values

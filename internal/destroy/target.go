@@ -99,7 +99,7 @@ func (t *Target) judge(config pve.GuestConfig, how ending, m *memory) verdict {
 // isKnown recognizes a VM of ours without a mark by its identity: as the target knows it, or as this removal has seen
 // it.
 func (t *Target) isKnown(config map[string]string, seen guest.Identity) bool {
-	return t.Owns != nil && (t.Owns(config) || !t.Exactly && seen.Proves(config))
+	return t.Owns != nil && (t.Owns(config) || !t.Exactly && !t.Mark.IsOvertaken(config) && seen.Proves(config))
 }
 
 // isOurHalfMade compares a half-made configuration with the one right after the kill. If a task was killed a moment

@@ -110,8 +110,17 @@ type Proof struct {
 	// Restored: the create has begun to restore a backup.
 	Restored bool `json:"restored,omitempty"`
 	HA       bool `json:"ha,omitempty"` // HA may have an entry for the VM, made by the create
-	// Identity is the VM's own, where the create came to see it: once the commit may have taken effect the mark is gone.
-	Identity Identity `json:"identity,omitzero"`
+	// Identity is the VM's own, where the create came to see it. It proves a VM without a mark only if the mark may be
+	// gone by the create's own doing (Committed), or if no other run completes the VM (Kept).
+	Identity  Identity `json:"identity,omitzero"`
+	Committed bool     `json:"committed,omitempty"` // the commit was sent, and may have taken effect
+	Kept      bool     `json:"kept,omitempty"`      // on_failure = "keep"
+}
+
+// Knows reports whether a configuration without the create's mark is that of its VM. Any other create of the same
+// request may have completed the VM meanwhile, and it is that one's then: the uuid is the same.
+func (p *Proof) Knows(config map[string]string) bool {
+	return (p.Committed || p.Kept) && !p.mark().IsOvertaken(config) && p.Identity.Proves(config)
 }
 
 // RestoreBaselines returns the create's baselines, as they were before its first write.
@@ -148,7 +157,7 @@ func (r *Runs) MarkOf(p *Proof) ownership.Mark {
 func (p *Proof) Owner(config map[string]string) Owner {
 	_, marked := ownership.Parse(config["description"])
 	switch {
-	case p.mark().Proves(p.VMID, config), p.Identity.Proves(config):
+	case p.mark().Proves(p.VMID, config), p.Knows(config):
 		return Ours
 	case !marked && HalfMade(config):
 		return NoGuest

@@ -29,6 +29,8 @@ type View struct {
 	Settled bool
 	// Written is the last change of the configuration, if PVE has certainly made it and nothing was sent or awaited since.
 	Written *Written
+	// ReadAt is when the last read began that has shown our VM.
+	ReadAt time.Time
 
 	jobs   *request.Runner
 	guests *Guests
@@ -136,7 +138,7 @@ func (v *View) read(ctx context.Context, written bool) (pve.PendingConfig, error
 
 // accept remembers a configuration whose read began at a time.
 func (v *View) accept(config pve.PendingConfig, began time.Time) {
-	v.config, v.identity = config, IdentityOf(config.Current())
+	v.config, v.identity, v.ReadAt = config, IdentityOf(config.Current()), began
 	v.stale, v.known, v.waited, v.proved, v.seen = false, false, false, false, began
 }
 
@@ -174,8 +176,8 @@ func (v *View) Spec(ctx context.Context) (current, merged vm.Spec, config pve.Pe
 // SeenWithin reports whether the VM was proved ours less than a while ago, and no unbound request was sent since. A
 // clock that was set back proves nothing.
 func (v *View) SeenWithin(while time.Duration) bool {
-	age := v.jobs.Clock.Now().Sub(v.seen)
-	return age >= 0 && age < while
+	now := v.jobs.Clock.Now()
+	return !now.Round(0).Before(v.seen.Round(0)) && Elapsed(v.seen, now) < while
 }
 
 // NoteSeen notes a proof that the VM is ours, such as a request that PVE bound to its digest, or that the last proof is

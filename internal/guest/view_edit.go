@@ -166,13 +166,13 @@ func (v *View) Write(ctx context.Context, c vm.Change, read pve.PendingConfig) (
 		v.identity = Identity{}
 	}
 	v.NoteSeen(false)
-	began := v.jobs.Clock.Now()
+	began := v.jobs.Clock.Now() // the machine may sleep before it hears the answer
 	err = v.Send(ctx, func(ctx context.Context) (err error) {
 		exact, err = v.jobs.Apply(ctx, &v.Tasks, v.node, v.VMID, c, v.bound(read, c))
 		return err
 	})
 	if exact {
-		v.NoteSeen(true)
+		v.seen = began
 	}
 	if exact && err == nil {
 		v.Written = &Written{v, c, read, began}

@@ -157,3 +157,10 @@ func (m Mark) Proves(vmid int, config map[string]string) bool {
 	return ok && found.VMID == vmid && m.VMID == vmid && found.Saga == m.Saga && found.Cluster == m.Cluster &&
 		(found.UUID == "" || vm.UUID(config) == "" || strings.EqualFold(found.UUID, vm.UUID(config)))
 }
+
+// IsOvertaken reports whether a configuration bears the mark of another run under the same VMID. That run took this one
+// for dead, or has made another VM; either way the VM is that run's, whatever else identifies it.
+func (m Mark) IsOvertaken(config map[string]string) bool {
+	other, marked := Parse(config["description"])
+	return marked && other.VMID == m.VMID && other.Saga != m.Saga
+}

@@ -1,0 +1,55 @@
+package create
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+	"testing/synctest"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/destroy"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/clock"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+)
+
+// TestDeleteSparesWhatAnotherRunCompleted: a create fails and cannot take its VM back, so state has it, tainted. A run of
+// another state, or of this one with create_before_destroy, completes that very VM. A later run that destroys the
+// tainted object leaves the VM alone, and without such a run takes it away.
+func TestDeleteSparesWhatAnotherRunCompleted(t *testing.T) {
+	for how, request := range map[string]func() Request{"create": onZFS, "clone": ofTemplate} {
+		for _, completed := range []bool{false, true} {
+			synctest.Test(t, func(t *testing.T) {
+				b := benchOf(t, pvesim.Options{Clock: clock.Real{}, Latency: -1}, token)
+				b.change(func(w *state.World) { delete(w.Guests[9000].Config, "protection") })
+				b.guests.Process = deadProcess(t, b.Creator)
+				r := request()
+				r.VMID, r.Start = 150, true
+				b.sim.SetFaults([]fault.Rule{
+					{Match: fault.Match{Method: http.MethodPost, Path: "/nodes/{node}/qemu/{vmid}/status/start"}, Phase: fault.Before,
+						Status: 500, Reason: "no such bridge"},
+					{Match: fault.Match{Method: http.MethodDelete, Path: "/nodes/{node}/qemu/{vmid}"}, Phase: fault.Before,
+						Status: 500, Reason: "not now", Times: 60}})
+				failed, err := b.Create(t.Context(), r)
+				b.sim.SetFaults(nil)
+				if err == nil || failed.Proof == nil || failed.Proof.Identity.IsZero() {
+					t.Fatalf("%s: %+v, %v", how, failed, err)
+				}
+				if completed {
+					if made, err := creatorOf(t, b.sim, token).Create(t.Context(), r); err != nil || made.Guest.VMID != 150 {
+						t.Fatalf("%s: another run has not completed it: %v", how, err)
+					}
+				}
+				was := b.everythingOf(150)
+				left, warnings, err := creatorOf(t, b.sim, token).destroyer.Delete(t.Context(), destroy.Request{
+					Ref: guest.Ref{VMID: 150, Node: "pve1", Proof: failed.Proof}, Left: failed.Left})
+				now := b.everythingOf(150)
+				if err != nil || len(left) > 0 || completed && (now != was || len(warnings) == 0) || !completed && now != "" {
+					t.Errorf("%s, completed by another run %t: the VM was\n%s\nand is\n%s\n%v, left %v, warnings %s", how, completed,
+						was, now, err, left, fmt.Sprint(warnings))
+				}
+			})
+		}
+	}
+}
