@@ -164,7 +164,10 @@ func TestTargetsOf(t *testing.T) {
 		t.Errorf("got %+v", all)
 	}
 	proof.Identity = guest.Identity{UUID: uuidOf(300)}
-	if all = targetsOf(proof, mark, nil); all[0].Baseline.Node != "pve2" || !all[0].Owns(map[string]string{"smbios1": "uuid=" + uuidOf(300)}) {
-		t.Errorf("got %+v", all)
+	for _, proof.Committed = range []bool{false, true} { // without a commit of ours another run has taken the mark away
+		all = targetsOf(proof, mark, nil)
+		if owns := all[0].Owns(map[string]string{"smbios1": "uuid=" + uuidOf(300)}); all[0].Baseline.Node != "pve2" || owns != proof.Committed {
+			t.Errorf("committed %t: owns %t, got %+v", proof.Committed, owns, all)
+		}
 	}
 }

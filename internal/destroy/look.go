@@ -96,8 +96,11 @@ func (r *removal) lookAtAll(ctx context.Context) error {
 		r.left = slices.Sorted(maps.Keys(r.Baseline.Named))
 		return nil
 	}
-	if r.view.owner == guest.NoGuest && r.tasks.lastDestroy() == "" {
+	if r.view.owner == guest.NoGuest && r.tasks.lastDestroy() == "" { // a third party has destroyed it
 		r.Made.forgetNamed()
+		if r.committed && r.view.answered {
+			r.noteGone(func(string) bool { return true })
+		}
 	}
 	volumes, err := r.listOwn(ctx)
 	r.left = volumes
@@ -281,6 +284,9 @@ func (r *removal) listOwn(ctx context.Context) ([]string, error) {
 		r.Made.addUnderWay(found)
 		r.unproven = idsOf(r.Made.rest(found))
 		found = slices.DeleteFunc(found, func(v pve.Volume) bool { return !r.Made.known[v.ID] })
+	}
+	if err == nil && r.Made == nil {
+		found, err = r.withoutReborn(ctx, found)
 	}
 	for _, v := range found {
 		r.listed[v.ID] = v

@@ -79,6 +79,9 @@ type deletion struct {
 	config    map[string]string // that it destroyed
 	gone      bool              // and nothing of ours took its place
 	explained pve.UPID          // the destroy whose log was read for leftovers
+	sorted    pve.UPID          // the destroy whose volumes are sorted into those that went and those that stayed
+	went      map[string]bool   // volumes that went with it, or with an earlier one
+	reborn    []string          // those of them whose names are there again
 }
 
 // final marks an error that no further pass can change.
@@ -148,6 +151,9 @@ func (r *removal) run(ctx context.Context) error {
 		r.notes = append(r.notes, Note{Text: text, Doubt: true})
 	}
 	noteLetGo(r)
+	if reborn := r.deleted.reborn; len(reborn) > 0 {
+		r.notes = append(r.notes, rebornNote(r.VMID, r.Baseline.Node, reborn))
+	}
 	if len(r.unproven) > 0 {
 		r.notes = append(r.notes, unprovenNote(r.VMID, r.Baseline.Node, r.unproven))
 	}
