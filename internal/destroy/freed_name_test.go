@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 )
 
@@ -65,51 +66,67 @@ func TestFreedNameIsAnothers(t *testing.T) {
 }
 
 // TestDestroyedByOthersMeanwhile: a third party destroys the VM in state before our request, and makes a volume under
-// the free id. It is left alone.
+// the free id: by itself, or for a VM that it begins to restore, whose configuration says nothing yet. It is left alone.
 func TestDestroyedByOthersMeanwhile(t *testing.T) {
-	met := 0
-	for nth, came := 1, true; came; nth++ {
-		r := newRig(t, asToken)
-		ref, n := r.vm(300), 0
-		came = false
-		r.answered = func(method, path string) {
-			if n++; n != nth {
-				return
-			}
-			r.change(func(w *state.World) {
-				if w.Guests[300] == nil || w.Guests[300].Config["lock"] != "" {
-					return
-				}
-				came = true
-				delete(w.Guests, 300)
-				if _, err := w.Free("pve1", "local-zfs", "vm-300-disk-0"); err != nil {
-					t.Error(err)
-				}
-				his, err := w.Alloc("pve1", "local-zfs", 300, "", "", 1<<30)
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				his.Data = "the third party's data"
+	for name, now := range map[string]*state.Guest{
+		"a volume":  nil,
+		"a restore": {VMID: 300, Type: "qemu", Node: "pve1", Config: map[string]string{"memory": "128"}},
+		"a create": {VMID: 300, Type: "qemu", Node: "pve1", Config: map[string]string{"lock": "create"},
+			LockCause: "state"},
+	} {
+		met := 0
+		for nth, came := 1, true; came; nth++ {
+			r := newRig(t, asToken)
+			ref, n := r.vm(300), 0
+			came = false
+			r.change(func(w *state.World) { // a rescan has found a volume
+				w.Put(&state.Volume{Storage: "local-zfs", Node: "pve1", Name: "vm-300-disk-7", VMID: 300, Content: "images",
+					Format: "raw", Size: 1 << 30})
+				w.Guests[300].Config["unused0"] = "local-zfs:vm-300-disk-7"
 			})
-		}
-		left, warnings, err := r.s.Delete(t.Context(), Request{Ref: ref})
-		if !came {
-			continue
-		}
-		met++
-		there := false
-		r.change(func(w *state.World) {
-			for _, v := range w.Volumes {
-				there = there || v.Data == "the third party's data"
+			r.sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: http.MethodDelete, Path: "/nodes/{node}/qemu/{vmid}"},
+				Phase: fault.Before, Status: 500, Reason: "not now"}})
+			r.answered = func(_, _ string) {
+				if n++; n != nth {
+					return
+				}
+				r.change(func(w *state.World) {
+					if w.Guests[300] == nil || w.Guests[300].Config["lock"] != "" {
+						return
+					}
+					came = true
+					if delete(w.Guests, 300); now != nil {
+						w.Guests[300] = now
+					}
+					if _, err := w.Free("pve1", "local-zfs", "vm-300-disk-0"); err != nil {
+						t.Error(err)
+					}
+					his, err := w.Alloc("pve1", "local-zfs", 300, "", "", 1<<30)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					his.Data = "the third party's data"
+				})
 			}
-		})
-		if !there || len(left) > 0 { // an error that says that the VM is gone is as good
-			t.Errorf("after answer %d the third party's volume is there: %t; %v, left %v, %s", nth, there, err, left,
-				fmt.Sprint(warnings))
+			left, warnings, err := r.s.Delete(t.Context(), Request{Ref: ref})
+			if !came {
+				continue
+			}
+			met++
+			there := false
+			r.change(func(w *state.World) {
+				for _, v := range w.Volumes {
+					there = there || v.Data == "the third party's data"
+				}
+			})
+			if !there || now == nil && len(left) > 0 { // an error that says that the VM is another one is as good
+				t.Errorf("%s, after answer %d: what the third party has is there: %t; %v, left %v, %s", name, nth, there, err, left,
+					fmt.Sprint(warnings))
+			}
 		}
-	}
-	if met == 0 {
-		t.Error("no third party came")
+		if met == 0 {
+			t.Errorf("%s: no third party came", name)
+		}
 	}
 }

@@ -89,18 +89,21 @@ func (r *removal) lookAtAll(ctx context.Context) error {
 		r.left = volumes
 		return nil
 	}
-	if err := r.findKnown(ctx, find); err != nil || r.view.owner == guest.ThirdParty {
+	if err := r.findKnown(ctx, find); err != nil {
 		return err
+	}
+	if r.committed && r.view.answered && r.view.owner != guest.Ours && r.tasks.lastDestroy() == "" {
+		r.noteGone(func(string) bool { return true }) // a third party has destroyed it
+	}
+	if r.view.owner == guest.ThirdParty {
+		return nil
 	}
 	if r.committed && r.view.owner == guest.Ours && !hasUnnamed(r.Baseline, r.view.config.Values) {
 		r.left = slices.Sorted(maps.Keys(r.Baseline.Named))
 		return nil
 	}
-	if r.view.owner == guest.NoGuest && r.tasks.lastDestroy() == "" { // a third party has destroyed it
+	if r.view.owner == guest.NoGuest && r.tasks.lastDestroy() == "" {
 		r.Made.forgetNamed()
-		if r.committed && r.view.answered {
-			r.noteGone(func(string) bool { return true })
-		}
 	}
 	volumes, err := r.listOwn(ctx)
 	r.left = volumes

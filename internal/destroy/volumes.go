@@ -1,6 +1,7 @@
 package destroy
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -131,8 +132,9 @@ func (r *removal) reclaim(ctx context.Context, _ *facts) (outcome, error) {
 func (r *removal) leaveToThirdParty(ctx context.Context, f *facts) (outcome, error) {
 	config := f.config.Values
 	r.forgetDestroyed(ctx)
-	if r.taken = true; len(r.left) > 0 && guest.IsOwnLock(config["lock"]) {
-		return nextPass, request.LockedBy(config["lock"],
+	making := guest.IsOwnLock(config["lock"]) || guest.IsRestoring(config)
+	if r.taken = true; len(r.left) > 0 && making {
+		return nextPass, request.LockedBy(cmp.Or(config["lock"], "create"),
 			fmt.Sprintf("tell the volumes of VM %d on node %s, which belongs to another user now, from ours", r.VMID, f.node))
 	}
 	if err := r.forgetUsed(ctx, config); err != nil {
