@@ -36,3 +36,35 @@ func TestCloudInitDriveThatOthersUse(t *testing.T) {
 		}
 	}
 }
+
+// TestCloudInitDriveOfAnotherVM: PVE frees a cloud-init drive with the option, also one that carries another VM's id
+// (qemu-server QemuServer.pm vmconfig_register_unused_drive). A third party has given VM 600's to this VM.
+func TestCloudInitDriveOfAnotherVM(t *testing.T) {
+	for what, change := range map[string]func(*vm.Spec){
+		"removed": func(s *vm.Spec) { s.CloudInit = vm.CloudInit{} },
+		"moved": func(s *vm.Spec) {
+			s.CloudInit = vm.CloudInit{Slot: "ide0", Storage: "local-lvm"}
+		},
+	} {
+		for _, used := range []bool{true, false} {
+			w := newWorld(t, nil)
+			const drive = "local-zfs:vm-600-cloudinit"
+			w.put("local-zfs", "vm-600-cloudinit", 600, "")
+			w.alter(func(g *state.Guest) { g.Config["ide2"] = drive + ",media=cdrom" })
+			if used {
+				all := w.sim.World()
+				all.Lock()
+				all.Guests[600] = &state.Guest{VMID: 600, Type: "qemu", Node: "pve1",
+					Config: map[string]string{"memory": "512", "ide2": drive + ",media=cdrom"}}
+				all.Unlock()
+			}
+			r := w.request()
+			change(&r.Planned)
+			_, _, err := w.update(r)
+			kept := slices.Contains(w.everyVolume(), drive)
+			if kept != used || used && (err == nil || !strings.Contains(err.Error(), "VM 600")) || !used && err != nil {
+				t.Errorf("%s, used by VM 600 %t: kept %t, config %v, %v", what, used, kept, w.config(), err)
+			}
+		}
+	}
+}

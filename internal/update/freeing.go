@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/task"
@@ -40,24 +39,31 @@ func (u *update) moveDisks(ctx context.Context, moves []vm.Move, from map[string
 }
 
 // apply sends a change of the configuration as it was read. PVE frees a cloud-init drive that the change removes
-// without checking for other users, so this checks.
+// without checking for other users, nor whose id it carries, so this checks. An identity that does not see all guests
+// frees none of another VM's id.
 func (u *update) apply(ctx context.Context, c vm.Change, read pve.PendingConfig) error {
-	if drives := droppedCloudInit(read.Current(), c, u.vmid); len(drives) > 0 {
-		if err := u.changer.destroyer.CheckTaken(ctx, u.inState(), drives); err != nil {
+	for _, drive := range droppedCloudInit(read.Current(), c) {
+		var err error
+		if owner, _ := volid.Owner(drive); owner == u.vmid {
+			err = u.changer.destroyer.CheckTaken(ctx, u.inState(), []string{drive})
+		} else {
+			_, err = u.changer.destroyer.ProveInState(ctx, u.inState(), []string{drive})
+		}
+		if err != nil {
 			return fmt.Errorf("the cloud-init drive of VM %d was not removed: %w", u.vmid, err)
 		}
 	}
 	return u.view.Apply(ctx, c, read)
 }
 
-// droppedCloudInit are the cloud-init volumes of a VM that a change removes.
-func droppedCloudInit(current map[string]string, c vm.Change, vmid int) []string {
+// droppedCloudInit are the cloud-init volumes that a change removes (qemu-server QemuServer.pm
+// vmconfig_register_unused_drive).
+func droppedCloudInit(current map[string]string, c vm.Change) []string {
 	dropped := slices.Concat(c.DeleteFirst, c.Delete, slices.Collect(maps.Keys(c.Set)))
 	var drives []string
 	for _, slot := range dropped {
 		volume := guest.VolumeOf(current[slot])
-		owner, ok := volid.Owner(volume)
-		if ok && owner == vmid && strings.Contains(volume, "-cloudinit") && guest.VolumeOf(c.Set[slot]) != volume {
+		if vm.IsSlot(slot) && volid.IsCloudInit(volume) && guest.VolumeOf(c.Set[slot]) != volume {
 			drives = append(drives, volume)
 		}
 	}
