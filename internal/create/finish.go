@@ -95,12 +95,12 @@ func (a *attempt) addToHA(ctx context.Context) error {
 				return err
 			}
 		}
-		if err := a.look(ctx); err != nil {
+		err := a.creator.guests.EnterHA(ctx, a.vmid, a.r.HA.Options(), func(ctx context.Context) error {
+			err := a.look(ctx)
+			a.view.NoteSeen(false)
+			a.beside.ha = a.beside.ha || err == nil
 			return err
-		}
-		a.view.NoteSeen(false)
-		a.beside.ha = true
-		err := a.creator.guests.EnterHA(ctx, a.vmid, a.r.HA.Options())
+		})
 		switch {
 		case (lost || a.resumed) && pve.IsKind(err, pve.Exists): // none was there before the first write
 			return nil

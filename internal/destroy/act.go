@@ -19,11 +19,14 @@ import (
 // whose removal then purges it. No other removal of an uncommitted VM purges anything: entries for its VMID in HA,
 // replication and backup jobs belong to others.
 func (r *removal) leaveHA(ctx context.Context, f *facts) (outcome, error) {
-	e, err := r.prove(ctx, r.ours(f.node))
-	if err != nil {
-		return nextPass, err
+	var unproven error
+	err := r.d.LeaveHA(ctx, r.VMID, func(ctx context.Context) (e guard.Evidence, err error) {
+		e, unproven = r.prove(ctx, r.ours(f.node))
+		return e, unproven
+	})
+	if unproven != nil {
+		return nextPass, unproven
 	}
-	err = r.d.LeaveHA(ctx, e)
 	if r.ha.fails++; err == nil || pve.IsKind(err, pve.Denied) || r.ha.fails > 1 {
 		r.ha.entry, r.ha.purge = false, err != nil
 		return decideAgain, nil

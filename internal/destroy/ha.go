@@ -3,10 +3,12 @@ package destroy
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"time"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guard"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
 )
@@ -31,18 +33,18 @@ func (k *kept) ignore(ctx context.Context, d *destruction) error {
 	if err != nil {
 		return err
 	}
-	e, err := d.proveSelf(ctx, false)
-	if err != nil {
-		return err
-	}
+	prove := func(ctx context.Context) (guard.Evidence, error) { return d.proveSelf(ctx, false) }
 	d.seenAt = time.Time{} // an act, after which the next one looks again
 	k.options = entry.Options
 	k.options["state"] = cmp.Or(k.options["state"], "started") // its default (pve-ha-manager HA/Resources.pm)
 	if listed, _ := d.resources.Guest(vmid); listed.HAState == "error" {
-		err = d.d.LeaveHA(ctx, e)
+		err = d.d.LeaveHA(ctx, vmid, prove)
 	}
 	if err == nil {
-		err = d.d.guests.SetHA(ctx, vmid, k.options, k.ignored())
+		err = d.d.guests.SetHA(ctx, vmid, k.options, k.ignored(), func(ctx context.Context) error {
+			_, err := prove(ctx)
+			return err
+		})
 	}
 	if err != nil {
 		return err
@@ -77,16 +79,20 @@ func (k *kept) putBack(ctx context.Context, d *destruction) error {
 	vmid := d.r.Ref.VMID
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 	defer cancel()
-	now, err := d.d.api.QEMU(d.node, vmid).Config(ctx)
-	if err == nil && (!d.mine(now.Values) || guest.IsHalfDestroyed(now.Values)) {
-		return nil
+	prove := func(ctx context.Context) error {
+		now, err := d.d.api.QEMU(d.node, vmid).Config(ctx)
+		if err == nil && (!d.mine(now.Values) || guest.IsHalfDestroyed(now.Values)) {
+			err = guard.ErrNotOurs
+		}
+		return err
 	}
 	entry, err := d.d.api.HA().Resource(ctx, vmid)
 	if err == nil && entry.Options["state"] != "ignored" {
 		return nil
 	}
-	if err = d.d.guests.SetHA(ctx, vmid, k.ignored(), k.options); err != nil {
-		return fmt.Errorf("put VM %d back under HA: %w", vmid, err)
+	err = d.d.guests.SetHA(ctx, vmid, k.ignored(), k.options, prove)
+	if err == nil || errors.Is(err, guard.ErrNotOurs) {
+		return nil
 	}
-	return nil
+	return fmt.Errorf("put VM %d back under HA: %w", vmid, err)
 }

@@ -1,6 +1,7 @@
 package destroy
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -168,7 +169,7 @@ func TestNoEvidenceNoRequest(t *testing.T) {
 	_, shutErr := r.s.ShutDownOrStop(t.Context(), l, none, 0)
 	for what, err := range map[string]error{
 		"delete": err, "shutdown": shutErr, "free": r.s.Free(t.Context(), l, none, contested), "unlock": r.s.TakeLock(t.Context(), none, ""),
-		"stop": r.s.CutOff(t.Context(), l, none, nil), "HA": r.s.LeaveHA(t.Context(), none), "shell": r.s.FreeByRoot(t.Context(), none, contested),
+		"stop": r.s.CutOff(t.Context(), l, none, nil), "HA": r.s.LeaveHA(t.Context(), 300, func(context.Context) (guard.Evidence, error) { return none, nil }), "shell": r.s.FreeByRoot(t.Context(), none, contested),
 	} {
 		if !errors.Is(err, guard.ErrNoEvidence) {
 			t.Errorf("%s: %v", what, err)

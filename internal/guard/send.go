@@ -89,12 +89,15 @@ func (g *Guard) ShutDownOrStop(ctx context.Context, tasks *request.Tasks, e Evid
 		}})
 }
 
-// LeaveHA takes a VM out of HA.
-func (g *Guard) LeaveHA(ctx context.Context, e Evidence) error {
-	if !e.ours {
-		return ErrNoEvidence
-	}
-	return g.guests.DropHA(ctx, e.vmid)
+// LeaveHA takes a VM out of HA. prove is called before each try.
+func (g *Guard) LeaveHA(ctx context.Context, vmid int, prove func(context.Context) (Evidence, error)) error {
+	return g.guests.DropHA(ctx, vmid, func(ctx context.Context) error {
+		e, err := prove(ctx)
+		if err == nil && (!e.ours || e.vmid != vmid) {
+			err = ErrNoEvidence
+		}
+		return err
+	})
 }
 
 // drop removes an entry elsewhere for a VMID that no guest has.

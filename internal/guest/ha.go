@@ -81,9 +81,20 @@ func (h *HAEntries) ReadHA(ctx context.Context, vmid int) (*HA, error) {
 	return haFrom(entry.Options), nil
 }
 
-// EnterHA makes an entry.
-func (h *HAEntries) EnterHA(ctx context.Context, vmid int, options pve.Params) error {
-	return h.jobs.Contend(ctx, "", vmid, func(ctx context.Context) error { return h.api.HA().Create(ctx, vmid, options) })
+// contend sends a request that names the VMID alone. prove is called before each try, since the lock of HA's
+// configuration may be waited for: it returns nil if the VMID still has the VM that is meant.
+func (h *HAEntries) contend(ctx context.Context, vmid int, prove, send func(context.Context) error) error {
+	return h.jobs.Contend(ctx, "", vmid, func(ctx context.Context) error {
+		if err := prove(ctx); err != nil {
+			return err
+		}
+		return send(ctx)
+	})
+}
+
+// EnterHA makes an entry. prove is called before each try.
+func (h *HAEntries) EnterHA(ctx context.Context, vmid int, options pve.Params, prove func(context.Context) error) error {
+	return h.contend(ctx, vmid, prove, func(ctx context.Context) error { return h.api.HA().Create(ctx, vmid, options) })
 }
 
 // RefusedHA explains a refusal: HA belongs to the cluster, so a role on VMs is not enough.
@@ -96,25 +107,26 @@ func RefusedHA(vmid int, err error) error {
 			"elsewhere", Err: err}
 }
 
-// ChangeHA brings the entry from what state knows to what is planned; only what differs is sent.
-func (h *HAEntries) ChangeHA(ctx context.Context, vmid int, prior, want *HA) error {
+// ChangeHA brings the entry from what state knows to what is planned; only what differs is sent. prove is called before
+// each try.
+func (h *HAEntries) ChangeHA(ctx context.Context, vmid int, prior, want *HA, prove func(context.Context) error) error {
 	before, after := prior.Options(), want.Options()
 	var err error
 	switch {
 	case prior == nil && want == nil || prior != nil && want != nil && maps.Equal(before, after):
 		return nil
 	case want == nil:
-		err = h.DropHA(ctx, vmid)
+		err = h.DropHA(ctx, vmid, prove)
 	default:
-		err = h.SetHA(ctx, vmid, before, after)
+		err = h.SetHA(ctx, vmid, before, after, prove)
 	}
 	return RefusedHA(vmid, err)
 }
 
-// DropHA removes the entry. Removing it twice is as good as once.
-func (h *HAEntries) DropHA(ctx context.Context, vmid int) error {
+// DropHA removes the entry. Removing it twice is as good as once. prove is called before each try.
+func (h *HAEntries) DropHA(ctx context.Context, vmid int, prove func(context.Context) error) error {
 	for attempt := 0; ; attempt++ {
-		err := h.jobs.Contend(ctx, "", vmid, func(ctx context.Context) error { return h.api.HA().RemoveGuest(ctx, vmid) })
+		err := h.contend(ctx, vmid, prove, func(ctx context.Context) error { return h.api.HA().RemoveGuest(ctx, vmid) })
 		if err == nil || pve.IsKind(err, pve.NotFound) {
 			return nil
 		}
@@ -125,15 +137,16 @@ func (h *HAEntries) DropHA(ctx context.Context, vmid int) error {
 }
 
 // SetHA changes the options that differ, or makes the entry if there is none. The digest is that of all entries, so a
-// refusal for its sake is only a conflict if this entry has changed.
-func (h *HAEntries) SetHA(ctx context.Context, vmid int, before, after map[string]string) error {
+// refusal for its sake is only a conflict if this entry has changed. prove is called before each try.
+func (h *HAEntries) SetHA(ctx context.Context, vmid int, before, after map[string]string,
+	prove func(context.Context) error) error {
 	var seen map[string]string
 	var last error
 	for attempt := 0; ; attempt++ {
 		entry, err := h.api.HA().Resource(ctx, vmid)
 		switch {
 		case pve.IsKind(err, pve.NotFound):
-			err = h.EnterHA(ctx, vmid, after)
+			err = h.EnterHA(ctx, vmid, after, prove)
 		case err != nil:
 			return err
 		case pve.IsKind(last, pve.DigestMismatch) && !maps.Equal(seen, entry.Options):
@@ -144,7 +157,7 @@ func (h *HAEntries) SetHA(ctx context.Context, vmid int, before, after map[strin
 				return nil
 			}
 			seen, params["digest"] = entry.Options, entry.Digest
-			err = h.jobs.Contend(ctx, "", vmid, func(ctx context.Context) error { return h.api.HA().Update(ctx, vmid, params) })
+			err = h.contend(ctx, vmid, prove, func(ctx context.Context) error { return h.api.HA().Update(ctx, vmid, params) })
 		}
 		again := pve.IsKind(err, pve.Ambiguous) || pve.IsKind(err, pve.Exists) || pve.IsKind(err, pve.DigestMismatch)
 		if err == nil || !again || attempt >= 3 || h.jobs.Pause(ctx, attempt+1) != nil {

@@ -1,6 +1,7 @@
 package guest
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"testing"
@@ -32,6 +33,9 @@ func (w *world) writes() []string {
 	}
 	return all
 }
+
+// proven is the proof of a VM that is not replaced.
+func proven(context.Context) error { return nil }
 
 // TestChangeHA sends what differs and nothing else; what is as it is to be already is not sent either.
 func TestChangeHA(t *testing.T) {
@@ -71,7 +75,7 @@ func TestChangeHA(t *testing.T) {
 				w.change(func(all *state.World) { all.HA["vm:400"] = c.has })
 			}
 			w.sim.ResetOps()
-			if err := w.s.ChangeHA(t.Context(), theVM, c.prior, c.want); err != nil {
+			if err := w.s.ChangeHA(t.Context(), theVM, c.prior, c.want, proven); err != nil {
 				t.Error(err)
 			}
 			if diff := cmp.Diff(c.writes, w.writes()); diff != "" {
@@ -113,7 +117,7 @@ func TestChangeHAAmongOthers(t *testing.T) {
 			w.manage("stopped")
 			w.sim.SetFaults(c.rules)
 			w.sim.ResetOps()
-			err := w.s.ChangeHA(t.Context(), theVM, prior, want)
+			err := w.s.ChangeHA(t.Context(), theVM, prior, want, proven)
 			if (err != nil) != (c.kind != 0) || err != nil && !pve.IsKind(err, c.kind) || len(w.writes()) != c.puts {
 				t.Errorf("%v after %q", err, w.writes())
 			}
@@ -130,7 +134,7 @@ func TestChangeHAAmongOthers(t *testing.T) {
 	w.s = w.as(rootToken)
 	w.manage("stopped")
 	w.sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: "DELETE", Path: haPath}, Phase: fault.After}})
-	if err := w.s.DropHA(t.Context(), theVM); err != nil {
+	if err := w.s.DropHA(t.Context(), theVM, proven); err != nil {
 		t.Errorf("removed twice: %v", err)
 	}
 	if left, err := w.s.ReadHA(t.Context(), theVM); err != nil || left != nil {

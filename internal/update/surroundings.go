@@ -65,9 +65,8 @@ func (u *update) enterHA(ctx context.Context) error {
 // changeHA makes the HA entry the planned one. HA starts and stops the guest.
 func (u *update) changeHA(ctx context.Context) error {
 	u.view.Powered = true
-	return u.view.BeforeEach(u.view.IsThere, func(ctx context.Context) error {
-		return u.changer.guests.ChangeHA(ctx, u.vmid, u.r.PriorHA, u.r.HA)
-	})(ctx)
+	prove := u.view.BeforeEach(u.view.IsThere, func(context.Context) error { return nil })
+	return u.changer.guests.ChangeHA(ctx, u.vmid, u.r.PriorHA, u.r.HA, prove)
 }
 
 func (u *update) convertToTemplate(ctx context.Context, t todo) error {
