@@ -73,17 +73,28 @@ func (m migration) sendMigration(ctx context.Context, status pve.GuestStatus, st
 }
 
 // checkLocalDisks refuses a migration that would take a disk away from another guest: PVE frees local disks on the
-// source node (qemu-server QemuMigrate.pm phase3_cleanup).
+// source node, those too that only a snapshot names (qemu-server QemuMigrate.pm scan_local_volumes, phase3_cleanup).
 func (m migration) checkLocalDisks(ctx context.Context) error {
-	volumes, err := m.ownVolumes(ctx)
-	if err != nil || len(volumes) == 0 {
+	config, err := m.view.Fresh(ctx)
+	if err != nil {
 		return err
+	}
+	named, err := volumes{m.update}.namedVolumes(ctx, config)
+	if err != nil {
+		return fmt.Errorf("see which volumes VM %d takes along; it was not migrated: %w", m.vmid, err)
+	}
+	own := slices.DeleteFunc(slices.Sorted(maps.Keys(named)), func(volume string) bool {
+		owner, ok := volid.Owner(volume)
+		return !ok || owner != m.vmid
+	})
+	if len(own) == 0 {
+		return nil
 	}
 	resources, err := m.changer.api.Cluster().Resources(ctx)
 	if err != nil {
 		return err
 	}
-	local := slices.DeleteFunc(volumes, func(volume string) bool {
+	local := slices.DeleteFunc(own, func(volume string) bool {
 		return slices.ContainsFunc(resources.Storages(m.view.Node()), func(r pve.Resource) bool {
 			return r.Storage == volid.Storage(volume) && r.Shared
 		})

@@ -1,0 +1,42 @@
+package update
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+)
+
+// TestMigrationTakesNoDiskOfASnapshot: a migration takes the local disks along that only a snapshot names, and frees
+// them where they were (qemu-server QemuMigrate.pm scan_local_volumes, phase3_cleanup). Another guest that has got one
+// of them keeps it.
+func TestMigrationTakesNoDiskOfASnapshot(t *testing.T) {
+	for _, used := range []bool{true, false} {
+		w := newWorld(t, pve.Params{"scsi0": "local-zfs:1", "scsi1": "local-zfs:1", "scsihw": "virtio-scsi-pci"})
+		w.task(w.api.QEMU("pve1", theVM).TakeSnapshot(t.Context(), pve.Params{"snapname": "before"}))
+		volume, _, _ := strings.Cut(w.config()["scsi1"], ",")
+		w.alter(func(g *state.Guest) { delete(g.Config, "scsi1") })
+		if used {
+			all := w.sim.World()
+			all.Lock()
+			all.Guests[600] = &state.Guest{VMID: 600, Type: "qemu", Node: "pve1",
+				Config: map[string]string{"memory": "512", "scsi0": volume + ",size=1G"}}
+			all.Unlock()
+		}
+		r := w.request()
+		r.Node = "pve2"
+		_, _, err := w.update(r)
+		kept := false
+		all := w.sim.World()
+		all.Lock()
+		for _, v := range all.Volumes {
+			kept = kept || v.Volid() == volume && v.Node == "pve1"
+		}
+		all.Unlock()
+		if used != kept || used && (err == nil || !strings.Contains(err.Error(), "VM 600")) || !used && err != nil {
+			t.Errorf("used by VM 600 %t: it is where it was: %t; %v; sent %v", used, kept, err, slices.Compact(w.writes()))
+		}
+	}
+}
