@@ -93,7 +93,7 @@ func (r *removal) lookAtAll(ctx context.Context) error {
 		return err
 	}
 	if r.committed && r.view.answered && r.view.owner != guest.Ours && r.tasks.lastDestroy() == "" {
-		r.noteGone(func(string) bool { return true }) // a third party has destroyed it
+		noteGone(r, func(string) bool { return true }) // a third party has destroyed it
 	}
 	if r.view.owner == guest.ThirdParty {
 		return nil
@@ -138,7 +138,7 @@ const changes = 4
 func (r *removal) find(ctx context.Context, how ending) error {
 	r.view = view{verdict: verdict{ambiguous: r.view.ambiguous}}
 	r.askedAt = r.d.clock.Now()
-	r.forgetSeen()
+	forgetSeen(r)
 	seesAll := r.use != nil && r.use.Unseen == nil
 	if !r.deleted.gone || !seesAll { // else the listing tells that it is gone, for all who ask
 		for _, node := range r.Nodes {
@@ -211,7 +211,7 @@ func (r *removal) recognize(node string, config pve.GuestConfig, how ending) (vi
 
 // forgetSeen forgets the identity of an uncommitted VM whose mark was not seen for so long that another run may have
 // taken the VM over, and completed it.
-func (r *removal) forgetSeen() {
+func forgetSeen(r *removal) {
 	if guest.Elapsed(r.seenAt, r.d.clock.Now()) >= guest.Lease {
 		r.seen = guest.Identity{}
 	}
@@ -289,7 +289,7 @@ func (r *removal) listOwn(ctx context.Context) ([]string, error) {
 		found = slices.DeleteFunc(found, func(v pve.Volume) bool { return !r.Made.known[v.ID] })
 	}
 	if err == nil && r.Made == nil {
-		found, err = r.withoutReborn(ctx, found)
+		found, err = withoutReborn(ctx, r, found)
 	}
 	for _, v := range found {
 		r.listed[v.ID] = v

@@ -228,7 +228,7 @@ func (r *removal) prove(ctx context.Context, c guard.Claim) (guard.Evidence, err
 		c.Use = r.use
 	}
 	r.fresh = false
-	r.forgetSeen()
+	forgetSeen(r)
 	e, err := r.d.Prove(ctx, c)
 	if e.Use() != nil {
 		r.use = e.Use()

@@ -93,7 +93,8 @@ func (h *HAEntries) contend(ctx context.Context, vmid int, prove, send func(cont
 }
 
 // EnterHA makes an entry. prove is called before each try.
-func (h *HAEntries) EnterHA(ctx context.Context, vmid int, options pve.Params, prove func(context.Context) error) error {
+func (h *HAEntries) EnterHA(ctx context.Context, vmid int, options pve.Params,
+	prove func(context.Context) error) error {
 	return h.contend(ctx, vmid, prove, func(ctx context.Context) error { return h.api.HA().Create(ctx, vmid, options) })
 }
 
@@ -109,7 +110,8 @@ func RefusedHA(vmid int, err error) error {
 
 // ChangeHA brings the entry from what state knows to what is planned; only what differs is sent. prove is called before
 // each try.
-func (h *HAEntries) ChangeHA(ctx context.Context, vmid int, prior, want *HA, prove func(context.Context) error) error {
+func (h *HAEntries) ChangeHA(ctx context.Context, vmid int, prior, want *HA,
+	prove func(context.Context) error) error {
 	before, after := prior.Options(), want.Options()
 	var err error
 	switch {

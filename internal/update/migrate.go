@@ -79,7 +79,7 @@ func (m migration) checkLocalDisks(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	named, err := volumes{m.update}.namedVolumes(ctx, config)
+	named, err := m.namedVolumes(ctx, config)
 	if err != nil {
 		return fmt.Errorf("see which volumes VM %d takes along; it was not migrated: %w", m.vmid, err)
 	}
