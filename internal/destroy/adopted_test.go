@@ -132,12 +132,24 @@ func (r *rig) lose(method, path string) {
 }
 
 // TestRescanBeforeEachRequestOfADestroy: the disk of an earlier VM of the id lies on another storage. `qm rescan` makes it an unused
-// disk of the VM before any request of its destroy, also of one whose description an administrator changes meanwhile. The disk stays,
-// unless the rescan comes after the last look.
+// disk of the VM before any request of its destroy. The disk stays, unless the rescan comes after the last look.
 func TestRescanBeforeEachRequestOfADestroy(t *testing.T) {
-	describe := thirdparty.Order{Act: thirdparty.Describe, VMID: 300,
-		Before: fault.Match{Method: http.MethodPost, Path: "/nodes/{node}/qemu/{vmid}/status/shutdown"}}
-	for name, orders := range map[string][]thirdparty.Order{"alone": nil, "described meanwhile": {describe}} {
+	for name, c := range map[string]struct {
+		orders []thirdparty.Order
+		set    func(w *state.World)
+	}{
+		"alone": {},
+		"described meanwhile": {orders: []thirdparty.Order{{Act: thirdparty.Describe, VMID: 300,
+			Before: fault.Match{Method: http.MethodPost, Path: "/nodes/{node}/qemu/{vmid}/status/shutdown"}}}},
+		"two disks of one name": {set: func(w *state.World) {
+			w.Put(&state.Volume{Storage: "local-lvm", Node: "pve1", Name: "vm-300-disk-0", VMID: 300, Content: "images", Format: "raw", Size: 1 << 30})
+			w.Guests[300].Config["scsi1"] = "local-lvm:vm-300-disk-0,size=1G"
+		}},
+		"another guest's disk of the name": {set: func(w *state.World) {
+			w.Put(&state.Volume{Storage: "local-lvm", Node: "pve1", Name: "vm-300-disk-0", VMID: 300, Content: "images", Format: "raw", Size: 1 << 30})
+			w.Guests[8000].Config["scsi5"] = "local-lvm:vm-300-disk-0,size=1G"
+		}},
+	} {
 		scans := 0
 		for n, more := 1, true; more; n++ {
 			r := newRig(t, asToken)
@@ -146,9 +158,12 @@ func TestRescanBeforeEachRequestOfADestroy(t *testing.T) {
 			r.change(func(w *state.World) {
 				w.Put(&state.Volume{Storage: "local2", Node: "pve1", Name: "300/vm-300-disk-7.raw", VMID: 300, Content: "images",
 					Format: "raw", Size: 1 << 30, Data: "theirs"})
+				if c.set != nil {
+					c.set(w)
+				}
 			})
 			r.sim.ResetOps()
-			r.sim.SetThirdParties(append(slices.Clone(orders),
+			r.sim.SetThirdParties(append(slices.Clone(c.orders),
 				thirdparty.Order{Act: thirdparty.Rescan, VMID: 300, Before: fault.Match{Seq: n}}))
 			left, _, err := r.s.Delete(t.Context(), Request{Ref: ref})
 			more = slices.ContainsFunc(r.sim.Reports(), func(d thirdparty.Report) bool {

@@ -107,18 +107,20 @@ func (g *Guard) Prove(ctx context.Context, c Claim) (Evidence, error) {
 		if err != nil {
 			return Evidence{}, err
 		}
-		if e.use = c.Use; e.use.Answers(scope, g.clock.Now(), UseLife) {
-			if e.use, err = g.use.Confirm(ctx, e.use, c.VMID, volumes...); err != nil {
+		asked := c.Use
+		if asked.Answers(scope, g.clock.Now(), UseLife) {
+			if c.Use, err = g.use.Confirm(ctx, asked, c.VMID, volumes...); err != nil {
 				return Evidence{}, err
 			}
-			err := e.permit(c, volumes)
-			return e, err
+			if e.use = c.Use; c.Use == asked || c.Guest == nil {
+				err := e.permit(c, volumes)
+				return e, err
+			}
+		} else if c.Use, err = g.use.Since(ctx, g.use.Ask(), scope); err != nil {
+			return Evidence{}, err
 		}
 		if attempt == 3 {
 			return Evidence{}, fmt.Errorf("VM %d changes while it is looked at", c.VMID)
-		}
-		if c.Use, err = g.use.Since(ctx, g.use.Ask(), scope); err != nil {
-			return Evidence{}, err
 		}
 		c.Seen = nil // that took its time: the guest is looked at once more
 	}
