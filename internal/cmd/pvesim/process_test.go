@@ -102,16 +102,27 @@ func TestTenThousandGuestsInAProcess(t *testing.T) {
 	t.Logf("ready after %v, with %d bytes of YAML", time.Since(begin).Round(time.Millisecond), document.Len())
 	client := clientOf(t, line)
 	var took []time.Duration
-	before := processorTime(t, cmd.Process.Pid)
+	var decoding time.Duration // of this thread: the measure of the processor, which others use at the same time
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	served := fmt.Sprintf("/proc/%d/stat", cmd.Process.Pid)
+	before := processorTime(t, served)
 	for range 10 {
 		begin := time.Now()
-		if body := get(t, client, line["endpoint"]+"/api2/json/cluster/resources", line["api_token"]); !strings.Contains(body,
-			`"vmid":10099`) {
+		body := get(t, client, line["endpoint"]+"/api2/json/cluster/resources", line["api_token"])
+		if !strings.Contains(body, `"vmid":10099`) {
 			t.Fatalf("the listing lacks a guest: %.200s", body)
 		}
 		took = append(took, time.Since(begin))
+		decodes := processorTime(t, "/proc/thread-self/stat")
+		var anything any
+		if err := json.Unmarshal([]byte(body), &anything); err != nil {
+			t.Fatal(err)
+		}
+		decoding += processorTime(t, "/proc/thread-self/stat") - decodes
 	}
-	each := (processorTime(t, cmd.Process.Pid) - before) / time.Duration(len(took))
+	each := (processorTime(t, served) - before) / time.Duration(len(took))
+	decoding /= time.Duration(len(took))
 	slices.Sort(took)
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", cmd.Process.Pid))
 	if err != nil {
@@ -119,22 +130,23 @@ func TestTenThousandGuestsInAProcess(t *testing.T) {
 	}
 	most := regexp.MustCompile(`VmHWM:\s+(\d+) kB`).FindStringSubmatch(string(status))
 	now := regexp.MustCompile(`VmRSS:\s+(\d+) kB`).FindStringSubmatch(string(status))
-	t.Logf("listing: fastest %v, median %v, processor time %v; resident: %s KiB now, %s KiB at most",
-		took[0], took[len(took)/2], each, now[1], most[1])
+	t.Logf("listing: fastest %v, median %v, processor time %v, %v to decode it; resident: %s KiB now, %s KiB at most",
+		took[0], took[len(took)/2], each, decoding, now[1], most[1])
 	var kib int
 	if _, err := fmt.Sscan(now[1], &kib); err != nil || kib > 150<<10 {
 		t.Errorf("%d KiB are resident, limit %d", kib, 150<<10)
 	}
-	if each > 100*time.Millisecond { // other tests run beside this one, so it is not held to the time on the wall
-		t.Errorf("a listing takes %v of the processor, limit 100ms", each)
+	// Other tests run beside this one and take caches and cores from it, so its time is held against other work's.
+	if each > 2*decoding {
+		t.Errorf("a listing takes %v of the processor, and to decode it %v", each, decoding)
 	}
 }
 
-// processorTime is what a process has used, in user and system time: the fields 14 and 15 of /proc/PID/stat, in
-// hundredths of a second (proc(5)).
-func processorTime(t *testing.T, pid int) time.Duration {
+// processorTime is what a process or thread has used, in user and system time: the fields 14 and 15 of its stat file,
+// in hundredths of a second (proc(5)).
+func processorTime(t *testing.T, file string) time.Duration {
 	t.Helper()
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	stat, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
