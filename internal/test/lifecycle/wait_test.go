@@ -262,17 +262,30 @@ func TestWaitIsRefusedInThePlan(t *testing.T) {
 	w.MustBeClean(t)
 }
 
-// TestWaitWithoutThePrivilege: that is said at once, with the privilege's name.
+// TestWaitWithoutThePrivilege: the plan refuses to wait without the privilege to ask the agent. Where it is taken away during the wait,
+// that is said at once, with the privilege's name, and the VM stays.
 func TestWaitWithoutThePrivilege(t *testing.T) {
 	t.Parallel()
 	inTime(t, func(t *testing.T, w *rig.World) {
-		w.Change(func(world *state.World) {
-			world.Roles["TerraformProvider"] = slices.DeleteFunc(slices.Clone(world.Roles["TerraformProvider"]), func(p string) bool { return p == "VM.Monitor" })
-		})
+		role := slices.Clone(w.Sim.World().Roles["TerraformProvider"])
+		mayAsk := func(may bool) {
+			w.Change(func(world *state.World) {
+				world.Roles["TerraformProvider"] = slices.DeleteFunc(slices.Clone(role), func(p string) bool { return !may && p == "VM.Monitor" })
+			})
+		}
 		s := w.Session(t, rig.TokenNoSSH, awaited(`wait_for = { agent = true, on_timeout = "fail" }`, `description = "complete"`))
-		before := time.Now()
-		if err := s.Run(t.Context()); err == nil || time.Since(before) > 5*time.Second {
-			t.Errorf("after %s: %v", time.Since(before), err)
+		mayAsk(false)
+		rig.MustRefuse(t, s.Run(t.Context()), []string{"No permission to ask the guest agent", "VM.Monitor"})
+		mayAsk(true)
+		rig.SilenceAgent(w, 6)
+		var lost time.Time
+		go func() {
+			time.Sleep(10 * time.Second)
+			lost = time.Now()
+			mayAsk(false)
+		}()
+		if err := s.Run(t.Context()); err == nil || time.Since(lost) > time.Minute {
+			t.Errorf("after %s: %v", time.Since(lost), err)
 		}
 		rig.MustSayAll(t, said(s), "the agent may not be asked", "VM.Monitor", "is complete")
 		mustBeComplete(t, w, s, true)
