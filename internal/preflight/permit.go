@@ -25,6 +25,8 @@ type use struct {
 	instead string // what can be done without it
 	rule    string // the finding, if it is another one than that of a missing privilege, with its subject
 	detail  string // what precedes the explanation
+
+	unless func(ctx context.Context) bool // tells that it is not needed after all; asked where it is lacking; may be nil
 }
 
 // values are those of the finding's summary.
@@ -126,7 +128,7 @@ func (p *planCheck) privileges(ctx context.Context, c *Checker, uses []use) {
 			may, err := c.holds(ctx, at, u.anyOf...)
 			held = held || may || err != nil // who cannot look does not judge
 		}
-		if !held && !p.mayChoose(ctx, c, u) && !c.heldBelow(ctx, p.node, u) {
+		if !held && !p.mayChoose(ctx, c, u) && !c.heldBelow(ctx, p.node, u) && (u.unless == nil || !u.unless(ctx)) {
 			lacks = append(lacks, u)
 		}
 	}

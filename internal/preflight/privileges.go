@@ -13,6 +13,27 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
 )
 
+// uses are the privileges that an apply needs, as they are found.
+type uses struct {
+	at  []string // the paths of the VM
+	all []use
+}
+
+func (u *uses) add(more ...use) { u.all = append(u.all, more...) }
+
+// on adds a privilege on the VM.
+func (u *uses) on(path, what string, anyOf ...string) {
+	u.add(use{path: path, what: what, on: u.at, anyOf: anyOf})
+}
+
+// storage adds the privilege to make disks on a storage, if there is one.
+func (u *uses) storage(path, id string) {
+	if id != "" {
+		u.add(use{path: path, what: "make disks on storage " + id, on: []string{"/storage/" + id},
+			anyOf: []string{"Datastore.AllocateSpace"}})
+	}
+}
+
 // needed are the privileges that the apply of a plan needs.
 func (p *planCheck) needed(ctx context.Context, c *Checker, r Request) []use {
 	at := []string{anyVM}
@@ -26,20 +47,11 @@ func (p *planCheck) needed(ctx context.Context, c *Checker, r Request) []use {
 			at = late
 		}
 	}
-	all := slices.Clone(p.uses)
+	all := &uses{at: at, all: slices.Clone(p.uses)}
 	for _, t := range r.Takes {
-		all = append(all, t.use())
+		all.add(t.use())
 	}
-	on := func(path, what string, anyOf ...string) {
-		all = append(all, use{path: path, what: what, on: at, anyOf: anyOf})
-	}
-	storage := func(path, id string) {
-		if id != "" {
-			all = append(all, use{path: path, what: "make disks on storage " + id, on: []string{"/storage/" + id},
-				anyOf: []string{"Datastore.AllocateSpace"}})
-		}
-	}
-	all = append(all, haUses(r)...)
+	all.add(haUses(r)...)
 	isChanged := !r.Creating && !r.Removing && r.ID != 0
 	for _, one := range []struct {
 		isDone                bool
@@ -53,24 +65,24 @@ func (p *planCheck) needed(ctx context.Context, c *Checker, r Request) []use {
 		{r.Moving != nil, "node", "migrate the VM", "VM.Migrate"},
 	} {
 		if one.isDone {
-			on(one.path, one.what, one.privilege)
+			all.on(one.path, one.what, one.privilege)
 		}
 	}
-	all = append(all, lateUses(r, late)...)
-	all = append(all, c.agentUses(ctx, r, late)...)
+	all.add(lateUses(r, late)...)
+	all.add(c.agentUses(ctx, r, late)...)
 	if p.origin.VMID != 0 {
-		all = append(all, p.cloneUses(r)...)
+		all.add(p.cloneUses(r)...)
 		for _, slot := range slices.Sorted(maps.Keys(p.copy.Disks)) {
-			storage("disks."+slot+".storage", demand{p}.after(r).Disks[slot].Storage)
+			all.storage("disks."+slot+".storage", demand{p}.after(r).Disks[slot].Storage)
 		}
 	}
 	if r.Restore != nil {
-		storage("restore.storage", r.Restore.Storage)
+		all.storage("restore.storage", r.Restore.Storage)
 	}
-	all = append(all, poolUses(r, at)...)
-	all = append(all, p.sourceUses(r)...)
-	all = append(all, p.changes(ctx, c, r, on, storage)...)
-	return all
+	all.add(poolUses(r, at)...)
+	all.add(p.sourceUses(r)...)
+	p.changes(ctx, c, r, all)
+	return all.all
 }
 
 // lateUses are the privileges of the requests that an update sends after it has changed the pool (package update,
@@ -181,11 +193,10 @@ func bridgeUses(path, what string, nic vm.NIC) []use {
 }
 
 // changes adds the privileges that the change of a configuration needs.
-func (p *planCheck) changes(ctx context.Context, c *Checker, r Request, on func(path, what string, anyOf ...string),
-	storage func(path, id string)) (all []use) {
+func (p *planCheck) changes(ctx context.Context, c *Checker, r Request, all *uses) {
 	was, is := r.Prior, r.Planned
 	if copies := r.Creating && (r.Clone != nil || r.Restore != nil); copies && len(p.copy.Disks) == 0 {
-		return nil // what is copied is not known
+		return // what is copied is not known
 	} else if copies {
 		was, is = p.copy, vm.Merge(p.copy, r.Planned)
 		is.Template = was.Template
@@ -195,37 +206,45 @@ func (p *planCheck) changes(ctx context.Context, c *Checker, r Request, on func(
 	options := slices.Concat(slices.Collect(maps.Keys(change.Set)), change.Delete, change.DeleteFirst)
 	// The route itself takes one of them, whatever the option.
 	if len(slices.DeleteFunc(slices.Clone(options), isTemplate)) > 0 && !r.Creating {
-		on("", "change options of the VM", "VM.Config.Options", "VM.Config.Disk", "VM.Config.CDROM", "VM.Config.CPU",
+		all.on("", "change options of the VM", "VM.Config.Options", "VM.Config.Disk", "VM.Config.CDROM", "VM.Config.CPU",
 			"VM.Config.Memory", "VM.Config.Network", "VM.Config.HWType", "VM.Config.Cloudinit")
 	}
 	for _, option := range slices.Sorted(slices.Values(options)) {
 		for _, anyOf := range changePrivileges(option, was, is, r.Creating && r.Clone == nil && r.Restore == nil) {
-			on(option, "set "+option, anyOf...)
+			all.on(option, "set "+option, anyOf...)
 		}
-		all = append(all, optionUses(option, was, is)...)
+		all.add(optionUses(option, was, is)...)
 	}
-	all = append(all, c.tagUses(ctx, r, was, is)...)
+	all.add(c.tagUses(ctx, r, was, is)...)
 	had, has := storagesOf(was), storagesOf(is)
 	for _, path := range slices.Sorted(maps.Keys(has)) {
 		if had[path] != has[path] {
-			storage(path, has[path])
+			all.storage(path, has[path])
 		}
 	}
-	all = append(all, removedUses(r, change.Delete)...)
+	all.add(removedUses(r, change.Delete)...)
 	for _, move := range change.Moves {
-		on(move.Slot, "move "+move.Slot, "VM.Config.Disk")
+		all.on(move.Slot, "move "+move.Slot, "VM.Config.Disk")
 		for _, t := range SeeAll(move.Slot, "tell whether another guest uses "+move.Slot) {
-			all = append(all, t.use())
+			all.add(t.use())
 		}
-		storage(move.Slot, move.Storage)
+		all.storage(move.Slot, move.Storage)
 	}
 	for _, g := range change.Grow {
-		if is.Disks[g.Slot].ImportFrom == nil { // else it may have that size already
-			on(g.Slot, "grow "+g.Slot, "VM.Config.Disk")
-			storage("disks."+g.Slot+".size", is.Disks[g.Slot].Storage) // API2/Qemu.pm, resize_vm
+		grow := use{path: g.Slot, what: "grow " + g.Slot, on: all.at, anyOf: []string{"VM.Config.Disk"}}
+		if from := is.Disks[g.Slot].ImportFrom; from != nil {
+			grow.unless = func(ctx context.Context) bool { return !p.isSmaller(ctx, c, *from, g.Size) }
 		}
+		all.add(grow)
+		all.storage("disks."+g.Slot+".size", is.Disks[g.Slot].Storage) // API2/Qemu.pm, resize_vm
 	}
-	return all
+}
+
+// isSmaller reports whether an image certainly has fewer bytes than the disk that is made of it: else the disk need not
+// grow.
+func (p *planCheck) isSmaller(ctx context.Context, c *Checker, image string, bytes int64) bool {
+	size, err := c.api.Volume(p.node, image).Size(ctx)
+	return err == nil && size > 0 && size < bytes
 }
 
 // isTemplate reports whether an option is set by a request of its own.
