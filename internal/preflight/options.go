@@ -160,7 +160,7 @@ func (c *Checker) tagUses(ctx context.Context, r Request, was, is vm.Spec) []use
 	if err != nil {
 		return nil
 	}
-	scratch := r.Creating && r.Clone == nil && r.Restore == nil
+	scratch := r.Creating && !r.copies()
 	if scratch {
 		version, err := c.api.Cluster().Version(ctx)
 		if err != nil || !version.AtLeast(9, 2, 5) { // pve-manager of that day

@@ -121,17 +121,10 @@ func (p *planCheck) privileges(ctx context.Context, c *Checker, uses []use) {
 	if identity := c.api.Identity(); identity.IsRootTicket() || identity.PlanOnly {
 		return
 	}
-	var lacks []use
-	for _, u := range uses {
-		held := false
-		for _, at := range u.on {
-			may, err := c.holds(ctx, at, u.anyOf...)
-			held = held || may || err != nil // who cannot look does not judge
-		}
-		if !held && !p.mayChoose(ctx, c, u) && !c.heldBelow(ctx, p.node, u) && (u.unless == nil || !u.unless(ctx)) {
-			lacks = append(lacks, u)
-		}
-	}
+	lacks := slices.DeleteFunc(slices.Clone(uses), func(u use) bool {
+		return c.holdsOn(ctx, u) || p.mayChoose(ctx, c, u) || c.heldBelow(ctx, p.node, u) ||
+			u.unless != nil && u.unless(ctx)
+	})
 	for _, u := range uses {
 		if u.seesAll && len(lacks) == 0 {
 			p.hidden(ctx, c, u)
@@ -158,6 +151,14 @@ func (p *planCheck) privileges(ctx context.Context, c *Checker, uses []use) {
 		p.say(cmp.Or(u.rule, privilegeMissing), u.path, detail, u.values()...)
 		commands[at] = sameCommands(u.summary())
 	}
+}
+
+// holdsOn reports whether a privilege is held on one of its paths, or whether that cannot be told.
+func (c *Checker) holdsOn(ctx context.Context, u use) bool {
+	return slices.ContainsFunc(u.on, func(at string) bool {
+		may, err := c.holds(ctx, at, u.anyOf...)
+		return may || err != nil
+	})
 }
 
 // onlyLooks is a hint for an identity all of whose privileges are for looking, "" for any other one.

@@ -13,6 +13,18 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
 )
 
+// pathsOf are the paths of a VM: its own, if its VMID is chosen, and its pool.
+func pathsOf(vmid int, pool string) []string {
+	at := []string{anyVM}
+	if vmid != 0 {
+		at = []string{"/vms/" + strconv.Itoa(vmid)}
+	}
+	if pool != "" {
+		at = append(at, "/pool/"+pool)
+	}
+	return at
+}
+
 // uses are the privileges that an apply needs, as they are found.
 type uses struct {
 	at  []string // the paths of the VM
@@ -36,16 +48,10 @@ func (u *uses) storage(path, id string) {
 
 // needed are the privileges that the apply of a plan needs.
 func (p *planCheck) needed(ctx context.Context, c *Checker, r Request) []use {
-	at := []string{anyVM}
-	if id := cmp.Or(r.ID, r.VMID); id != 0 {
-		at = []string{"/vms/" + strconv.Itoa(id)}
-	}
-	late := at        // after a change of the pool
-	if r.Pool != "" { // in which a new VM is from the first request on
-		late = append(slices.Clone(at), "/pool/"+r.Pool)
-		if r.Creating {
-			at = late
-		}
+	id := cmp.Or(r.ID, r.VMID)
+	at, late := pathsOf(id, ""), pathsOf(id, r.Pool) // before and after a change of the pool
+	if r.Creating {                                  // a new VM is in it from the first request on
+		at = late
 	}
 	all := &uses{at: at, all: slices.Clone(p.uses)}
 	for _, t := range r.Takes {
@@ -73,8 +79,15 @@ func (p *planCheck) needed(ctx context.Context, c *Checker, r Request) []use {
 	if p.origin.VMID != 0 {
 		all.add(p.cloneUses(r)...)
 		for _, slot := range slices.Sorted(maps.Keys(p.copy.Disks)) {
-			all.storage("disks."+slot+".storage", demand{p}.after(r).Disks[slot].Storage)
+			at := "disks." + slot + ".storage"
+			all.storage(at, cmp.Or(r.Clone.Storage, p.copy.Disks[slot].Storage)) // from where it may move on
+			all.storage(at, demand{p}.after(r).Disks[slot].Storage)
 		}
+	}
+	if of := r.Copy; of != nil { // what else it takes to clone that, it takes to make it
+		all.add(use{path: of.Clone.Path(), what: "clone the VM that this plan makes", on: pathsOf(of.VMID, of.Pool),
+			anyOf: []string{"VM.Clone"}})
+		all.storage("clone.storage", of.Clone.Storage)
 	}
 	if r.Restore != nil {
 		all.storage("restore.storage", r.Restore.Storage)
@@ -195,10 +208,15 @@ func bridgeUses(path, what string, nic vm.NIC) []use {
 // changes adds the privileges that the change of a configuration needs.
 func (p *planCheck) changes(ctx context.Context, c *Checker, r Request, all *uses) {
 	was, is := r.Prior, r.Planned
-	if copies := r.Creating && (r.Clone != nil || r.Restore != nil); copies && len(p.copy.Disks) == 0 {
-		return // what is copied is not known
-	} else if copies {
+	if r.Copy != nil {
+		was, is = r.Copy.From, vm.Merge(r.Copy.From, r.Copy.To)
+	} else if r.copies() {
+		if len(p.copy.Disks) == 0 {
+			return // what is copied is not known
+		}
 		was, is = p.copy, vm.Merge(p.copy, r.Planned)
+	}
+	if r.copies() {
 		is.Template = was.Template
 		vm.Complete(&is)
 	}
@@ -210,7 +228,7 @@ func (p *planCheck) changes(ctx context.Context, c *Checker, r Request, all *use
 			"VM.Config.Memory", "VM.Config.Network", "VM.Config.HWType", "VM.Config.Cloudinit")
 	}
 	for _, option := range slices.Sorted(slices.Values(options)) {
-		for _, anyOf := range changePrivileges(option, was, is, r.Creating && r.Clone == nil && r.Restore == nil) {
+		for _, anyOf := range changePrivileges(option, was, is, r.Creating && !r.copies()) {
 			all.on(option, "set "+option, anyOf...)
 		}
 		all.add(optionUses(option, was, is)...)
@@ -226,14 +244,16 @@ func (p *planCheck) changes(ctx context.Context, c *Checker, r Request, all *use
 	for _, move := range change.Moves {
 		all.on(move.Slot, "move "+move.Slot, "VM.Config.Disk")
 		for _, t := range SeeAll(move.Slot, "tell whether another guest uses "+move.Slot) {
-			all.add(t.use())
+			if !r.Creating { // else the volume is the create's own (package guard)
+				all.add(t.use())
+			}
 		}
 		all.storage(move.Slot, move.Storage)
 	}
 	for _, g := range change.Grow {
 		grow := use{path: g.Slot, what: "grow " + g.Slot, on: all.at, anyOf: []string{"VM.Config.Disk"}}
 		if from := is.Disks[g.Slot].ImportFrom; from != nil {
-			grow.unless = func(ctx context.Context) bool { return !p.isSmaller(ctx, c, *from, g.Size) }
+			grow.unless = func(ctx context.Context) bool { return !c.isSmaller(ctx, p.node, *from, g.Size) }
 		}
 		all.add(grow)
 		all.storage("disks."+g.Slot+".size", is.Disks[g.Slot].Storage) // API2/Qemu.pm, resize_vm
@@ -242,8 +262,8 @@ func (p *planCheck) changes(ctx context.Context, c *Checker, r Request, all *use
 
 // isSmaller reports whether an image certainly has fewer bytes than the disk that is made of it: else the disk need not
 // grow.
-func (p *planCheck) isSmaller(ctx context.Context, c *Checker, image string, bytes int64) bool {
-	size, err := c.api.Volume(p.node, image).Size(ctx)
+func (c *Checker) isSmaller(ctx context.Context, node, image string, bytes int64) bool {
+	size, err := c.api.Volume(node, image).Size(ctx)
 	return err == nil && size > 0 && size < bytes
 }
 

@@ -45,8 +45,22 @@ type Request struct {
 	LeftPool string // the pool that it leaves
 
 	Agent          bool   // the apply fails unless it may ask the guest's agent
+	Copy           *Copy  // a clone of a VM that the run makes; then Clone is not set
 	DestroyRemoved bool   // the volumes of drives that leave it are destroyed
 	Takes          []Take // privileges that the operation takes besides
+}
+
+// Copy is a clone of a VM that is not there yet.
+type Copy struct {
+	VMID     int // 0: not chosen yet
+	Pool     string
+	Clone    guest.Clone
+	From, To vm.Spec // the planned source, and the configured part of the clone
+}
+
+// copies reports whether a new VM begins with the values of another one.
+func (r Request) copies() bool {
+	return r.Creating && (r.Clone != nil || r.Restore != nil || r.Copy != nil)
 }
 
 // Moving is a VM in state that a plan takes to another node.

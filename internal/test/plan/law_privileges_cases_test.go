@@ -1,6 +1,7 @@
 package plan_test
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -70,6 +71,11 @@ func operations() []allowedCase {
 	}
 	none, listed := tags("user-allow=none", ""), tags("user-allow=list,user-allow-list=a", "r")
 	clone := func(more string) string { return stopped + "protection = false\nclone = {" + more + "}\n" }
+	ofPlan := func(source, how, more string) string {
+		const begins = "resource \"proxmox_vm\" \"%s\" {\nnode = \"pve1\"\nvmid = %d\nname = \"%[1]s\"\npower_state = \"stopped\"\n"
+		return fmt.Sprintf(begins, "t", 700) + "template = true\n" + disk + source + "}\n" +
+			fmt.Sprintf(begins, "x", 500) + "clone = { vmid = proxmox_vm.t.vmid" + how + " }\n" + more + "}\n"
+	}
 	held := func(more string) string {
 		return "resource \"proxmox_disk\" \"x\" {\nvmid = 600\nnode = \"pve1\"\n" + more + "\n}\n"
 	}
@@ -99,6 +105,12 @@ func operations() []allowedCase {
 		textCase("clone with devices", "", clone("vmid = 9100"), nil),
 		textCase("clone with tags of which none is allowed", "", clone("vmid = 9000")+"tags = [\"golden\", \"a\"]\n", none),
 		textCase("clone with more", "", clone("vmid = 9000")+"cpu = { cores = 4 }\nmemory = { size = 4096 }\ndisks = { scsi0 = { size = \"9G\" } }\nstartup = { order = 3 }\n", nil),
+		textCase("clone onto another storage", "", clone("vmid = 9000\nfull = true")+"disks = { scsi0 = { storage = \"local-lvm\" } }\n", nil),
+		textCase("clone of a VM of the same plan", "", ofPlan("", "", ""), nil),
+		textCase("clone of a VM of the same plan, with more", "", ofPlan("", "", "startup = { order = 3 }\ncpu = { cores = 4 }\nmemory = { size = 4096 }\n"+
+			"cdroms = { ide0 = { file = \"cdrom\" } }\n"), nil),
+		textCase("clone of a VM of the same plan, with the same", "", ofPlan("startup = { order = 3 }\n", "", "startup = { order = 3 }\n"), nil),
+		textCase("clone of a VM of the same plan, in a pool", "", ofPlan("pool = \"web\"\n", ", full = true, storage = \"local-lvm\"", "pool = \"db\"\ncpu = { cores = 4 }\n"), nil),
 		textCase("restore", "", stopped+"restore = { archive = \""+rig.WebBackup+"\", storage = \"local-zfs\" }\n", nil),
 		textCase("update of the power state", stopped+disk, "power_state = \"running\"\n"+disk, nil),
 		textCase("update that restarts", disk+"cpu = { cores = 1 }\n", disk+"cpu = { cores = 2 }\n", nil),

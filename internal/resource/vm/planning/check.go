@@ -35,15 +35,19 @@ func (p serverCheck) checkServer(ctx context.Context) {
 	request := p.request()
 	// The node is the server's to choose while the source or the configured node is not known.
 	chosen := p.Config.At("node").IsKnown() && p.Config.At("nodes").IsFullyKnown()
-	if !p.sourceKnown() || p.creating() && p.sourcePlanned() {
+	source, isPlanned := p.plannedSource()
+	if !p.sourceKnown() || p.creating() && isPlanned {
+		if p.creating() && source.Spec != nil {
+			request.Copy = &preflight.Copy{VMID: source.VMID, Pool: source.Pool, Clone: *request.Clone, From: *source.Spec,
+				To: request.Planned}
+		}
 		request.Clone, request.Whole, request.Planned, chosen = nil, false, vm.Spec{}, false
 	}
 	if !p.Config.At("restore").IsFullyKnown() {
 		request.Restore, request.Planned = nil, vm.Spec{}
 	}
 	if p.creating() {
-		p.Run.NotePlanned(PlannedVM{VMID: int(model.Value(p.Plan.VMID)), Name: model.Value(p.Plan.Name),
-			Tags: p.Plan.AllTags()})
+		p.Run.NotePlanned(p.planned())
 	}
 	version := p.askVersion(ctx)
 	found := p.Machines.Check(ctx, request)
@@ -56,10 +60,23 @@ func (p serverCheck) checkServer(ctx context.Context) {
 	p.diags.Append(kit.Verdicts(attempt, found.Refused, found.Doubtful)...)
 }
 
-// sourcePlanned reports whether the source of the clone is made by the same plan, so that it cannot be there yet.
-func (p serverCheck) sourcePlanned() bool {
+// planned is the new VM for the plans of its clones.
+func (p serverCheck) planned() PlannedVM {
+	vm := PlannedVM{VMID: int(model.Value(p.Plan.VMID)), Name: model.Value(p.Plan.Name), Tags: p.Plan.AllTags(),
+		Pool: model.Value(p.Plan.Pool)}
+	if p.Config.Raw.IsFullyKnown() && !p.Plan.Copies() {
+		vm.Spec = new(p.Plan.Spec(false))
+	}
+	return vm
+}
+
+// plannedSource is the source of the clone if the same plan makes it, so that it cannot be there yet.
+func (p serverCheck) plannedSource() (source PlannedVM, ok bool) {
 	c := p.Plan.Clone
-	return c != nil && p.Run.IsPlanned(PlannedVM{VMID: int(model.Value(c.VMID)), Name: model.Value(c.Name), Tags: c.Tags})
+	if c == nil {
+		return source, false
+	}
+	return p.Run.Planned(PlannedVM{VMID: int(model.Value(c.VMID)), Name: model.Value(c.Name), Tags: c.Tags})
 }
 
 // sourceKnown reports whether the configuration says which VM is cloned, if any.

@@ -26,8 +26,8 @@ type cloning struct{ *Planning }
 // planCopied plans the values that the clone has from its source, if the source can be read.
 func (p cloning) planCopied(ctx context.Context) {
 	clone := p.Config.At("clone")
-	if p.replaces() || p.Machines == nil || clone.IsNull() || !clone.IsFullyKnown() || !p.Config.IsNull("restore") ||
-		serverCheck(p).sourcePlanned() {
+	if _, isPlanned := serverCheck(p).plannedSource(); isPlanned || p.replaces() || p.Machines == nil || clone.IsNull() ||
+		!clone.IsFullyKnown() || !p.Config.IsNull("restore") {
 		return
 	}
 	how := p.Plan.Clone.Request()

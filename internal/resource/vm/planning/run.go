@@ -51,6 +51,10 @@ type PlannedVM struct {
 	VMID int // 0 = not known yet
 	Name string
 	Tags []string
+
+	Pool string
+	// Spec is what it is to be; nil: not all of that is known, or it comes from a source of its own.
+	Spec *vm.Spec
 }
 
 // NoteInState notes that the VM with this id is in state.
@@ -130,15 +134,24 @@ func (r *Run) NotePlanned(vm PlannedVM) {
 // IsPlanned reports whether a VM is planned that has this id, or this name, or all of these tags; zero values match
 // nothing.
 func (r *Run) IsPlanned(like PlannedVM) bool {
+	_, ok := r.Planned(like)
+	return ok
+}
+
+// Planned is the last such VM, if there is one.
+func (r *Run) Planned(like PlannedVM) (found PlannedVM, ok bool) {
 	if r == nil {
-		return false
+		return found, false
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return slices.ContainsFunc(r.planned, func(vm PlannedVM) bool {
-		return like.VMID != 0 && like.VMID == vm.VMID || like.Name != "" && like.Name == vm.Name ||
-			hasTags(vm.Tags, like.Tags)
-	})
+	for _, vm := range slices.Backward(r.planned) {
+		if like.VMID != 0 && like.VMID == vm.VMID || like.Name != "" && like.Name == vm.Name ||
+			hasTags(vm.Tags, like.Tags) {
+			return vm, true
+		}
+	}
+	return found, false
 }
 
 // hasTags reports whether all has every one of some tags; PVE does not tell upper from lower case in them.
