@@ -127,7 +127,7 @@ func (c *Client) listing(ctx context.Context, life time.Duration, valid func() b
 		return &Error{Op: "list the cluster's resources", Message: err.Error(), Err: err}
 	}
 	now := c.clock.Now()
-	if age := now.Sub(s.at); s.filled && valid() && age >= 0 && age < life {
+	if s.filled && valid() && isYoung(s.at, now, life) {
 		return nil
 	}
 	seen, left := s.writes.Load(), s.leaves.Load()
@@ -247,19 +247,20 @@ func (l ListingReader) Power(ctx context.Context, node string, vmid int) (string
 		return "", &Error{Op: "read the status of the VMs on node " + node, Message: err.Error(), Err: err}
 	}
 	defer p.turn.Give()
-	now, changes := c.clock.Now(), c.changes.all()
+	now, changes := c.clock.Now(), l.Changes(vmid)
 	known := func() bool {
 		seen, ok := p.seen[vmid]
-		return ok && isYoung(now, seen.at) && seen.changes == changes[vmid]
+		return ok && isYoung(seen.at, now, sharedLife) && seen.changes == changes
 	}
-	if !known() && isYoung(now, p.alone) {
+	if !known() && isYoung(p.alone, now, sharedLife) {
+		before := c.changes.all()
 		list, err := fetch[[]powerWire](ctx, c, "list the VMs of node "+node, "/nodes/"+node+"/qemu", nil)
 		if err != nil {
 			return "", err
 		}
 		for _, vm := range list {
 			id := int(vm.VMID)
-			p.seen[id] = seenPower{string(vm.Status), now, changes[id]}
+			p.seen[id] = seenPower{string(vm.Status), now, before[id]}
 		}
 	}
 	if known() {
@@ -270,13 +271,14 @@ func (l ListingReader) Power(ctx context.Context, node string, vmid int) (string
 	if err != nil {
 		return "", err
 	}
-	p.seen[vmid] = seenPower{status.Status, now, changes[vmid]}
+	p.seen[vmid] = seenPower{status.Status, now, changes}
 	return status.Status, nil
 }
 
-func isYoung(now, at time.Time) bool {
+// isYoung reports whether something was learnt less than a while ago. A clock that was set back tells nothing.
+func isYoung(at, now time.Time, life time.Duration) bool {
 	age := now.Sub(at)
-	return age >= 0 && age < sharedLife
+	return age >= 0 && age < life
 }
 
 func (s *sharedPower) on(node string) *nodePower {
