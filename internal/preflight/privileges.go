@@ -38,6 +38,21 @@ func (u *uses) on(path, what string, anyOf ...string) {
 	u.add(use{path: path, what: what, on: u.at, anyOf: anyOf})
 }
 
+// operation is something that an apply may do, and the privilege on the VM that it takes.
+type operation struct {
+	isDone                bool
+	path, what, privilege string
+}
+
+// operations adds the privileges of those that are done, by the paths of the VM at the time.
+func (u *uses) operations(at []string, all []operation) {
+	for _, one := range all {
+		if one.isDone {
+			u.add(use{path: one.path, what: one.what, on: at, anyOf: []string{one.privilege}})
+		}
+	}
+}
+
 // storage adds the privilege to make disks on a storage, if there is one.
 func (u *uses) storage(path, id string) {
 	if id != "" {
@@ -59,22 +74,20 @@ func (p *planCheck) needed(ctx context.Context, c *Checker, r Request) []use {
 	}
 	all.add(haUses(r)...)
 	isChanged := !r.Creating && !r.Removing && r.ID != 0
-	for _, one := range []struct {
-		isDone                bool
-		path, what, privilege string
-	}{
+	all.operations(at, []operation{
 		{r.Removing, "", "destroy the VM", "VM.Allocate"},
 		{r.Removing || r.Creating || isChanged, "", "read the VM", "VM.Audit"},
 		{r.Creating, "", "make the VM", "VM.Allocate"},
 		{r.Creating, "", "mark the VM, by its description", "VM.Config.Options"},
 		{r.Stopped, "power_state", "start or stop the VM", "VM.PowerMgmt"},
 		{r.Moving != nil, "node", "migrate the VM", "VM.Migrate"},
-	} {
-		if one.isDone {
-			all.on(one.path, one.what, one.privilege)
-		}
-	}
-	all.add(lateUses(r, late)...)
+	})
+	// An update sends these requests after it has changed the pool (package update, steps).
+	all.operations(late, []operation{
+		{r.Started, "power_state", "start or stop the VM", "VM.PowerMgmt"},
+		{r.Restarts, "reboot_policy", "restart the VM", "VM.PowerMgmt"},
+		{r.Firewall, "firewall", "set the firewall of the VM", "VM.Config.Network"},
+	})
 	all.add(c.agentUses(ctx, r, late)...)
 	if p.origin.VMID != 0 {
 		all.add(p.cloneUses(r)...)
@@ -96,24 +109,6 @@ func (p *planCheck) needed(ctx context.Context, c *Checker, r Request) []use {
 	all.add(p.sourceUses(r)...)
 	p.changes(ctx, c, r, all)
 	return all.all
-}
-
-// lateUses are the privileges of the requests that an update sends after it has changed the pool (package update,
-// steps).
-func lateUses(r Request, at []string) (all []use) {
-	for _, one := range []struct {
-		isDone                bool
-		path, what, privilege string
-	}{
-		{r.Started, "power_state", "start or stop the VM", "VM.PowerMgmt"},
-		{r.Restarts, "reboot_policy", "restart the VM", "VM.PowerMgmt"},
-		{r.Firewall, "firewall", "set the firewall of the VM", "VM.Config.Network"},
-	} {
-		if one.isDone {
-			all = append(all, use{path: one.path, what: one.what, on: at, anyOf: []string{one.privilege}})
-		}
-	}
-	return all
 }
 
 // haUses are the privileges that HA takes, all on the root of the tree (pve-manager API2/HAConfig.pm; pve-ha-manager

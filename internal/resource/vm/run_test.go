@@ -12,7 +12,11 @@ func TestRun(t *testing.T) {
 	none.NoteInState(1)
 	none.NotePlanned(planning.PlannedVM{VMID: 1})
 	none.NoteFailed(1, model.FailedVM{})
-	if none.WasInState(1) || none.IsPlanned(planning.PlannedVM{VMID: 1}) || none.AllFailed() != nil {
+	isPlanned := func(r *planning.Run, like planning.PlannedVM) bool {
+		_, ok := r.Planned(like)
+		return ok
+	}
+	if none.WasInState(1) || isPlanned(none, planning.PlannedVM{VMID: 1}) || none.AllFailed() != nil {
 		t.Error("no run has seen something")
 	}
 	r := planning.NewRun()
@@ -22,12 +26,12 @@ func TestRun(t *testing.T) {
 		t.Error("refreshed ids are not remembered")
 	}
 	for _, like := range []planning.PlannedVM{{VMID: 9000}, {Name: "tpl"}, {Tags: []string{"base"}}, {Tags: []string{"linux", "base"}}} {
-		if !r.IsPlanned(like) {
+		if !isPlanned(r, like) {
 			t.Errorf("%+v is planned", like)
 		}
 	}
 	for _, other := range []planning.PlannedVM{{}, {VMID: 9001}, {Name: "x"}, {Tags: []string{"base", "windows"}}} {
-		if r.IsPlanned(other) {
+		if isPlanned(r, other) {
 			t.Errorf("%+v is not planned", other)
 		}
 	}

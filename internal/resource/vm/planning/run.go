@@ -131,14 +131,8 @@ func (r *Run) NotePlanned(vm PlannedVM) {
 	r.planned = append(r.planned, vm)
 }
 
-// IsPlanned reports whether a VM is planned that has this id, or this name, or all of these tags; zero values match
-// nothing.
-func (r *Run) IsPlanned(like PlannedVM) bool {
-	_, ok := r.Planned(like)
-	return ok
-}
-
-// Planned is the last such VM, if there is one.
+// Planned is the last planned VM that has this id, or this name, or all of these tags, if there is one; zero values
+// match nothing.
 func (r *Run) Planned(like PlannedVM) (found PlannedVM, ok bool) {
 	if r == nil {
 		return found, false
