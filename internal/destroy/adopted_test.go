@@ -186,3 +186,27 @@ func TestRescanBeforeEachRequestOfADestroy(t *testing.T) {
 		t.Logf("%s: %d rescans", name, scans)
 	}
 }
+
+// TestDestroyOfAVMThatChangesAllTheTime: without a reading of a configuration whose volumes are known nothing is deleted.
+func TestDestroyOfAVMThatChangesAllTheTime(t *testing.T) {
+	r := newRig(t, asToken)
+	ref := r.vm(300)
+	r.running()
+	changes := 0
+	r.answered = func(method, path string) {
+		isRead := method == http.MethodGet && (strings.HasSuffix(path, "/qemu/300/pending") || strings.HasSuffix(path, "/qemu/300/config"))
+		if isRead || strings.HasSuffix(path, "/shutdown") {
+			changes++
+			r.option("description", strings.Repeat("x", changes))
+		}
+	}
+	left, _, err := r.s.Delete(t.Context(), Request{Ref: ref})
+	if is, _ := r.has(300, ""); !is || err == nil || !strings.Contains(err.Error(), "VM 300 changes while it is looked at") {
+		t.Errorf("%v; left %+v; the VM is there: %v", err, left, is)
+	}
+	for _, op := range r.sim.Ops() {
+		if op.Method == http.MethodDelete {
+			t.Errorf("%s %s was sent", op.Method, op.Path)
+		}
+	}
+}
