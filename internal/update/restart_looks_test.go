@@ -65,17 +65,7 @@ func TestRestartByWhatIsSeen(t *testing.T) {
 		"restarted": {thirdparty.Stop, thirdparty.Start},
 	} {
 		for n, spot := range spots[:reboot] { // PVE has no request that looks and restarts at once
-			w.sim.SetThirdParties(nil)
-			if err := w.sim.Load(base); err != nil {
-				t.Fatal(err)
-			}
-			w.sim.MarkThirdParties(theVM)
-			w.sim.ResetOps()
-			var orders []thirdparty.Order
-			for _, act := range acts {
-				orders = append(orders, thirdparty.Order{Act: act, VMID: theVM, Before: fault.Match{Seq: spot.seq}})
-			}
-			w.sim.SetThirdParties(orders)
+			w.again(base, acts, fault.Match{Seq: spot.seq})
 			g, _, err := w.update(r)
 			if reports := w.sim.Reports(); len(reports) != len(acts) || !reports[len(acts)-1].Done {
 				t.Fatalf("%s before %s: %+v", name, spot.name, reports)

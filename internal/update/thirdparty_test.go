@@ -120,17 +120,7 @@ func TestNothingOfAThirdPartyChanges(t *testing.T) {
 					continue // the disk stays, or grows, and is ours
 				}
 				for n, spot := range spots {
-					w.sim.SetThirdParties(nil)
-					if err := w.sim.Load(base); err != nil {
-						t.Fatal(err)
-					}
-					w.sim.MarkThirdParties(theVM)
-					w.sim.ResetOps()
-					var orders []thirdparty.Order
-					for _, act := range acts {
-						orders = append(orders, thirdparty.Order{Act: act, VMID: theVM, Before: fault.Match{Seq: n + 1}})
-					}
-					w.sim.SetThirdParties(orders)
+					w.again(base, acts, fault.Match{Seq: n + 1})
 					_, _, err := w.update(r)
 					reports := w.sim.Reports()
 					if len(reports) == 0 || !reports[len(reports)-1].Done {
@@ -225,6 +215,25 @@ func TestLeftFirewallIsNamed(t *testing.T) {
 	}
 }
 
+// again goes back to a snapshot, and has a third party act before a request.
+func (w *world) again(base []byte, acts []thirdparty.Act, before fault.Match) {
+	w.t.Helper()
+	w.sim.SetThirdParties(nil)
+	w.must(w.sim.Load(base))
+	w.sim.MarkThirdParties(theVM)
+	w.sim.ResetOps()
+	w.order(acts, before)
+}
+
+// order has a third party act on the VM before a request.
+func (w *world) order(acts []thirdparty.Act, before fault.Match) {
+	var orders []thirdparty.Order
+	for _, act := range acts {
+		orders = append(orders, thirdparty.Order{Act: act, VMID: theVM, Before: before})
+	}
+	w.sim.SetThirdParties(orders)
+}
+
 // TestNothingIsSaidOfAVMThatIsGone: what a step that failed said is not true any more when a third party has taken the
 // id since.
 func TestNothingIsSaidOfAVMThatIsGone(t *testing.T) {
@@ -236,12 +245,7 @@ func TestNothingIsSaidOfAVMThatIsGone(t *testing.T) {
 		w.sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: "PUT"}, Phase: fault.Before, Status: 400,
 			Reason: "the disk is in use"}})
 		w.sim.MarkThirdParties(theVM)
-		var orders []thirdparty.Order
-		for _, act := range acts {
-			before := fault.Match{Method: "GET", Path: "/nodes/{node}/qemu/{vmid}/pending", Nth: 2}
-			orders = append(orders, thirdparty.Order{Act: act, VMID: theVM, Before: before})
-		}
-		w.sim.SetThirdParties(orders)
+		w.order(acts, fault.Match{Method: "GET", Path: "/nodes/{node}/qemu/{vmid}/pending", Nth: 2})
 		g, _, err := w.update(r)
 		if err == nil || g.VMID != 0 || strings.Contains(err.Error(), "the disk is in use") || w.sim.FaultsFired() != 1 {
 			t.Errorf("%s: VM %d: %v", name, g.VMID, err)
