@@ -99,6 +99,7 @@ type Facts struct {
 	Feature    string   // the hotplug feature without which a change waits for a restart; "" if none is needed
 
 	KeepsStatus bool // a change leaves the power state and the pending changes of the VM as they are
+	NamesVolume bool // a value may name a volume, or make one
 }
 
 // Fact sets one of the Facts of a row.
@@ -166,6 +167,7 @@ func since(major, minor, patch int, release, source string) Fact {
 }
 
 func keepsStatus(f *Facts) { f.KeepsStatus = true }
+func namesVolume(f *Facts) { f.NamesVolume = true }
 
 // Attribute is one row of the attribute table: an option of PVE, or a sub-key of one, with the attribute that expresses
 // it. The codec's tables hold the facts; everything else reads them here.
@@ -185,6 +187,13 @@ func Attributes() []Attribute { return attributes() }
 func AttributeOf(option string) (Attribute, bool) {
 	a, ok := wholeOptions()[nameOf(option)]
 	return a, ok
+}
+
+// NamesVolume reports whether a value of an option may name a volume: as a drive, as a file, or in arguments of QEMU.
+// Any option that is not modelled may.
+func NamesVolume(option string) bool {
+	a, ok := AttributeOf(option)
+	return !ok || a.NamesVolume
 }
 
 // nameOf is the name under which the table has an option: "net[n]" for "net0".
@@ -231,10 +240,10 @@ var attributes = sync.OnceValue(func() []Attribute {
 		add(f.prefix+"[n]", f.facts, ".*", f.rows())
 	}
 	for _, b := range buses() {
-		add(b.name+"[n]", collect(at("disks"), configDisk), ".*", driveRows())
+		add(b.name+"[n]", collect(at("disks"), configDisk, namesVolume), ".*", driveRows())
 	}
-	add(efiSlot, collect(at("efi_disk"), configDisk, atStart), "", efiFormat().rows())
-	add(tpmSlot, collect(at("tpm_state"), configDisk, atStart), "", tpmFormat().rows())
+	add(efiSlot, collect(at("efi_disk"), configDisk, atStart, namesVolume), "", efiFormat().rows())
+	add(tpmSlot, collect(at("tpm_state"), configDisk, atStart, namesVolume), "", tpmFormat().rows())
 	add(passwordOption, collect(at("cloud_init_password_wo"), configCloudInit), "", nil)
 	add(bootDiskOption, collect(at("boot_order"), configDisk, atStart), "", nil)
 	return all

@@ -89,7 +89,7 @@ var customFormat = sync.OnceValue(func() format[CustomData] {
 func customOption() leaf[Spec] {
 	f := customFormat()
 	return leaf[Spec]{
-		key: "cicustom", facts: collect(at("cloud_init.custom"), configCloudInit),
+		key: "cicustom", facts: collect(at("cloud_init.custom"), configCloudInit, namesVolume),
 		keys: f.keys, rows: f.rows,
 		read: func(s *Spec, value string) bool {
 			var c CustomData

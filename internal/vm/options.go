@@ -43,7 +43,7 @@ func generalOptions() []leaf[Spec] {
 		flag("autostart", func(s *Spec) **bool { return &s.AutoStart }, configOptions, atStart, initial("false")),
 		flag("protection", func(s *Spec) **bool { return &s.Protection },
 			configOptions, immediate, initial("false"), keepsStatus),
-		flag("template", func(s *Spec) **bool { return &s.Template }, needs("VM.Allocate"), initial("false")),
+		flag("template", func(s *Spec) **bool { return &s.Template }, needs("VM.Allocate"), initial("false"), namesVolume),
 		group("machine", machineFormat(), func(s *Spec) *Spec { return s }, configHWType, atStart),
 		text("bios", func(s *Spec) **string { return &s.BIOS }, configOptions, atStart, initial("seabios")),
 		text("ostype", func(s *Spec) **string { return &s.OSType }, configOptions, atStart, usually("`other`")),
@@ -54,8 +54,9 @@ func generalOptions() []leaf[Spec] {
 		decimal("migrate_downtime", func(s *Spec) **float64 { return &s.MigrateDowntime },
 			configOptions, immediate, usually("0.1")),
 		integer("migrate_speed", func(s *Spec) **int64 { return &s.MigrateSpeed }, configOptions, immediate, initial("0")),
-		text("hookscript", func(s *Spec) **string { return &s.HookScript }, rootOnly(withQM), immediate),
-		text("args", func(s *Spec) **string { return &s.Args }, rootOnly(withQM), atStart),
+		text("hookscript", func(s *Spec) **string { return &s.HookScript }, rootOnly(withQM), immediate,
+			namesVolume),
+		text("args", func(s *Spec) **string { return &s.Args }, rootOnly(withQM), atStart, namesVolume),
 	}
 }
 

@@ -106,9 +106,9 @@ var families = sync.OnceValue(func() []family {
 		devices("virtiofs", 10, virtioFSFormat(), func(s *Spec) *map[string]VirtioFS { return &s.VirtioFS }, nil,
 			at("virtiofs"), configDisk, atStart, since(8, 3, 5, "8.4", "qemu-server 8.3.11: QemuServer/Virtiofs.pm (87b22e38)")),
 		plainDevices("serial", 4, func(s *Spec) *map[string]string { return &s.Serial },
-			collect(rootValues("use device = \"socket\", or "+withQM, allBut("socket"))), configHWType, atStart),
+			collect(rootValues("use device = \"socket\", or "+withQM, allBut("socket"))), configHWType, atStart, namesVolume),
 		plainDevices("parallel", 3, func(s *Spec) *map[string]string { return &s.Parallel }, Facts{}, rootOnly(withQM),
-			atStart),
+			atStart, namesVolume),
 	}
 })
 

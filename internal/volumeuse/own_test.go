@@ -14,7 +14,7 @@ import (
 // TestUseAfterOwnChanges: a change of ours that PVE has carried out makes its VM be read once more, and not for a minute. A third
 // party's change beside it is seen, whatever its entry says and whenever it is written.
 func TestUseAfterOwnChanges(t *testing.T) {
-	params := pve.Params{"cores": "2", "delete": "balloon"}
+	params := pve.Params{"serial0": "socket", "delete": "balloon"} // a device might be a volume
 	own := func(w *world) {
 		if err := w.s.jobs.Set(w.t.Context(), "pve1", 302, params, request.Bound{}); err != nil {
 			w.t.Fatal(err)

@@ -5,7 +5,6 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -33,7 +32,8 @@ type mark struct {
 
 // written is how long after its entry a change of a configuration may be written. PVE makes the entry first, under the
 // guest's lock, and then frees and makes volumes before it writes (qemu-server API2/Qemu.pm update_vm_api). Such a
-// request has 30 s to be answered; twice that is a margin.
+// request has 30 s to be answered; twice that is a margin. A change that gives the guest no volume of another one may
+// be written at any time.
 const written = time.Minute
 
 const (
@@ -132,7 +132,7 @@ func (t *trail) noteOne(e pve.LogEntry, place uint64) {
 		m.tasks[string(upid)] = true
 	case ends:
 		delete(m.tasks, string(upid))
-	default:
+	case !givesNoVolume(e.Message):
 		m.until[e] = time.Time{}
 	}
 }
@@ -179,35 +179,4 @@ func (t *trail) covers(place uint64) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return place > t.gap
-}
-
-// taskOf is the task of which an entry says that it begins or ends (pve-common RESTEnvironment.pm fork_worker,
-// $log_task_result).
-func taskOf(message string) (upid pve.UPID, begins, ends bool) {
-	rest, begins := strings.CutPrefix(message, "starting task ")
-	if !begins {
-		rest, ends = strings.CutPrefix(message, "end task ")
-	}
-	id, _, _ := strings.Cut(rest, " ")
-	return pve.UPID(id), begins, ends
-}
-
-// harmless are the types of tasks that give a guest no volume which its configuration and pending changes did not name
-// before. They switch it on or off, show its screen, back it up or remove it.
-func harmless() []string {
-	return []string{"qmstart", "qmstop", "qmshutdown", "qmreboot", "qmreset", "qmpause", "qmresume", "qmdestroy",
-		"vzdump", "vncproxy", "vncshell", "spiceproxy", "termproxy", "hastart", "hastop", "hashutdown"}
-}
-
-// guestIn is the guest that an entry is about, such as "update VM 100: -cores 2"; 0: none.
-func guestIn(message string) int {
-	words := strings.Fields(message)
-	for i, word := range words {
-		if i > 0 && slices.Contains([]string{"VM", "CT", "LXC", "container"}, words[i-1]) {
-			if vmid, err := strconv.Atoi(strings.TrimSuffix(word, ":")); err == nil {
-				return vmid
-			}
-		}
-	}
-	return 0
 }

@@ -83,6 +83,13 @@ func TestUseIsRenewedByWhatPVERecords(t *testing.T) {
 		"by a request that was recorded a moment before": {before: func(w *world) {
 			w.change(func(all *state.World) { state.Log(all, "pve1", "root@pam", "update VM 302: -scsi7 x") })
 		}, after: func(w *world) { w.change(func(all *state.World) { attach(all, 302) }) }, reads: 2},
+		"by nothing: a request that names no volume was recorded a moment before": {before: func(w *world) {
+			w.change(func(all *state.World) { state.Log(all, "pve1", "root@pam", "update VM 302: -cores 4 -delete balloon") })
+		}, unseen: true, reads: 1},
+		"by a request that was recorded after another one": {after: func(w *world) {
+			w.change(func(all *state.World) { state.Log(all, "pve1", "root@pam", "update VM 302: -cores 4") })
+			w.api("PUT", "/nodes/pve1/qemu/302/config", "scsi7="+wanted)
+		}, reads: 2},
 		"by an editor": {after: func(w *world) { w.change(func(all *state.World) { attach(all, 302) }) }, reads: 1, unseen: true},
 		"by an editor, and the reading gets old": {after: func(w *world) {
 			w.change(func(all *state.World) { attach(all, 302) })

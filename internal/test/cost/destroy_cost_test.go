@@ -116,6 +116,32 @@ func TestCostDestroyOfRunningVMs(t *testing.T) {
 	}
 }
 
+// TestCostDestroyRightAfterAnUpdate: VMs that another process has changed a moment before cost no more. The cluster's log has the
+// change of each, and none gives a VM a volume.
+func TestCostDestroyRightAfterAnUpdate(t *testing.T) {
+	t.Parallel()
+	counts, others := sizes()
+	for _, n := range counts {
+		w := company(t, others[0], pvesim.Options{})
+		s := running(t, w, n)
+		w.Reconfigure(t, s, rig.TokenNoSSH, fmt.Sprintf(strings.Replace(manyRunning, "node ", "onboot = true\n  node ", 1), n))
+		if err := s.Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		changed := 0
+		for _, entry := range w.Sim.World().ClusterLog {
+			if strings.Contains(entry.Message, ": -onboot 1") {
+				changed++
+			}
+		}
+		if changed < n {
+			t.Fatalf("the log has %d changes of %d VMs", changed, n)
+		}
+		ops := requestsOf(t, w, func() error { return s.Destroy(t.Context()) })
+		held(t, "destroy right after an update", ops, n, others[0], 12*n+3*others[0])
+	}
+}
+
 // TestCostDestroyOfAThousandVMs prints the time and the requests of a large run on a real cluster's terms: a request takes 10 ms, and
 // pvedaemon serves three at a time. Time passes only while all wait, so the machine's load counts for nothing.
 func TestCostDestroyOfAThousandVMs(t *testing.T) {
