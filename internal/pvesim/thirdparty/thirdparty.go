@@ -35,7 +35,7 @@ const (
 	Rollback        Act = "rollback"         // to the guest's latest snapshot
 	Backup          Act = "backup"           // of the guest
 	Restore         Act = "restore"          // the guest's oldest backup over its id
-	RestoreHis      Act = "restore_his"      // a backup of his VM over the guest's id
+	RestoreHis      Act = "restore_his"      // a backup of his VM over the guest's id, or to it
 	RestoreAside    Act = "restore_aside"    // the guest's oldest backup to an id of his
 	Clone           Act = "clone"            // of the guest, to an id of his
 	Rename          Act = "rename"           // the guest gets Order.Name

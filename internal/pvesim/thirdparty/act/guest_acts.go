@@ -106,27 +106,32 @@ func (v *action) restore() error {
 	return v.unpack(node, archive, id)
 }
 
-// restoreHis puts a VM of the third party's in the guest's place; from now on the id is the third party's.
+// restoreHis puts a VM of the third party's in the guest's place, or under its id where it is gone. From now on the id
+// is the third party's.
 func (v *action) restoreHis() error {
-	g, err := v.guest()
-	if err != nil {
-		return err
+	node, id := v.node(), v.subject()
+	if v.w.Guests[id] != nil {
+		g, err := v.guest()
+		if err != nil {
+			return err
+		}
+		node = g.Node
 	}
-	his := v.his(g.Node, "qemu")
-	archive, err := v.oldest(g.Node, his.VMID)
+	his := v.his(node, "qemu")
+	archive, err := v.oldest(node, his.VMID)
 	if err != nil {
 		if err := v.backup(his); err != nil {
 			return err
 		}
-		if archive, err = v.oldest(g.Node, his.VMID); err != nil {
+		if archive, err = v.oldest(node, his.VMID); err != nil {
 			return err
 		}
 	}
 	v.w.ThirdParties.Guests[his] = true
-	if err := v.unpack(g.Node, archive, g.VMID); err != nil {
+	if err := v.unpack(node, archive, id); err != nil {
 		return err
 	}
-	v.w.ThirdParties.Guests[v.w.Guests[g.VMID]] = true
+	v.w.ThirdParties.Guests[v.w.Guests[id]] = true
 	return nil
 }
 
