@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
@@ -121,7 +122,7 @@ func (a *attempt) growFirst(ctx context.Context, config pve.PendingConfig) (pve.
 func (a *attempt) grow(ctx context.Context, g vm.Growth, digest string) error {
 	size := property.FormatSize(g.Size)
 	look := func(ctx context.Context) error {
-		if a.view.SeenWithin(moment) {
+		if a.view.SeenWithin(guest.Moment) {
 			return nil
 		}
 		err := a.look(ctx)

@@ -162,7 +162,7 @@ func (r *removal) whole(node string) guard.Claim {
 func (r *removal) destroy(ctx context.Context, f *facts) (outcome, error) {
 	c := r.whole(f.node)
 	if r.off && !hasUnnamed(r.Baseline, f.config.Values) { // nothing was asked since the look
-		c.Seen = &f.config
+		c.Seen, c.SeenAt = &f.config, r.askedAt
 	}
 	e, err := r.prove(ctx, c)
 	if err != nil {

@@ -293,7 +293,7 @@ func (d *destruction) locate(ctx context.Context) error {
 	if err != nil {
 		return unlocated(d.r.Ref, d.resources, err)
 	}
-	return d.take(at.Node, at.Config, d.d.clock.Now())
+	return d.take(at.Node, at.Config, at.Asked)
 }
 
 // take makes sure that the VM that was found is the one in state, and that it may be destroyed.

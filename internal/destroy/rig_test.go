@@ -29,6 +29,10 @@ type rig struct {
 	one      sync.Mutex
 	// behind is how far this machine's clock is behind the cluster's.
 	behind time.Duration
+	// slept is how long this machine has slept, and parting: its clock has a monotonic reading, which stood still then.
+	slept   time.Duration
+	parting bool
+	began   [2]time.Time // of the process, with such a reading, and the cluster's time then
 }
 
 // skewed is this machine's clock.
@@ -37,7 +41,13 @@ type skewed struct {
 	r *rig
 }
 
-func (s skewed) Now() time.Time { return s.Client.Now().Add(-s.r.behind) }
+func (s skewed) Now() time.Time {
+	now := s.Client.Now().Add(-s.r.behind)
+	if s.r.parting {
+		now = s.r.began[0].Add(now.Sub(s.r.began[1]))
+	}
+	return clock.Asleep(now, s.r.slept)
+}
 
 func asToken(c *pve.Config, cred pvesim.Credentials) { c.APIToken = cred.Token }
 
@@ -54,6 +64,7 @@ func newRig(t *testing.T, auth func(*pve.Config, pvesim.Credentials)) *rig {
 	t.Cleanup(sim.Close)
 	r := &rig{t: t, sim: sim, answered: func(string, string) {}}
 	world := skewed{clock.Client{Cluster: sim.World().Clock}, r}
+	r.began = [2]time.Time{time.Now(), world.Client.Now()}
 	config := pve.Config{Endpoint: sim.Endpoint(), CACertificate: sim.CAPEM(), DialTLSContext: sim.DialTLSContext, Clock: world}
 	config.Trace = func(_ context.Context, message string, fields map[string]string) {
 		if message == "PVE request" {

@@ -20,7 +20,7 @@ const recent = 2 * time.Second
 // shutDown shuts the guest down for good. It looks at the VM once more before, unless it has just done so: reading
 // many other guests takes its time.
 func (d *destruction) shutDown(ctx context.Context) error {
-	if d.d.clock.Now().Sub(d.seenAt) > recent {
+	if pve.Elapsed(d.seenAt, d.d.clock.Now()) > recent {
 		if err := d.lookAgain(ctx); err != nil || d.gone {
 			return err
 		}
@@ -163,12 +163,15 @@ func (d *destruction) cutOff(ctx context.Context, timeout time.Duration) error {
 // askToShutDown asks once, or again while a third party's lock proves that the guest was not asked. Unless the VM was
 // looked at just now, it is looked at before each try: another guest may have the VMID by then.
 func (d *destruction) askToShutDown(ctx context.Context, timeout time.Duration) (result pve.TaskResult, err error) {
-	looked := d.d.clock.Now().Sub(d.seenAt) <= recent && !d.r.ForceStop
+	looked := pve.Elapsed(d.seenAt, d.d.clock.Now()) <= recent && !d.r.ForceStop
 	d.seenAt = time.Time{}
 	err = d.d.jobs.Contend(ctx, d.node, d.r.Ref.VMID, func(ctx context.Context) error {
 		var e guard.Evidence
 		if !looked {
-			if e, err = d.proveSelf(ctx, false); err != nil {
+			if e, err = d.proveSelf(ctx, false); err == nil {
+				err = d.d.CheckFresh(e)
+			}
+			if err != nil {
 				return err
 			}
 		}

@@ -28,6 +28,7 @@ type Evidence struct {
 	held    error           // a lock that it bears may be a live task's, or that was not asked
 	volumes map[string]bool // that no other guest uses
 	use     *volumeuse.Use  // by which that is known
+	at      time.Time       // when the guest was asked for
 }
 
 // Claim is what a caller wants to destroy, and the rule by which it is the caller's to destroy.
@@ -62,8 +63,10 @@ type Claim struct {
 	Tasks []pve.UPID
 	// Use is the volume use if it was read for this very purpose; nil: it is read.
 	Use *volumeuse.Use
-	// Seen is the guest's configuration if the caller's last request has read it; nil: it is read.
-	Seen *pve.GuestConfig
+	// Seen is the guest's configuration if the caller's last request has read it, by a request sent at SeenAt; nil: it is
+	// read.
+	Seen   *pve.GuestConfig
+	SeenAt time.Time
 }
 
 // UseLife is how long a reading of the other guests serves its caller, from its end, while the caller only looks. An
@@ -129,6 +132,9 @@ func (g *Guard) Prove(ctx context.Context, c Claim) (Evidence, error) {
 // proveGuest answers for the guest itself.
 func (g *Guard) proveGuest(ctx context.Context, c Claim) (Evidence, error) {
 	e := Evidence{node: c.Node, place: cmp.Or(c.Place, c.Node), vmid: c.VMID, volumes: map[string]bool{}}
+	if e.at = g.clock.Now(); c.Seen != nil {
+		e.at = c.SeenAt
+	}
 	if c.Guest == nil && !c.NoGuest {
 		return e, nil
 	}
@@ -292,6 +298,29 @@ func HasIdentity(identity guest.Identity) func(pve.GuestConfig) error {
 		}
 		return nil
 	}
+}
+
+// evidenceLife is how long evidence permits something. The request follows at once, but the machine may sleep first.
+const evidenceLife = 30 * time.Second
+
+// ErrStale says that the evidence is too old: the machine has slept, or the server was very slow. Nothing was sent.
+var ErrStale = errors.New("too much time has passed since the guest was looked at, and another may have its id now; " +
+	"nothing was sent")
+
+// CheckFresh returns ErrStale for evidence that is too old.
+func (g *Guard) CheckFresh(e Evidence) error {
+	if pve.Elapsed(e.at, g.clock.Now()) > evidenceLife {
+		return ErrStale
+	}
+	return nil
+}
+
+// permits returns nil if evidence permits a request that PVE binds to no digest: allowed, and fresh.
+func permits(g *Guard, e Evidence, allowed bool) error {
+	if !allowed {
+		return ErrNoEvidence
+	}
+	return g.CheckFresh(e)
 }
 
 // ErrNotOurs says that another VM has the VMID now.

@@ -137,6 +137,6 @@ func (o Orphans) drop(ctx context.Context, vmid int, drop func(context.Context) 
 		if err != nil {
 			return err
 		}
-		return e.drop(ctx, drop)
+		return o.dropEntry(ctx, e, drop)
 	})
 }

@@ -14,8 +14,8 @@ import (
 // FreeByRoot removes a volume as root on its node. A lost answer is Ambiguous: the caller looks, and proves again
 // before a second try.
 func (g *Guard) FreeByRoot(ctx context.Context, e Evidence, volume string) error {
-	if !e.MayFree(volume) {
-		return ErrNoEvidence
+	if err := permits(g, e, e.MayFree(volume)); err != nil {
+		return err
 	}
 	err := g.shell.FreeVolume(ctx, e.place, volume)
 	if pve.IsKind(err, pve.Ambiguous) {

@@ -25,8 +25,8 @@ type sending func(context.Context, *request.Tasks, request.Request) (pve.TaskRes
 
 // RemoveVM destroys a VM with the volumes that its configuration names.
 func (g *Guard) RemoveVM(ctx context.Context, tasks *request.Tasks, e Evidence, purge bool) (pve.TaskResult, error) {
-	if !e.ours {
-		return pve.TaskResult{}, ErrNoEvidence
+	if err := permits(g, e, e.ours); err != nil {
+		return pve.TaskResult{}, err
 	}
 	return g.jobs.Once(ctx, tasks, request.Request{Node: e.node, Type: "qmdestroy", ID: e.vmid,
 		Send: func(ctx context.Context) (pve.UPID, error) { return g.api.QEMU(e.node, e.vmid).Destroy(ctx, purge) }})
@@ -43,8 +43,8 @@ func (g *Guard) Unprotect(ctx context.Context, e Evidence) error {
 
 // Free removes a volume over the API, which takes Datastore.Allocate.
 func (g *Guard) Free(ctx context.Context, tasks *request.Tasks, e Evidence, volume string) error {
-	if !e.MayFree(volume) {
-		return ErrNoEvidence
+	if err := permits(g, e, e.MayFree(volume)); err != nil {
+		return err
 	}
 	_, err := g.jobs.Once(ctx, tasks, request.Request{Node: e.place, Type: "imgdel", ID: e.vmid,
 		Send: func(ctx context.Context) (pve.UPID, error) { return g.api.Volume(e.place, volume).Destroy(ctx) }})
@@ -57,8 +57,8 @@ func (e Evidence) MayFree(volume string) bool { return e.volumes[volume] && e.he
 
 // CutOff stops a guest hard.
 func (g *Guard) CutOff(ctx context.Context, tasks *request.Tasks, e Evidence, params pve.Params) error {
-	if !e.ours {
-		return ErrNoEvidence
+	if err := permits(g, e, e.ours); err != nil {
+		return err
 	}
 	_, err := g.jobs.Once(ctx, tasks, request.Request{Node: e.node, Type: "qmstop", ID: e.vmid,
 		Done: g.guests.IsStopped(e.node, e.vmid),
@@ -68,8 +68,8 @@ func (g *Guard) CutOff(ctx context.Context, tasks *request.Tasks, e Evidence, pa
 
 // reset presses a guest's reset button.
 func (g *Guard) reset(ctx context.Context, tasks *request.Tasks, e Evidence) error {
-	if !e.ours {
-		return ErrNoEvidence
+	if err := permits(g, e, e.ours); err != nil {
+		return err
 	}
 	_, err := g.jobs.Once(ctx, tasks, request.Request{Node: e.node, Type: "qmreset", ID: e.vmid,
 		Send: func(ctx context.Context) (pve.UPID, error) { return g.api.QEMU(e.node, e.vmid).HardReset(ctx) }})
@@ -79,8 +79,8 @@ func (g *Guard) reset(ctx context.Context, tasks *request.Tasks, e Evidence) err
 // ShutDownOrStop asks a guest to shut down, and has PVE stop it hard when its time is over.
 func (g *Guard) ShutDownOrStop(ctx context.Context, tasks *request.Tasks, e Evidence,
 	timeout time.Duration) (pve.TaskResult, error) {
-	if !e.ours {
-		return pve.TaskResult{}, ErrNoEvidence
+	if err := permits(g, e, e.ours); err != nil {
+		return pve.TaskResult{}, err
 	}
 	return g.jobs.Once(ctx, tasks, request.Request{Node: e.node, Type: "qmshutdown", ID: e.vmid,
 		Done: g.guests.IsStopped(e.node, e.vmid),
@@ -93,17 +93,17 @@ func (g *Guard) ShutDownOrStop(ctx context.Context, tasks *request.Tasks, e Evid
 func (g *Guard) LeaveHA(ctx context.Context, vmid int, prove func(context.Context) (Evidence, error)) error {
 	return g.guests.DropHA(ctx, vmid, func(ctx context.Context) error {
 		e, err := prove(ctx)
-		if err == nil && (!e.ours || e.vmid != vmid) {
-			err = ErrNoEvidence
+		if err == nil {
+			err = permits(g, e, e.ours && e.vmid == vmid)
 		}
 		return err
 	})
 }
 
-// drop removes an entry elsewhere for a VMID that no guest has.
-func (e Evidence) drop(ctx context.Context, send func(context.Context) error) error {
-	if !e.free {
-		return ErrNoEvidence
+// dropEntry removes an entry elsewhere for a VMID that no guest has.
+func (g *Guard) dropEntry(ctx context.Context, e Evidence, send func(context.Context) error) error {
+	if err := permits(g, e, e.free); err != nil {
+		return err
 	}
 	return send(ctx)
 }

@@ -60,6 +60,9 @@ func (s Snapshots) Remove(ctx context.Context, c SnapshotClaim) error {
 				return err
 			}
 		}
+		if err := s.CheckFresh(e); err != nil {
+			return err
+		}
 		_, err = s.jobs.Settle(ctx, c.Tasks, request.Request{Node: c.Node, Type: "qmdelsnapshot", ID: c.VMID,
 			Done: s.isWithout(c),
 			Send: func(ctx context.Context) (pve.UPID, error) {
@@ -74,14 +77,17 @@ func (s Snapshots) RollBackTo(ctx context.Context, c SnapshotClaim, start bool) 
 	var result pve.TaskResult
 	c.back = true
 	err := s.jobs.Contend(ctx, c.Node, c.VMID, func(ctx context.Context) error {
-		if _, _, err := s.prove(ctx, c); err != nil {
+		e, _, err := s.prove(ctx, c)
+		if err == nil {
+			err = s.CheckFresh(e)
+		}
+		if err != nil {
 			return err
 		}
 		params := pve.Params{}
 		if start {
 			params["start"] = "1"
 		}
-		var err error
 		result, err = s.jobs.Settle(ctx, c.Tasks, request.Request{Node: c.Node, Type: "qmrollback", ID: c.VMID,
 			Send: func(ctx context.Context) (pve.UPID, error) {
 				return s.api.QEMU(c.Node, c.VMID).RollBackToSnapshot(ctx, c.Name, params)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
@@ -15,6 +16,7 @@ import (
 type Location struct {
 	Node   string
 	Config pve.PendingConfig
+	Asked  time.Time    // when that was asked for
 	Listed pve.Resource // what the cluster's list says of it; zero where that has it on no node
 }
 
@@ -29,7 +31,7 @@ func (g *Guests) Find(ctx context.Context, ref Ref, listed pve.Resources) (Locat
 		if err := g.jobs.Pause(ctx, attempt); err != nil {
 			return Location{}, Unknown, err
 		}
-		at := Location{Node: ref.Node}
+		at := Location{Node: ref.Node, Asked: g.clock.Now()}
 		if r, ok := listed.Guest(ref.VMID); ok && r.Type == "qemu" {
 			at.Node, at.Listed = r.Node, r
 		}

@@ -80,15 +80,16 @@ func (i *StateClaim) Check(node string, config map[string]string, _ bool) error 
 
 // View begins with a configuration that was just read, of a VM in state. If the state does not know its identity, or a
 // restart has changed that since, the claim is on the VM that was read.
-func (g *Guests) View(claim *StateClaim, node string, config pve.PendingConfig) *View {
+func (g *Guests) View(claim *StateClaim, at Location) *View {
+	config := at.Config
 	if seen := IdentityOf(config.Current()); !claim.Ref.Identity.Matches(seen) {
 		claim.Ref.Identity = seen
 	}
 	if next := IdentityOf(config.Merged()); next != IdentityOf(config.Current()) {
 		claim.Next = &next // an earlier change waits for the restart
 	}
-	v := g.ViewUnread(claim, node, claim.Ref.VMID)
-	v.accept(config, g.clock.Now())
+	v := g.ViewUnread(claim, at.Node, claim.Ref.VMID)
+	v.accept(config, at.Asked)
 	return v
 }
 
@@ -149,6 +150,28 @@ func (v *View) Guard(ctx context.Context) error {
 	return err
 }
 
+// Moment is how long a reading proves whose VM it is. The machine may sleep between the answer and the next request.
+const Moment = 10 * time.Second
+
+// GuardNow is View.Guard, and reads again if the answer took so long that the machine must have slept.
+func GuardNow(ctx context.Context, v *View) error {
+	const looks = 5
+	for range looks {
+		if err := v.Guard(ctx); err != nil || v.SeenWithin(Moment) {
+			return err
+		}
+	}
+	return nil
+}
+
+// stayAwake is GuardNow, unless the last proof is a recent one.
+func stayAwake(ctx context.Context, v *View) error {
+	if v.SeenWithin(Moment) {
+		return nil
+	}
+	return GuardNow(ctx, v)
+}
+
 // Known returns the configuration without a request if the effect of our own writes is certain. Callers that need a
 // digest use Fresh.
 func (v *View) Known(ctx context.Context) (pve.PendingConfig, error) {
@@ -177,7 +200,7 @@ func (v *View) Spec(ctx context.Context) (current, merged vm.Spec, config pve.Pe
 // clock that was set back proves nothing.
 func (v *View) SeenWithin(while time.Duration) bool {
 	now := v.jobs.Clock.Now()
-	return !now.Round(0).Before(v.seen.Round(0)) && Elapsed(v.seen, now) < while
+	return !now.Round(0).Before(v.seen.Round(0)) && pve.Elapsed(v.seen, now) < while
 }
 
 // NoteSeen notes a proof that the VM is ours, such as a request that PVE bound to its digest, or that the last proof is

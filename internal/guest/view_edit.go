@@ -48,6 +48,9 @@ func (v *View) beforeEach(look, try func(context.Context) error) func(context.Co
 		if err := look(ctx); err != nil {
 			return err
 		}
+		if err := stayAwake(ctx, v); err != nil {
+			return err
+		}
 		v.logStep(ctx)
 		v.waited, v.Written, v.proved, v.Settled = true, nil, false, false
 		v.NoteSeen(false)
@@ -104,15 +107,19 @@ func (v *View) Power(ctx context.Context, r request.Request) (pve.TaskResult, er
 	send, tries := r.Send, 0
 	r.Send = func(ctx context.Context) (pve.UPID, error) {
 		v.Written, v.Settled = nil, false
-		if tries++; tries == 1 && v.proved {
+		if tries++; tries == 1 && v.proved && v.SeenWithin(Moment) {
 			v.proved, v.waited = false, true
 			return send(ctx)
 		}
 		v.stale = v.stale || v.waited || tries > 1
-		config, err := v.Fresh(ctx)
+		_, err := v.Fresh(ctx)
+		if err == nil {
+			err = stayAwake(ctx, v)
+		}
 		if err != nil {
 			return "", err
 		}
+		config := v.config
 		v.stale, v.waited = len(config.Waiting()) > 0 || config.Current()["lock"] != "", true
 		return send(ctx)
 	}
@@ -171,11 +178,8 @@ func (v *View) Write(ctx context.Context, c vm.Change, read pve.PendingConfig) (
 		exact, err = v.jobs.Apply(ctx, &v.Tasks, v.node, v.VMID, c, v.bound(read, c))
 		return err
 	})
-	if exact {
-		v.seen = began
-	}
 	if exact && err == nil {
-		v.Written = &Written{v, c, read, began}
+		v.seen, v.Written = began, &Written{v, c, read, began}
 	}
 	return exact, err
 }

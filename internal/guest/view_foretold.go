@@ -23,7 +23,7 @@ type Written struct {
 // API2/Qemu.pm destroy_vm, create_vm), and a roll-back ends its process. Values are as they were sent, and the digest
 // is not known.
 func (w *Written) Foretold(status pve.GuestStatus) (config pve.PendingConfig, ok bool) {
-	since := Elapsed(w.began, w.view.jobs.Clock.Now())
+	since := pve.Elapsed(w.began, w.view.jobs.Clock.Now())
 	const margin = time.Second // two clocks measure it
 	if !w.Waits() || !status.IsRunning() || since < 0 ||
 		time.Duration(status.Uptime)*time.Second <= since+margin {

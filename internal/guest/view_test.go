@@ -25,7 +25,7 @@ func (w *world) viewOf() (*View, *StateClaim) {
 	}
 	claim := &StateClaim{Ref: w.ref()}
 	w.sim.ResetOps()
-	return w.s.View(claim, at.Node, at.Config), claim
+	return w.s.View(claim, at), claim
 }
 
 // becomeAnother replaces the VM, as when a third party destroys it and makes one that gets the VMID.
@@ -117,7 +117,7 @@ func TestViewRemembersTheVMItBeganWith(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	v := w.s.View(&StateClaim{Ref: Ref{VMID: theVM, Node: "pve1"}}, "pve1", at.Config)
+	v := w.s.View(&StateClaim{Ref: Ref{VMID: theVM, Node: "pve1"}}, at)
 	w.becomeAnother()
 	var another *IdentityError
 	if err := v.Guard(t.Context()); !errors.As(err, &another) {

@@ -1,6 +1,8 @@
 package pve
 
 import (
+	"time"
+
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/task"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/transport"
@@ -56,6 +58,9 @@ func IsKind(err error, k Kind) bool { return fault.IsKind(err, k) }
 
 // ParseUPID checks that s has the form of a UPID.
 func ParseUPID(s string) (UPID, error) { return task.ParseUPID(s) }
+
+// Elapsed is the time between two readings of a clock, a sleep of the machine included.
+func Elapsed(since, now time.Time) time.Duration { return transport.Elapsed(since, now) }
 
 // RealClock is the machine's clock.
 func RealClock() Clock { return transport.RealClock() }

@@ -277,7 +277,7 @@ func (l ListingReader) Power(ctx context.Context, node string, vmid int) (string
 
 // isYoung reports whether something was learnt less than a while ago. A clock that was set back tells nothing.
 func isYoung(at, now time.Time, life time.Duration) bool {
-	age := now.Sub(at)
+	age := Elapsed(at, now)
 	return age >= 0 && age < life
 }
 

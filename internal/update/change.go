@@ -92,7 +92,7 @@ type update struct {
 func (c *Changer) newUpdate(r Request, at guest.Location) *update {
 	claim := &guest.StateClaim{Ref: r.Ref}
 	return &update{changer: c, r: r, vmid: r.Ref.VMID, before: at.Config, claim: claim,
-		view: c.guests.View(claim, at.Node, at.Config)}
+		view: c.guests.View(claim, at)}
 }
 
 // inState names the VM to package destroy.

@@ -43,7 +43,8 @@ func (u *update) setFirewall(ctx context.Context) error {
 	u.firewalled = true
 	defer u.view.Forget() // it looks before it sends
 	return u.view.Send(ctx, func(ctx context.Context) error {
-		return u.changer.guests.SetFirewall(ctx, u.view.Node(), u.vmid, u.r.PriorFirewall, u.r.Firewall, false, u.view.Guard)
+		return u.changer.guests.SetFirewall(ctx, u.view.Node(), u.vmid, u.r.PriorFirewall, u.r.Firewall, false,
+			func(ctx context.Context) error { return guest.GuardNow(ctx, u.view) })
 	})
 }
 

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -29,13 +30,20 @@ type world struct {
 	clock   *simClock
 	api     *pve.Client
 	changer *Changer
+	// answered, if set, is called with each answer.
+	answered func()
 }
 
 // simClock is the cluster's clock, as the client wants it.
 type simClock struct {
 	clock.Client
 	each func() // done before each sleep
+	// ahead is how far this machine's clock is ahead of the cluster's.
+	ahead atomic.Int64
 }
+
+// Now is the time of this machine.
+func (s *simClock) Now() time.Time { return s.Client.Now().Add(time.Duration(s.ahead.Load())) }
 
 // Sleep waits on the cluster's clock.
 func (s *simClock) Sleep(ctx context.Context, d time.Duration) error {
@@ -57,7 +65,11 @@ func newWorld(t *testing.T, options pve.Params) *world {
 	w := &world{t: t, sim: sim, clock: here}
 	w.api, err = pve.New(pve.Config{Endpoint: sim.Endpoint(), CACertificate: sim.CAPEM(),
 		DialTLSContext: sim.DialTLSContext, Clock: here,
-		APIToken: cred.Token})
+		APIToken: cred.Token, Trace: func(_ context.Context, message string, _ map[string]string) {
+			if message == "PVE request" && w.answered != nil {
+				w.answered()
+			}
+		}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -179,7 +179,7 @@ func (s *Reader) read(ctx context.Context, g pve.Resource) (Reading, error) {
 	if err != nil {
 		return Reading{}, err
 	}
-	r.Config, r.At = config, s.clock.Now()
+	r.Config, r.At = config, r.began // the machine may have slept before it heard the answer
 	r.Snapshots, err = s.Snapshots(ctx, g, config)
 	return r, err
 }

@@ -37,7 +37,7 @@ func (s *Reader) isYoung(node string) bool {
 	defer s.mu.Unlock()
 	made := s.latest[node]
 	return made != nil && made.traced && !s.keepAll && s.trail.covers(made.place) &&
-		s.clock.Now().Sub(made.ended) <= useLife
+		pve.Elapsed(made.ended, s.clock.Now()) <= useLife
 }
 
 // readUse reads the guests, for all who have asked by now: all of them, or those that may have changed since the latest
@@ -104,7 +104,7 @@ func (s *Reader) Offer(asked uint64, node string, vmid int, config pve.PendingCo
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	g := pve.Resource{Type: "qemu", Node: node, VMID: vmid}
-	s.offered[vmid] = Reading{Guest: g, Config: config, At: s.clock.Now(), began: began, place: asked}
+	s.offered[vmid] = Reading{Guest: g, Config: config, At: began, began: began, place: asked}
 }
 
 // takeIn replaces readings of guests for an earlier look by those that were offered since.

@@ -63,7 +63,7 @@ type Reading struct {
 	Listed pve.Resource
 	// Snapshots are the options that each snapshot keeps.
 	Snapshots map[string]map[string]string
-	// At is when it was read. It began at a place in the order.
+	// At is when it was asked for. It began at a place in the order.
 	At, began time.Time
 	place     uint64
 }
@@ -210,7 +210,7 @@ func (s *Use) dropAllBut(listed map[int]bool) {
 // Answers reports whether the read, if there is one, tells who uses volumes that only guests of a node can use (""
 // for all), and is not older than life.
 func (s *Use) Answers(node string, now time.Time, life time.Duration) bool {
-	return s != nil && (s.scope == "" || s.scope == node) && now.Sub(s.at) <= life
+	return s != nil && (s.scope == "" || s.scope == node) && pve.Elapsed(s.at, now) <= life
 }
 
 // add takes in what was read of a guest, and keeps the rest of it if told to. Its configuration knows its name; a

@@ -45,7 +45,7 @@ func (r *Recent[V]) Get(ctx context.Context, clock pve.Clock, key string, ask fu
 		life = recentLife
 	}
 	now := clock.Now()
-	if age := now.Sub(a.at); a.known && age >= 0 && age < life {
+	if age := pve.Elapsed(a.at, now); a.known && age >= 0 && age < life {
 		return a.value, nil
 	}
 	value, err := ask(ctx)

@@ -132,12 +132,13 @@ func (r *Runner) SetNow(ctx context.Context, node string, vmid int, params pve.P
 // a digest, nor once an answer was lost.
 func (r *Runner) setRead(ctx context.Context, node string, vmid int, params pve.Params, b Bound) (known bool,
 	err error) {
+	lost := false
 	err = r.Contend(ctx, node, vmid, func(ctx context.Context) error {
 		resent, err := r.put(ctx, node, vmid, params, b)
-		known = !resent && b.Digest != ""
+		lost = lost || resent
 		return err
 	})
-	return known, err
+	return !lost && b.Digest != "", err
 }
 
 // put sends options that allocate nothing, and reports whether it had to send more than once. Such a request means

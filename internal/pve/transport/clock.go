@@ -13,6 +13,12 @@ type Clock interface {
 	Sleep(ctx context.Context, d time.Duration) error
 }
 
+// Elapsed is the time between two readings of a clock, a sleep of the machine included: Go's monotonic readings stand
+// still meanwhile, and those of the wall clock may be set back. The longer one counts.
+func Elapsed(since, now time.Time) time.Duration {
+	return max(now.Sub(since), now.Round(0).Sub(since.Round(0)))
+}
+
 // RealClock is the machine's.
 func RealClock() Clock { return realClock{} }
 
