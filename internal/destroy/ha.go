@@ -10,11 +10,15 @@ import (
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guard"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
 )
 
 // kept is the HA entry of a guest that HA is to ignore for its shutdown: its options before. The zero value is none.
-type kept struct{ options map[string]string }
+type kept struct {
+	options map[string]string
+	dropped bool // the entry was removed, to be made again
+}
 
 // ignored are the options of the entry meanwhile.
 func (k kept) ignored() map[string]string {
@@ -39,6 +43,7 @@ func (k *kept) ignore(ctx context.Context, d *destruction) error {
 	k.options["state"] = cmp.Or(k.options["state"], "started") // its default (pve-ha-manager HA/Resources.pm)
 	if listed, _ := d.resources.Guest(vmid); listed.HAState == "error" {
 		err = d.d.LeaveHA(ctx, vmid, prove)
+		k.dropped = true
 	}
 	if err == nil {
 		err = d.d.guests.SetHA(ctx, vmid, k.options, k.ignored(), func(ctx context.Context) error {
@@ -49,6 +54,7 @@ func (k *kept) ignore(ctx context.Context, d *destruction) error {
 	if err != nil {
 		return err
 	}
+	k.dropped = false
 	return awaitIgnored(ctx, d)
 }
 
@@ -71,7 +77,7 @@ func awaitIgnored(ctx context.Context, d *destruction) error {
 }
 
 // putBack gives the entry back what it was, after a destroy that did not remove the VM. An entry that a third party
-// has changed meanwhile stays, and so does that of a VM of which only the lock of its destroy is left.
+// has changed or removed meanwhile stays so, and so does that of a VM of which only the lock of its destroy is left.
 func (k *kept) putBack(ctx context.Context, d *destruction) error {
 	if k.options == nil {
 		return nil
@@ -87,7 +93,7 @@ func (k *kept) putBack(ctx context.Context, d *destruction) error {
 		return err
 	}
 	entry, err := d.d.api.HA().Resource(ctx, vmid)
-	if err == nil && entry.Options["state"] != "ignored" {
+	if err == nil && entry.Options["state"] != "ignored" || pve.IsKind(err, pve.NotFound) && !k.dropped {
 		return nil
 	}
 	err = d.d.guests.SetHA(ctx, vmid, k.ignored(), k.options, prove)
