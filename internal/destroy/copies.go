@@ -113,13 +113,13 @@ func hasCloudInitDrive(config pve.PendingConfig) bool {
 	return false
 }
 
-// withoutReborn leaves volumes out that PVE has destroyed together with our VM: one of such a name was made since, by a
-// third party that uses the free VMID, or by another cluster on a shared storage. The log of a destroy that ended well
-// names each volume that stayed (couldNot).
+// withoutReborn leaves volumes out that PVE has destroyed together with our VM, or freed: one of such a name was made
+// since, by a third party, or by another cluster on a shared storage. The log of a destroy that ended well names each
+// volume that stayed (couldNot). A removal with a Made reads that by itself.
 func withoutReborn(ctx context.Context, r *removal, found []pve.Volume) ([]pve.Volume, error) {
 	d := &r.deleted
 	wasIn := func(v pve.Volume) bool { return goesWith(d.config, v.ID) }
-	if d.task != "" && d.task != d.sorted && slices.ContainsFunc(found, wasIn) {
+	if r.Made == nil && d.task != "" && d.task != d.sorted && slices.ContainsFunc(found, wasIn) {
 		log, err := r.d.api.Tasks().Log(ctx, d.task, logLines)
 		if err != nil && !pve.IsKind(err, pve.NotFound) {
 			return nil, fmt.Errorf("look which volumes task %s has left: %w", d.task, err)
@@ -136,14 +136,19 @@ func withoutReborn(ctx context.Context, r *removal, found []pve.Volume) ([]pve.V
 
 // noteGone notes the volumes that are gone.
 func noteGone(r *removal, isGone func(volume string) bool) {
+	for volume := range r.Baseline.Named {
+		if isGone(volume) {
+			noteFreed(r, volume)
+		}
+	}
+}
+
+// noteFreed notes that PVE has freed a volume.
+func noteFreed(r *removal, volume string) {
 	if r.deleted.went == nil {
 		r.deleted.went = map[string]bool{}
 	}
-	for volume := range r.Baseline.Named {
-		if isGone(volume) {
-			r.deleted.went[volume] = true
-		}
-	}
+	r.deleted.went[volume] = true
 }
 
 // goesWith reports whether PVE destroys a volume together with a VM: not what is in an optical drive, unless it is the

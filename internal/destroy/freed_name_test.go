@@ -130,3 +130,41 @@ func TestDestroyedByOthersMeanwhile(t *testing.T) {
 		}
 	}
 }
+
+// TestNameFreedOverTheAPIIsAnothers: a volume outlives its VM and is then freed by itself. Right after that a third party
+// makes a volume, which gets the name. It is left alone and named.
+func TestNameFreedOverTheAPIIsAnothers(t *testing.T) {
+	for _, busy := range []int{2, 3, 4} {
+		r := newRig(t, asRoot)
+		ref := r.vm(300)
+		r.change(func(w *state.World) { w.Storages["local-zfs"].BusyFrees = busy })
+		freed, came := false, false
+		r.answered = func(method, path string) {
+			freed = freed || method == http.MethodDelete && strings.Contains(path, "/content/")
+			if _, there := r.has(300, "local-zfs:vm-300-disk-0"); !freed || there || came {
+				return
+			}
+			came = true
+			r.change(func(w *state.World) {
+				volume, err := w.Alloc("pve1", "local-zfs", 300, "", "", 1<<30)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				volume.Data = "the third party's data"
+			})
+		}
+		left, warnings, err := r.s.Delete(t.Context(), Request{Ref: ref})
+		there := ""
+		r.change(func(w *state.World) {
+			for _, v := range w.Volumes {
+				if v.Data == "the third party's data" {
+					there = v.Volid()
+				}
+			}
+		})
+		if !came || there != "local-zfs:vm-300-disk-0" || err != nil || len(left) > 0 || !strings.Contains(fmt.Sprint(warnings), there) {
+			t.Errorf("busy %d times: a third party came: %t, its volume is %q; %v, left %v, %s", busy, came, there, err, left, fmt.Sprint(warnings))
+		}
+	}
+}

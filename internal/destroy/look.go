@@ -212,7 +212,7 @@ func (r *removal) recognize(node string, config pve.GuestConfig, how ending) (vi
 // forgetSeen forgets the identity of an uncommitted VM whose mark was not seen for so long that another run may have
 // taken the VM over, and completed it.
 func forgetSeen(r *removal) {
-	if guest.Elapsed(r.seenAt, r.d.clock.Now()) >= guest.Lease {
+	if pve.Elapsed(r.seenAt, r.d.clock.Now()) >= guest.Lease {
 		r.seen = guest.Identity{}
 	}
 }
@@ -279,6 +279,9 @@ func (r *removal) checkVisible(ctx context.Context) {
 // listOwn lists the volumes of ours that are there now. Other new volumes are remembered, to be named.
 func (r *removal) listOwn(ctx context.Context) ([]string, error) {
 	found, err := r.Baseline.OwnVolumes(ctx, r.d.guests)
+	if err == nil {
+		found, err = withoutReborn(ctx, r, found)
+	}
 	if err == nil && r.Made != nil {
 		r.remember(r.Made.readDestroyed(ctx, r.d.api, r.deleted, found))
 		if len(r.Made.rest(found)) > 0 {
@@ -287,9 +290,6 @@ func (r *removal) listOwn(ctx context.Context) ([]string, error) {
 		r.Made.addUnderWay(found)
 		r.unproven = idsOf(r.Made.rest(found))
 		found = slices.DeleteFunc(found, func(v pve.Volume) bool { return !r.Made.known[v.ID] })
-	}
-	if err == nil && r.Made == nil {
-		found, err = withoutReborn(ctx, r, found)
 	}
 	for _, v := range found {
 		r.listed[v.ID] = v

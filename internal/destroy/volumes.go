@@ -66,26 +66,33 @@ func (r *removal) freeAll(ctx context.Context, node string) {
 	}
 }
 
-// free removes one volume of ours: over the API, which takes Datastore.Allocate, else over SSH. The next pass looks
-// whether it is gone; PVE's answer proves nothing.
+// free removes one volume of ours: over the API, which takes Datastore.Allocate, else over SSH. A refusal of the API
+// has done nothing; after any other failure, which may have taken its time, all is proved again. PVE says that a volume
+// is freed only if that is so (pve-storage Storage.pm vdisk_free dies with the plugin's free_image). So a volume that
+// has the name afterwards is another's.
 func (r *removal) free(ctx context.Context, c guard.Claim, volume string) error {
 	c.Place, c.Volumes, c.Lock = r.Baseline.Node, []string{volume}, true
 	e, err := r.prove(ctx, c)
 	if err == nil {
 		err = r.d.Free(ctx, r.Tasks, e, volume)
 	}
-	if err == nil && r.volumes[volume].tried < 2 {
+	if err != nil && e.MayFree(volume) && r.d.HasShell() {
+		failed := err
+		if !pve.IsKind(err, pve.Denied) {
+			e, err = r.prove(ctx, c)
+		}
+		if e.MayFree(volume) {
+			err = r.d.FreeByRoot(ctx, e, volume)
+		} else {
+			err = errors.Join(failed, err)
+		}
+	}
+	if err == nil {
+		noteFreed(r, volume)
 		return nil
 	}
-	switch {
-	case !e.MayFree(volume): // another guest uses it, or may
-		err = errors.Join(err, e.Held())
-	case r.d.HasShell():
-		err = r.d.FreeByRoot(ctx, e, volume)
-	case err == nil:
-		err = errors.New("the volume is still there after PVE removed it")
-	}
-	if err != nil && (r.volumes[volume].why == "" || !pve.IsKind(err, pve.Denied)) {
+	err = errors.Join(err, e.Held()) // another guest uses it, or may
+	if r.volumes[volume].why == "" || !pve.IsKind(err, pve.Denied) {
 		r.note(volume, err.Error())
 	}
 	return err
