@@ -43,6 +43,7 @@ type awaited struct {
 type written struct {
 	renewed    time.Time // when it was written last
 	committing bool      // the commit was sent, so it may be gone by our own doing
+	alone      bool      // the VM was seen without it, when no other run could have taken it away yet
 }
 
 // attempt is one attempt to create a VM under one VMID.
@@ -114,6 +115,7 @@ func (p plan) howMade() ownership.Mark {
 func (a *attempt) Check(_ string, config map[string]string, written bool) error {
 	if a.mark.Proves(a.vmid, config) || written && !a.mark.IsOvertaken(config) && a.view.Identity().Proves(config) {
 		a.made.Saw(a.vmid, config)
+		noteAlone(a, config)
 		return nil
 	}
 	if a.mark.IsOvertaken(config) {
@@ -125,9 +127,6 @@ func (a *attempt) Check(_ string, config map[string]string, written bool) error 
 		a.node)
 }
 
-// moment is how long a proof of whose VM it is lasts. The machine may sleep between the proof and the request.
-const moment = 10 * time.Second
-
 // look proves whose VM it is and renews the lease. It looks again if that took so long that the machine must have
 // slept.
 func (a *attempt) look(ctx context.Context) error {
@@ -136,7 +135,7 @@ func (a *attempt) look(ctx context.Context) error {
 		if err == nil {
 			err = a.renew(ctx)
 		}
-		if err != nil || a.view.SeenWithin(moment) {
+		if err != nil || a.view.SeenWithin(guest.Moment) {
 			return err
 		}
 	}
@@ -145,7 +144,7 @@ func (a *attempt) look(ctx context.Context) error {
 
 // lookUnlessSeen is look, unless a look or a change that bore its digest has proved a moment ago whose VM it is.
 func (a *attempt) lookUnlessSeen(ctx context.Context) error {
-	if a.view.SeenWithin(moment) {
+	if a.view.SeenWithin(guest.Moment) {
 		return nil
 	}
 	return a.look(ctx)
@@ -173,7 +172,7 @@ func (a *attempt) renew(ctx context.Context) error {
 
 // isToRenew reports whether half of a lease is over since the mark was written.
 func (a *attempt) isToRenew() bool {
-	return guest.Elapsed(a.renewed, a.creator.jobs.Clock.Now()) > guest.Lease/2
+	return pve.Elapsed(a.renewed, a.creator.jobs.Clock.Now()) > guest.Lease/2
 }
 
 // firstMark is the description for the first write. uuid is that of the VM, "" if PVE makes it.

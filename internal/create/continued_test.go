@@ -1,6 +1,7 @@
 package create
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"testing"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/destroy"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/clock"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
@@ -51,5 +53,65 @@ func TestDeleteSparesWhatAnotherRunCompleted(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestLostCommitProvesNothing: the answer to a commit is lost, and from then on the server. Whether the commit arrived is
+// not known: if it did not, another run continues the VM. A later destroy takes away a VM that still bears the mark, or
+// that the create itself has seen without it. Any other it leaves alone and names.
+func TestLostCommitProvesNothing(t *testing.T) {
+	const config = "/nodes/{node}/qemu/{vmid}/config"
+	dead := []fault.Rule{{Phase: fault.Before, Status: 596, Times: -1}}
+	refuses := []fault.Rule{
+		{Match: fault.Match{Method: http.MethodPut, Path: config}, Phase: fault.Before, Status: 500, Reason: "no", Times: -1},
+		{Match: fault.Match{Method: http.MethodDelete, Path: "/nodes/{node}/qemu/{vmid}"}, Phase: fault.Before, Status: 500,
+			Reason: "not now", Times: -1}}
+	for name, c := range map[string]struct {
+		commit    fault.Phase
+		then      []fault.Rule
+		completed bool // by another run
+		goes      bool
+	}{
+		"never arrived":                         {fault.Before, dead, false, true},
+		"never arrived, another run came":       {fault.Before, dead, true, false},
+		"carried out, never seen":               {fault.After, dead, false, false},
+		"carried out, seen before anybody came": {fault.After, refuses, false, true},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			b := benchOf(t, pvesim.Options{Clock: clock.Real{}, Latency: -1}, token)
+			r := onZFS()
+			r.VMID, r.Start = 150, true
+			settings := pve.Config{Endpoint: b.sim.Endpoint(), CACertificate: b.sim.CAPEM(),
+				DialTLSContext: b.sim.DialTLSContext, Clock: b.jobs.Clock}
+			token(&settings, b.sim.Credentials())
+			settings.Trace = func(_ context.Context, _ string, fields map[string]string) {
+				if fields["method"] == http.MethodPut {
+					b.sim.SetFaults(c.then)
+				}
+			}
+			first := creatorWith(t, settings)
+			first.guests.Process = deadProcess(t, first)
+			b.sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: http.MethodPut, Path: config}, Phase: c.commit, Status: 596}})
+			failed, err := first.Create(t.Context(), r)
+			b.sim.SetFaults(nil)
+			if err == nil || failed.Proof == nil || !failed.Proof.Committed {
+				t.Fatalf("%s: %+v, %v", name, failed, err)
+			}
+			if c.completed {
+				if made, err := creatorOf(t, b.sim, token).Create(t.Context(), r); err != nil || made.Guest.VMID != 150 {
+					t.Fatalf("%s: another run has not completed it: %v", name, err)
+				}
+			}
+			was := b.everythingOf(150)
+			ref := guest.Ref{VMID: 150, Node: "pve1", Proof: failed.Proof}
+			later := creatorOf(t, b.sim, token)
+			_, seen, readErr := later.guests.Read(t.Context(), ref)
+			left, _, err := later.destroyer.Delete(t.Context(), destroy.Request{Ref: ref, Left: failed.Left})
+			now := b.everythingOf(150)
+			if readErr != nil || seen != guest.Found || (now == "") != c.goes || !c.goes && now != was || (err == nil) != c.goes ||
+				(len(left) == 0) != c.goes {
+				t.Errorf("%s: a refresh says %v (%v); the VM was\n%s\nand is\n%s\n%v, left %+v", name, seen, readErr, was, now, err, left)
+			}
+		})
 	}
 }

@@ -145,8 +145,12 @@ func (a *attempt) wait(ctx context.Context) error {
 func (a *attempt) commit(ctx context.Context) error {
 	final := a.finalOptions()
 	return a.view.Try(ctx, func(ctx context.Context, read pve.PendingConfig) error {
+		before := a.committing
 		a.committing = true
 		exact, err := a.view.Write(ctx, final, read)
+		if exact && err != nil { // PVE has answered, and refused it
+			a.committing = before
+		}
 		if exact && len(read.Waiting()) == 0 { // else options that wait may have been applied with ours
 			a.view.Expect(read.With(final.Set, final.Delete))
 		}

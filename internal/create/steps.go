@@ -7,6 +7,8 @@ import (
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/destroy"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/ownership"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/saga"
 )
 
@@ -108,7 +110,19 @@ func (a *attempt) owns(config map[string]string) bool {
 	if a.mayBeOvertaken() || a.mark.IsOvertaken(config) {
 		return false
 	}
-	return a.view.Identity().Proves(config) || guest.Identity{UUID: a.first.uuid}.Proves(config)
+	known := a.view.Identity().Proves(config) || guest.Identity{UUID: a.first.uuid}.Proves(config)
+	if known {
+		noteAlone(a, config)
+	}
+	return known
+}
+
+// noteAlone notes that our VM is without a mark. Another run takes a mark away only after one lease in which this run
+// has not renewed it. So within that lease it was our commit, or a third party that edited the description. Either way
+// no other run continues the VM from then on.
+func noteAlone(a *attempt, config map[string]string) {
+	inTime := pve.Elapsed(a.renewed, a.creator.jobs.Clock.Now()) < guest.Lease
+	a.alone = a.alone || inTime && !ownership.IsMark(config["description"])
 }
 
 // mayBeOvertaken reports whether this run has not seen its mark for so long that another run may have taken the VM
@@ -118,7 +132,7 @@ func (a *attempt) mayBeOvertaken() bool {
 	if read := a.view.ReadAt; read.After(last) {
 		last = read
 	}
-	return guest.Elapsed(last, a.creator.jobs.Clock.Now()) >= guest.Lease
+	return pve.Elapsed(last, a.creator.jobs.Clock.Now()) >= guest.Lease
 }
 
 // nodes are those that the configuration can be on: a clone to another node is at its source until the very end.
@@ -136,8 +150,8 @@ func (p plan) nodes() []string {
 func (a *attempt) proof() *guest.Proof {
 	p := &guest.Proof{VMID: a.vmid, Nodes: a.nodes(), Cluster: a.mark.Cluster, Saga: a.mark.Saga,
 		Lost: a.first.lost != nil, Identity: a.view.Identity(), HA: a.beside.ha, Pool: a.r.Pool,
-		HalfMade: a.halfMade.Digest, Committed: a.committing, Kept: a.mark.Kept,
-		Restored: a.mark.By == "qmrestore"}
+		HalfMade: a.halfMade.Digest, Committed: a.committing, Alone: a.alone,
+		Kept: a.mark.Kept, Restored: a.mark.By == "qmrestore"}
 	if p.Identity.IsZero() {
 		p.Identity.UUID = a.first.uuid
 	}

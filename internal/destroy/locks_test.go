@@ -164,10 +164,15 @@ func TestTargetsOf(t *testing.T) {
 		t.Errorf("got %+v", all)
 	}
 	proof.Identity = guest.Identity{UUID: uuidOf(300)}
-	for _, proof.Committed = range []bool{false, true} { // without a commit of ours another run has taken the mark away
+	unmarked := map[string]string{"smbios1": "uuid=" + uuidOf(300)}
+	for _, c := range []struct{ committed, alone, owns, mayOwn bool }{
+		{}, // another run has taken the mark away
+		{committed: true, mayOwn: true}, {committed: true, alone: true, owns: true}, {alone: true, owns: true},
+	} {
+		proof.Committed, proof.Alone = c.committed, c.alone
 		all = targetsOf(proof, mark, nil)
-		if owns := all[0].Owns(map[string]string{"smbios1": "uuid=" + uuidOf(300)}); all[0].Baseline.Node != "pve2" || owns != proof.Committed {
-			t.Errorf("committed %t: owns %t, got %+v", proof.Committed, owns, all)
+		if owns, may := all[0].Owns(unmarked), all[0].MayOwn(unmarked); all[0].Baseline.Node != "pve2" || owns != c.owns || may != c.mayOwn {
+			t.Errorf("%+v: owns %t, may own %t, got %+v", c, owns, may, all)
 		}
 	}
 }

@@ -22,6 +22,9 @@ type Target struct {
 	// Owns reports whether a configuration without our mark is ours, by the identity of a VM in state or of one whose
 	// commit may have taken effect. Nil: only the mark decides.
 	Owns func(config map[string]string) bool
+	// MayOwn reports whether a configuration without our mark may be ours, or that of another run which has completed the
+	// VM; nil: none may.
+	MayOwn func(config map[string]string) bool
 	// Exactly: only Owns and the mark decide. A third party that has changed anything else has taken the VM over.
 	Exactly bool
 	// Pool is the pool of the VM, "" for none. A VM that reserves its VMID must be in it too, for an identity that has no
@@ -76,6 +79,8 @@ type verdict struct {
 	ambiguous bool
 	// marked: its description is an ownership mark, of whichever run.
 	marked bool
+	// complete: it is whole, and whether our commit or another run has completed it is not known.
+	complete bool
 }
 
 // judge says whose a configuration is: ours by mark or identity. Half made and unmarked, it is ours only if a task of
@@ -90,6 +95,8 @@ func (t *Target) judge(config pve.GuestConfig, how ending, m *memory) verdict {
 	switch {
 	case mine:
 		return verdict{owner: guest.Ours, marked: marked}
+	case t.MayOwn != nil && t.MayOwn(values):
+		return verdict{unsure: true, ambiguous: true, complete: true}
 	case half && (how != cleanedUp || t.Lost != nil):
 		return verdict{unsure: true, ambiguous: how == killed}
 	}
@@ -117,6 +124,11 @@ func (t *Target) isOurHalfMade(digest string, justKilled bool) bool {
 // doubt is the error for a half-made VM whose owner is unknown.
 func (t *Target) doubt(v verdict, node, lock string) error {
 	switch {
+	case v.complete:
+		return fmt.Errorf("VM %d on node %s is complete. The answer to the last request of its create was lost, so either "+
+			"that request has completed it, or another run of the same create, which took it over; then it may be in that "+
+			"run's state. It was not touched. Look whether another state has it. If none has, \"terraform state rm\" and an "+
+			"import keep it; otherwise \"terraform state rm\" makes this state forget it", t.VMID, node)
 	case v.ambiguous && lock != "" && !guest.IsOwnLock(lock): // without it the VM may be as it was
 		return request.LockedBy(lock, fmt.Sprintf("tell whether VM %d on node %s is what our task has left", t.VMID, node))
 	case v.ambiguous:

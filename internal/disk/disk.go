@@ -6,6 +6,8 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
+	"sync"
 	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/create"
@@ -30,6 +32,9 @@ type Disks struct {
 	// storages, and contents of them, are as the refreshes of a run share them.
 	storages request.Recent[pve.Resource]
 	contents request.Recent[[]pve.Volume]
+
+	mu     sync.Mutex
+	failed map[int]*guest.Proof // of creates that left something, as refreshes of this run have read them, by VMID
 }
 
 // contentsLife is long enough for the refresh of some hundred disks, which says what was true when it began.
@@ -40,7 +45,7 @@ func New(jobs *request.Runner, guests *guest.Guests, remover *destroy.Destroyer,
 	changer *update.Changer) *Disks {
 	return &Disks{api: jobs.API, jobs: jobs, guests: guests, remover: remover, creator: creator, changer: changer,
 		storages: request.Recent[pve.Resource]{Life: contentsLife},
-		contents: request.Recent[[]pve.Volume]{Life: contentsLife}}
+		contents: request.Recent[[]pve.Volume]{Life: contentsLife}, failed: map[int]*guest.Proof{}}
 }
 
 // Wanted is a disk as it is configured.
@@ -193,7 +198,21 @@ func (d *Disks) Adopt(ctx context.Context, node string, vmid int) (Disk, error) 
 	return d.measured(ctx, held), nil
 }
 
-// Delete destroys a disk that no guest uses.
+// NoteFailed notes what a create knew that left something, for the plans of this run.
+func (d *Disks) NoteFailed(proof *guest.Proof) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.failed[proof.VMID] = proof
+}
+
+// Failed are the proofs that were noted, by VMID.
+func (d *Disks) Failed() map[int]*guest.Proof {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return maps.Clone(d.failed)
+}
+
+// Delete destroys a disk that no guest uses, or what a create has left that failed.
 func (d *Disks) Delete(ctx context.Context, ref guest.Ref, was Disk) ([]saga.Residue, []guest.Warning, error) {
 	r := destroy.Request{Ref: ref, Pool: was.Pool, Holder: true, GracefulOnly: true}
 	if was.Volume != "" {

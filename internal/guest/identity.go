@@ -110,17 +110,24 @@ type Proof struct {
 	// Restored: the create has begun to restore a backup.
 	Restored bool `json:"restored,omitempty"`
 	HA       bool `json:"ha,omitempty"` // HA may have an entry for the VM, made by the create
-	// Identity is the VM's own, where the create came to see it. It proves a VM without a mark only if the mark may be
-	// gone by the create's own doing (Committed), or if no other run completes the VM (Kept).
+	// Identity is the VM's own, where the create came to see it. It proves a VM without a mark only if no other run can
+	// have completed the VM: if the create itself saw it without the mark in time (Alone), or if none does that (Kept).
 	Identity  Identity `json:"identity,omitzero"`
 	Committed bool     `json:"committed,omitempty"` // the commit was sent, and may have taken effect
-	Kept      bool     `json:"kept,omitempty"`      // on_failure = "keep"
+	Alone     bool     `json:"alone,omitempty"`
+	Kept      bool     `json:"kept,omitempty"` // on_failure = "keep"
 }
 
 // Knows reports whether a configuration without the create's mark is that of its VM. Any other create of the same
 // request may have completed the VM meanwhile, and it is that one's then: the uuid is the same.
 func (p *Proof) Knows(config map[string]string) bool {
-	return (p.Committed || p.Kept) && !p.mark().IsOvertaken(config) && p.Identity.Proves(config)
+	return (p.Alone || p.Kept) && !p.mark().IsOvertaken(config) && p.Identity.Proves(config)
+}
+
+// MayKnow reports whether such a configuration may be that of the create's VM: its commit was sent, and nothing tells
+// whether that completed the VM, or another run that found it still marked. Both leave the same configuration.
+func (p *Proof) MayKnow(config map[string]string) bool {
+	return p.Committed && !p.Knows(config) && !ownership.IsMark(config["description"]) && p.Identity.Proves(config)
 }
 
 // RestoreBaselines returns the create's baselines, as they were before its first write.
@@ -152,14 +159,14 @@ func (r *Runs) MarkOf(p *Proof) ownership.Mark {
 	return r.Sign(mark)
 }
 
-// Owner judges the configuration that has our VMID now: ours, a third party's or, while it is locked and unmarked,
-// unknown (NoGuest).
+// Owner judges the configuration that has our VMID now: ours, a third party's, or unknown (NoGuest) while it is locked
+// and unmarked, or where a commit of unknown outcome may have completed it.
 func (p *Proof) Owner(config map[string]string) Owner {
 	_, marked := ownership.Parse(config["description"])
 	switch {
 	case p.mark().Proves(p.VMID, config), p.Knows(config):
 		return Ours
-	case !marked && HalfMade(config):
+	case !marked && HalfMade(config), p.MayKnow(config):
 		return NoGuest
 	}
 	return ThirdParty

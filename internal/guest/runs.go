@@ -21,12 +21,6 @@ import (
 // runs. It is measured on the observer's own clock. A run that works renews its mark in half that time.
 const Lease = 2 * time.Minute
 
-// Elapsed is the time between two readings of a clock, a sleep of the machine included: Go's monotonic readings stand
-// still meanwhile, and those of the wall clock may be set back. The longer one counts.
-func Elapsed(since, now time.Time) time.Duration {
-	return max(now.Sub(since), now.Round(0).Sub(since.Round(0)))
-}
-
 // NoKey is the idempotency key of a mark that no create continues.
 const NoKey = "00000000000000000000000000000000"
 

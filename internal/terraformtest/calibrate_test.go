@@ -232,7 +232,7 @@ func (p *played) step(s step) verdict {
 		v.said(spoken(p.s.Diagnostics())...)
 	default:
 		for _, address := range s.taint {
-			p.s.Taint(address)
+			p.s.Taint(address, true)
 		}
 		var opts []PlanOption
 		if s.destroy {

@@ -150,11 +150,11 @@ func (s *Session) Outputs() []string { return sortedKeys(s.outputs) }
 // Forget drops an instance from state, as terraform state rm does.
 func (s *Session) Forget(address string) { delete(s.state, address) }
 
-// Taint marks an instance for replacement.
-func (s *Session) Taint(address string) {
+// Taint marks an instance for replacement, or takes that mark away: terraform taint and untaint.
+func (s *Session) Taint(address string, tainted bool) {
 	if i := s.state[address]; i != nil {
 		c := i.clone()
-		c.tainted = true
+		c.tainted = tainted
 		s.state[address] = c
 	}
 }

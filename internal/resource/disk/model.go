@@ -145,16 +145,13 @@ func (m *model) set(d disk.Disk) {
 	}
 }
 
-// leave sets the model to the leftover of a failed create: a VM that the destroy identifies by its uuid, chosen before
-// the first write.
+// leave sets the model to the leftover of a failed create. Its uuid stays null: another run of the same create may
+// complete the VM, which keeps the uuid. So the proof in private state tells whether it is still the leftover.
 func (m *model) leave(c create.Created) {
 	m.VMID, m.Node = types.Int64Value(int64(c.Guest.VMID)), types.StringValue(c.Guest.Node)
 	m.Volume, m.UUID = types.StringNull(), types.StringNull()
 	if m.Format.IsUnknown() {
 		m.Format = types.StringNull()
-	}
-	if c.Proof != nil {
-		m.UUID = types.StringPointerValue(kit.NonZero(c.Proof.Identity.UUID))
 	}
 }
 

@@ -68,6 +68,7 @@ func (r *Resource) Create(ctx context.Context, req resource.CreateRequest, resp 
 			plan.set(made)
 		default:
 			plan.leave(created)
+			resp.Diagnostics.Append(keyProof.Write(ctx, resp.Private, created.Proof)...)
 		}
 		resp.Diagnostics.Append(resp.State.Set(ctx, &plan)...)
 		return nil
@@ -78,9 +79,20 @@ func (r *Resource) Create(ctx context.Context, req resource.CreateRequest, resp 
 func (r *Resource) Read(ctx context.Context, req resource.ReadRequest, resp *resource.ReadResponse) {
 	var state model
 	resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
+	ref, diags := withProof(ctx, state.ref(), req.Private)
+	resp.Diagnostics.Append(diags...)
 	limit, attempt := kit.Duration(state.Timeouts.Limits().Read, kit.ReadTimeout), r.attempt("read", &state)
+	lost, diags := kit.Unproven.Read(ctx, req.Private)
+	resp.Diagnostics.Append(diags...)
+	if lost && ref.Proof == nil && ref.Identity.IsZero() {
+		resp.Diagnostics.Append(kit.NotProven(attempt))
+		return
+	}
 	r.Refresh(ctx, &resp.Diagnostics, limit, attempt, func(ctx context.Context) error {
-		found, seen, err := r.Session.VMs.Disks.Read(ctx, state.ref())
+		if ref.Proof != nil {
+			r.Session.VMs.Disks.NoteFailed(ref.Proof)
+		}
+		found, seen, err := r.Session.VMs.Disks.Read(ctx, ref)
 		var other *guest.IdentityError
 		switch {
 		case errors.As(err, &other):
@@ -89,12 +101,16 @@ func (r *Resource) Read(ctx context.Context, req resource.ReadRequest, resp *res
 			return err
 		case seen == guest.Gone:
 			resp.State.RemoveResource(ctx)
-			resp.Diagnostics.Append(kit.NotInCluster(attempt, ""))
+			if ref.Proof == nil { // else the VM may be there, completed by another run
+				resp.Diagnostics.Append(kit.NotInCluster(attempt, ""))
+			}
 		case seen == guest.Unknown || found.VMID == 0:
 			resp.Diagnostics.Append(kit.NotRefreshed(attempt, nil)...)
 		default:
 			was := state.Size
-			state.set(found)
+			if state.set(found); ref.Proof != nil {
+				state.UUID = types.StringNull() // see leave
+			}
 			resp.Diagnostics.Append(resp.State.Set(ctx, &state)...)
 			resp.Diagnostics.Append(noteGrown(ctx, req.Private, resp.Private, was, state.Size)...)
 		}
@@ -118,9 +134,14 @@ func (r *Resource) ModifyPlan(ctx context.Context, req resource.ModifyPlanReques
 		return
 	}
 	moves := false
-	if !req.State.Raw.IsNull() {
+	switch {
+	case !req.State.Raw.IsNull():
 		keepUnconfigured(&plan, state, config)
 		moves = r.planChange(ctx, req, resp, &plan, state)
+	case r.Session.Known():
+		if failed := r.Session.VMs.Disks.Failed(); len(failed) > 0 {
+			resp.Diagnostics.Append(keyFailed.Write(ctx, resp.Private, failed)...)
+		}
 	}
 	if !config.Node.IsUnknown() && !r.Session.LeavesToCreate(req) && !req.Plan.Raw.Equal(req.State.Raw) {
 		r.check(ctx, plan, state, &resp.Diagnostics)
@@ -169,9 +190,13 @@ func (r *Resource) Update(ctx context.Context, req resource.UpdateRequest, resp 
 	var plan, state model
 	resp.Diagnostics.Append(req.Plan.Get(ctx, &plan)...)
 	resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
+	ref, diags := withProof(ctx, state.ref(), req.Private)
+	resp.Diagnostics.Append(diags...)
+	ref, diags = accepted(ctx, ref, resp.Private)
+	resp.Diagnostics.Append(diags...)
 	limit := kit.Duration(plan.Timeouts.Limits().Update, kit.UpdateTimeout)
 	r.Do(ctx, &resp.Diagnostics, limit, r.attempt("change", &state), func(ctx context.Context) error {
-		now, warnings, err := r.Session.VMs.Disks.Update(ctx, state.ref(), state.known(), plan.wanted())
+		now, warnings, err := r.Session.VMs.Disks.Update(ctx, ref, state.known(), plan.wanted())
 		resp.Diagnostics.Append(kit.Warn(warnings)...)
 		if err != nil {
 			plan.Size = state.Size
@@ -187,9 +212,17 @@ func (r *Resource) Update(ctx context.Context, req resource.UpdateRequest, resp 
 func (r *Resource) Delete(ctx context.Context, req resource.DeleteRequest, resp *resource.DeleteResponse) {
 	var state model
 	resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
+	ref, diags := withProof(ctx, state.ref(), req.Private)
+	resp.Diagnostics.Append(diags...)
+	switch { // where something is left, the state keeps what this says
+	case ref.Proof != nil:
+		resp.Diagnostics.Append(keyProof.Write(ctx, resp.Private, ref.Proof)...)
+	case ref.Identity.IsZero():
+		resp.Diagnostics.Append(kit.Unproven.Write(ctx, resp.Private, true)...)
+	}
 	limit, attempt := kit.Duration(state.Timeouts.Limits().Delete, kit.DeleteTimeout), r.attempt("destroy", &state)
 	r.Do(ctx, &resp.Diagnostics, limit, attempt, func(ctx context.Context) error {
-		left, warnings, err := r.Session.VMs.Disks.Delete(ctx, state.ref(), state.known())
+		left, warnings, err := r.Session.VMs.Disks.Delete(ctx, ref, state.known())
 		resp.Diagnostics.Append(kit.Warn(warnings)...)
 		resp.Diagnostics.Append(kit.Leftovers(attempt, err, left)...)
 		return nil

@@ -17,6 +17,10 @@ type PrivateWriter interface {
 	SetKey(ctx context.Context, key string, value []byte) diag.Diagnostics
 }
 
+// Unproven is the note that nothing in state tells any more which VM it means: a destroy without a refresh was handed
+// neither an identity nor a proof. A VM that has the id is not to be taken for the one in state.
+const Unproven Note[bool] = "unproven"
+
 // Note is a key of a resource's private state, under which a value is kept as JSON.
 type Note[T any] string
 

@@ -67,6 +67,15 @@ func NotRefreshed(a Attempt, err error) diag.Diagnostics {
 	return diags
 }
 
+// NotProven is the warning of a refresh for which Unproven is noted; the state stays as it is.
+func NotProven(a Attempt) diag.Diagnostic {
+	return diag.NewWarningDiagnostic(a.Thing+" was not refreshed",
+		"It was left by a create that failed, and what proved whose it is was lost by a destroy without a refresh "+
+			"(-refresh=false). Another run may have completed it since, so neither a refresh nor a destroy touches it. If no "+
+			"other state has it, \"terraform state rm\" and an import keep it. Otherwise \"terraform state rm\" makes this "+
+			"state forget it.")
+}
+
 // NotYetRefreshed is the warning of a refresh while the provider's configuration is unknown; the state stays as it is.
 func NotYetRefreshed(a Attempt) diag.Diagnostic {
 	return diag.NewWarningDiagnostic(a.Thing+" was not refreshed",

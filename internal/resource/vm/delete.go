@@ -37,7 +37,11 @@ func (r *Resource) Delete(ctx context.Context, req resource.DeleteRequest, resp 
 	ctx, cancel := context.WithTimeout(ctx, kit.Duration(state.Timeouts.Limits().Delete, kit.DeleteTimeout))
 	defer cancel()
 
-	left, warnings, err := r.machines.Delete(ctx, state.DeleteRequest(private))
+	request := state.DeleteRequest(private)
+	if request.Ref.Proof == nil && request.Ref.Identity.IsZero() { // where it stays, the state keeps what this says
+		resp.Diagnostics.Append(kit.Unproven.Write(ctx, resp.Private, true)...)
+	}
+	left, warnings, err := r.machines.Delete(ctx, request)
 	resp.Diagnostics.Append(kit.Warn(warnings)...)
 	if err == nil && len(left) == 0 {
 		return

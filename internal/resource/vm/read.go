@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
+	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
@@ -30,6 +31,10 @@ func (r *Resource) Read(ctx context.Context, req resource.ReadRequest, resp *res
 	attempt := state.Attempt(r.Session.Identity(), "read", nil)
 	if state.VMID == nil {
 		resp.Diagnostics.Append(state.Unread(attempt, private)...)
+		return
+	}
+	if private.Unproven && private.Proof == nil && private.Identity.IsZero() {
+		resp.Diagnostics.Append(kit.NotProven(attempt))
 		return
 	}
 	if r.machines == nil {
@@ -67,6 +72,9 @@ func (r *Resource) Read(ctx context.Context, req resource.ReadRequest, resp *res
 			state.IsUnseen(private))
 		sayable, left := r.sayable(ctx, req.State.Raw, resp.State.Raw)
 		resp.State.Raw = sayable
+		if private.Proof != nil { // it alone tells whose the VM is; a destroy that is not handed it finds nothing to go by
+			resp.Diagnostics.Append(resp.State.SetAttribute(ctx, path.Root("uuid"), (*string)(nil))...)
+		}
 		if private.Moved != nil {
 			resp.Diagnostics.Append(leftAlone(attempt.Thing, left)...)
 		}

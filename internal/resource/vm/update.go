@@ -22,6 +22,7 @@ func (r *Resource) Update(ctx context.Context, req resource.UpdateRequest, resp 
 	resp.Diagnostics.Append(diags...)
 	private, diags := model.ReadPrivateState(ctx, req.Private)
 	resp.Diagnostics.Append(diags...)
+	resp.Diagnostics.Append(private.Accept(ctx, int(model.Value(prior.VMID)), resp.Private)...)
 	password := readPassword(ctx, req.Config, &resp.Diagnostics)
 	resp.Diagnostics.Append(identify(ctx, resp.Identity, prior.VMID)...)
 	prior.About(ctx)

@@ -153,7 +153,7 @@ func TestMigrateAcrossBridges(t *testing.T) {
 func TestTaintedWithoutPrivateState(t *testing.T) {
 	w, s := rig.Applied(t, rig.TokenNoSSH, rig.PoweredVM(""))
 	before := rig.GuestOf(w, 400).Config["smbios1"]
-	s.Taint("proxmox_vm.x")
+	s.Taint("proxmox_vm.x", true)
 	if err := s.Converge(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -73,7 +73,7 @@ func TestReplacedTemplate(t *testing.T) {
 	w := rig.ExampleWorld(t)
 	s := w.Session(t, rig.TokenNoSSH, rig.Examples(t)["guides/template"])
 	rig.Must(t, s.Converge(t.Context()))
-	s.Taint("proxmox_vm.template")
+	s.Taint("proxmox_vm.template", true)
 	pl, err := s.Plan(t.Context())
 	rig.Must(t, err)
 	for _, address := range []string{"proxmox_vm.template", "proxmox_vm.web[0]", "proxmox_vm.web[1]"} {

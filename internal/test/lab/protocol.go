@@ -47,7 +47,7 @@ func (p *Protocol) Destroy(ctx context.Context) Outcome { return p.said(p.Sessio
 
 // Replace is terraform apply -replace.
 func (p *Protocol) Replace(ctx context.Context, address string) Outcome {
-	p.Session.Taint(address)
+	p.Session.Taint(address, true)
 	return p.Apply(ctx)
 }
 

@@ -84,7 +84,7 @@ func TestHARuleOfAReplacedGuest(t *testing.T) {
 		members(400, 401, 402))
 	s := w.Session(t, rig.RootTicket, three)
 	rig.Must(t, s.Converge(t.Context()))
-	s.Taint("proxmox_vm.v400")
+	s.Taint("proxmox_vm.v400", true)
 	rig.Must(t, s.Run(t.Context()))
 	if got := ruleOf(w, "apart")["resources"]; got != "vm:401,vm:402" {
 		t.Errorf("the rule is about %s", got)

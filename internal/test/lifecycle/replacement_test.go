@@ -114,7 +114,7 @@ func TestReplacementWithoutARefresh(t *testing.T) {
 		w.Reconfigure(t, s, rig.TokenNoSSH, rig.VMBlock(fmt.Sprintf(placedVM, "repl2")))
 		options := []terraformtest.PlanOption{terraformtest.WithoutRefresh()}
 		if tainted {
-			s.Taint(rig.VMAddress)
+			s.Taint(rig.VMAddress, true)
 		} else {
 			options = append(options, terraformtest.Replacing(rig.VMAddress))
 		}

@@ -55,7 +55,7 @@ func TestFastPathFollowsTheFramework(t *testing.T) {
 			w.Change(func(world *state.World) { forget(world, 500) })
 		},
 		"half destroyed": guest(func(g *state.Guest) { g.Config["lock"], g.LockCause = "destroyed", "state" }),
-		"tainted":        func(_ *rig.World, s *terraformtest.Session) { s.Taint("proxmox_vm.it") },
+		"tainted":        func(_ *rig.World, s *terraformtest.Session) { s.Taint("proxmox_vm.it", true) },
 		"node offline": func(w *rig.World, _ *terraformtest.Session) {
 			w.Change(func(world *state.World) { world.Nodes["pve1"].Online = false })
 		},

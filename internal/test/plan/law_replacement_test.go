@@ -156,7 +156,7 @@ func (o replacedObject) replaces(ctx context.Context, w *rig.World, s *terraform
 	}
 	var options []terraformtest.PlanOption
 	if how.tainted {
-		s.Taint(o.address)
+		s.Taint(o.address, true)
 	}
 	if how.unfreshened {
 		options = append(options, terraformtest.WithoutRefresh())

@@ -309,7 +309,7 @@ resource "proxmox_vm" "web" {
 		if plan, err = s.Plan(t.Context()); err != nil || !plan.Empty() {
 			t.Errorf("planned then: %v, %v", plan, err)
 		}
-		s.Taint("proxmox_image.disk") // the same file again
+		s.Taint("proxmox_image.disk", true) // the same file again
 		if err := s.Converge(t.Context()); err != nil {
 			t.Error(err)
 		}

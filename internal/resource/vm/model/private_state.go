@@ -18,6 +18,7 @@ import (
 
 // The keys of private state.
 const (
+	KeyUnproven = string(kit.Unproven)
 	KeyManaged  = "managed"  // attribute paths that the configuration of the last create or update set
 	KeyIdentity = "identity" // what proves that the VM is still ours
 	KeyResidues = "residues" // what an undo or a destroy could not remove
@@ -43,6 +44,7 @@ type PrivateState struct {
 	Identity guest.Identity
 	Residues []saga.Residue
 	Proof    *guest.Proof
+	Unproven bool
 	Replaces int
 	Silent   bool
 	Gone     bool
@@ -76,6 +78,7 @@ func ReadPrivateState(ctx context.Context, private kit.PrivateReader) (PrivateSt
 	readNote(ctx, private, KeyIdentity, &m.Identity, &diags)
 	readNote(ctx, private, KeyResidues, &m.Residues, &diags)
 	readNote(ctx, private, KeyProof, &m.Proof, &diags)
+	readNote(ctx, private, kit.Unproven, &m.Unproven, &diags)
 	readNote(ctx, private, KeySilent, &m.Silent, &diags)
 	readNote(ctx, private, KeyGone, &m.Gone, &diags)
 	readNote(ctx, private, KeyLegacy, &m.LegacyBoot, &diags)
@@ -274,6 +277,25 @@ func (p *PrivateState) RestoreFailed(ctx context.Context, vmid int, store interf
 		diags.Append(p.Write(ctx, store)...)
 	}
 	return diags
+}
+
+// Accept makes an ordinary VM of one that a failed create has left. Terraform replaces a tainted resource and never
+// updates it, so the user has untainted it. From then on a destroy obeys its protection and asks its guest, as that of
+// any VM does, and no longer takes back a create.
+func (p *PrivateState) Accept(ctx context.Context, vmid int, out kit.PrivateWriter) diag.Diagnostics {
+	if p.Proof == nil {
+		return nil
+	}
+	if p.Identity.IsZero() {
+		p.Identity = p.Proof.Identity
+	}
+	p.Proof = nil
+	p.Residues = slices.DeleteFunc(p.Residues, func(r saga.Residue) bool {
+		return r.Kind == "guest" && r.ID == strconv.Itoa(vmid)
+	})
+	diags := kit.Note[*guest.Proof](KeyProof).Write(ctx, out, nil)
+	diags.Append(writeIdentity(ctx, out, p.Identity)...)
+	return append(diags, WriteResidues(ctx, out, p.Residues)...)
 }
 
 // FailedVM is what the destroy of a tainted VM must know and Terraform does not hand it: it plans the replacement as

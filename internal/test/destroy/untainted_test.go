@@ -1,0 +1,52 @@
+package destroy_test
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
+)
+
+// TestDestroyOfAnUntaintedVM: a create fails at its start and keeps the VM, or cannot take it back. Its user untaints it
+// and works with it. A destroy is that of any other VM then: it obeys the protection, and asks the guest to shut down.
+func TestDestroyOfAnUntaintedVM(t *testing.T) {
+	t.Parallel()
+	for name, failure := range map[string]string{"kept": "on_failure = \"keep\"\n", "left": ""} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := rig.NewWorld(t)
+			s := w.Session(t, rig.TokenNoSSH, rig.DestroyBlock(failure))
+			w.Sim.SetFaults([]fault.Rule{
+				{Match: fault.Match{Method: http.MethodPost, Path: "/nodes/{node}/qemu/{vmid}/status/start"}, Phase: fault.Before,
+					Status: 500, Reason: "no such bridge"},
+				{Match: fault.Match{Method: http.MethodDelete, Path: "/nodes/{node}/qemu/{vmid}"}, Phase: fault.Before, Status: 500,
+					Reason: "not now", Times: 60}})
+			if err := s.Run(t.Context()); err == nil {
+				t.Fatal("the create has not failed")
+			}
+			w.Sim.SetFaults(nil)
+			s.Taint("proxmox_vm.x", false)
+			w.Reconfigure(t, s, rig.TokenNoSSH, rig.DestroyBlock(failure+"protection = true\npower_state = \"running\"\ndescription = \"in use\"\n"))
+			if err := s.Converge(t.Context()); err != nil || rig.GuestOf(w, 400).Running == nil {
+				t.Fatal("the untainted VM does not run:", err)
+			}
+			w.Sim.ResetPowerOffs()
+			if err := s.Destroy(t.Context()); err == nil || rig.GuestOf(w, 400).Running == nil {
+				t.Fatalf("the protected VM was touched: %v", err)
+			}
+			w.Reconfigure(t, s, rig.TokenNoSSH, rig.DestroyBlock(failure+"protection = false\npower_state = \"running\"\ndescription = \"in use\"\n"))
+			if err := s.Converge(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Destroy(t.Context()); err != nil || len(rig.TracesOf(w, 400)) > 0 {
+				t.Errorf("%v, left %v", err, rig.TracesOf(w, 400))
+			}
+			for _, off := range w.Sim.PowerOffs() {
+				if off.Hard {
+					t.Errorf("the guest was cut off: %+v", off)
+				}
+			}
+		})
+	}
+}
