@@ -3,8 +3,12 @@ package create
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/destroy"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/volumeuse"
 )
@@ -56,4 +60,36 @@ func hasHA(vmid int, err error) error {
 	return &guest.FieldError{Path: "ha", Summary: fmt.Sprintf("HA has an entry for VM %d already", vmid),
 		Detail: fmt.Sprintf("An earlier VM of this id left it, or a third party made it. Look at `ha-manager status`, "+
 			"and remove it with `ha-manager remove vm:%d`", vmid), Err: err}
+}
+
+// ahead are the settings that a third party has made for a configured VMID before its guest, as far as this identity
+// sees them. PVE keeps them by id and removes them with the guest, whatever it is told (qemu-server API2/Qemu.pm
+// destroy_vm; pve-access-control AccessControl.pm remove_vm_access). A pool in the request, and a copy, bring some of
+// their own.
+func ahead(ctx context.Context, a *attempt) []string {
+	if a.r.VMID == 0 || a.resumed {
+		return nil
+	}
+	var all []string
+	if a.r.Pool == "" {
+		path := fmt.Sprintf("/vms/%d", a.vmid)
+		if paths, err := a.creator.api.Access().Permissions(ctx, ""); err == nil && paths[path] != nil {
+			all = append(all, "permissions on "+path+", or its place in a pool")
+		}
+	}
+	if a.from == nil && !a.beside.firewall && guest.HasFirewall(ctx, a.creator.guests, a.node, a.vmid) {
+		all = append(all, "firewall options or rules")
+	}
+	return all
+}
+
+// noteAhead names the settings that went with a VM which an undo has destroyed.
+func noteAhead(a *attempt, ahead []string) {
+	destroyed := slices.ContainsFunc(a.view.Tasks.UPIDs, func(task pve.UPID) bool { return task.Type() == "qmdestroy" })
+	if len(ahead) == 0 || !destroyed {
+		return
+	}
+	text := fmt.Sprintf("With VM %d PVE has removed what was set for its id before, and not by this create: %s. Set it "+
+		"again before the next apply", a.vmid, strings.Join(ahead, "; "))
+	a.notes = append(a.notes, destroy.Note{Text: text})
 }

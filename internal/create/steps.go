@@ -86,8 +86,10 @@ func (a *attempt) undo(ctx context.Context) error {
 	if !identity.IsZero() { // the clone has arrived on its own node
 		slices.Reverse(targets)
 	}
+	before := ahead(ctx, a)
 	notes, err := a.creator.destroyer.RemoveAll(ctx, targets)
 	a.notes = notes
+	noteAhead(a, before)
 	if left := leftFirewall(ctx, a); err == nil && left != "" {
 		a.notes = append(a.notes, destroy.Note{Text: left, Doubt: true})
 	}

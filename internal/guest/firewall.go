@@ -189,6 +189,12 @@ func NameLeftFirewall(ctx context.Context, g *Guests, node string, vmid int) str
 		shell.VM("grep -w -- {vmid} /etc/pve/.vmlist; [ $? = 1 ] && rm -f -- /etc/pve/firewall/{vmid}.fw", vmid), node)
 }
 
+// HasFirewall reports whether this identity sees firewall options or rules under a VMID.
+func HasFirewall(ctx context.Context, g *Guests, node string, vmid int) bool {
+	f, err := g.readFirewall(ctx, node, vmid)
+	return err == nil && len(f.options())+len(f.Rules) > 0
+}
+
 // readFirewall reads a VM's firewall.
 func (g *Guests) readFirewall(ctx context.Context, node string, vmid int) (*Firewall, error) {
 	options, err := g.api.Firewall(node, vmid).Options(ctx)

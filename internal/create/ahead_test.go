@@ -1,0 +1,46 @@
+package create
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+)
+
+// TestUndoNamesWhatWasSetAhead: an administrator has given a permission on an id, and firewall rules, ahead of its guest.
+// PVE removes both with the VM that a failed create takes back, and the create says so. Without them it says nothing.
+func TestUndoNamesWhatWasSetAhead(t *testing.T) {
+	for _, set := range []bool{false, true} {
+		b := benchOf(t, pvesim.Options{}, token)
+		if set {
+			b.change(func(w *state.World) {
+				w.ACL = append(w.ACL, state.ACLEntry{Path: "/vms/150", Role: "PVEVMUser", Subject: "alice@pve", Propagate: true})
+			})
+			rule := pve.Params{"type": "in", "action": "ACCEPT", "proto": "tcp", "dport": "22", "enable": "1"}
+			if err := b.api.Firewall("pve1", 150).AddRule(t.Context(), rule); err != nil {
+				t.Fatal(err)
+			}
+		}
+		b.sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: http.MethodPost, Path: "/nodes/{node}/qemu/{vmid}/status/start"},
+			Phase: fault.Before, Status: 500, Reason: "no such bridge"}})
+		r := onZFS()
+		r.VMID, r.Start = 150, true
+		created, err := b.Create(t.Context(), r)
+		said, left := fmt.Sprint(created.Warnings), false
+		b.change(func(w *state.World) {
+			for _, e := range w.ACL {
+				left = left || e.Path == "/vms/150"
+			}
+			left = left || w.Firewall[150] != nil
+		})
+		named := strings.Contains(said, "permissions on /vms/150") && strings.Contains(said, "firewall")
+		if err == nil || left || named != set || created.Doubt {
+			t.Errorf("set ahead %t: %v, left %t, said %s", set, err, left, said)
+		}
+	}
+}
