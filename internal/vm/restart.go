@@ -1,6 +1,7 @@
 package vm
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -36,13 +37,17 @@ func NeedsRestart(from, to Spec) []string {
 			strings.HasPrefix(option, "usb") && !takesUSB(from),
 			isDrive && drivePending(option, before[option], after[option], from.Hotplug),
 			option == "agent" && agentPending(from.Agent, to.Agent),
-			option == "hotplug" && slices.Contains(slices.Concat(from.Hotplug, to.Hotplug), "memory"):
+			option == "hotplug" && slices.ContainsFunc(slices.Concat(from.Hotplug, to.Hotplug), isFixedAtStart):
 			all = append(all, option)
 		}
 	}
 	slices.Sort(all)
 	return all
 }
+
+// isFixedAtStart tells whether QEMU has to be started for a hotplug feature: memory, and vCPUs since PVE 8.1, which
+// gives them ids of their own for it (qemu-server 8.0.8 QemuServer.pm vmconfig_hotplug_pending, d797bb62).
+func isFixedAtStart(feature string) bool { return feature == "memory" || feature == "cpu" }
 
 // plugsOnline tells whether only that part of a network device changes which the node does at its own end, with a
 // bridge before and after. It needs no hotplug (qemu-server QemuServer.pm vmconfig_update_net).
@@ -76,11 +81,19 @@ func guestSideOf(nic NIC) guestSide {
 func isZero(n *int64) bool { return n != nil && *n == 0 }
 
 // takesUSB tells whether PVE plugs USB devices into a running guest of this kind: with the feature, for Linux and
-// Windows after 7 (qemu-server QemuServer.pm vmconfig_hotplug_pending). On PVE 8.4 one without a configured machine
-// took none.
+// Windows after 7, on a machine of QEMU 7.1 or later. One that names no version is of the running QEMU (qemu-server
+// QemuServer.pm vmconfig_hotplug_pending, Machine.pm extract_version), or for Windows of any.
 func takesUSB(s Spec) bool {
-	return hasFeature(s.Hotplug, "usb") && s.Machine != nil && s.OSType != nil &&
-		slices.Contains([]string{"l26", "win8", "win10", "win11"}, *s.OSType)
+	if !hasFeature(s.Hotplug, "usb") || s.OSType == nil || s.Machine != nil && isBeforeQEMU71(*s.Machine) {
+		return false
+	}
+	return *s.OSType == "l26" || s.Machine != nil && slices.Contains([]string{"win8", "win10", "win11"}, *s.OSType)
+}
+
+func isBeforeQEMU71(machine string) bool {
+	major, minor := 0, 0
+	_, err := fmt.Sscanf(machine[strings.LastIndex(machine, "-")+1:], "%d.%d", &major, &minor)
+	return err == nil && (major < 7 || major == 7 && minor < 1)
 }
 
 // agentPending tells whether more of the agent changes than what PVE reads whenever it needs it.

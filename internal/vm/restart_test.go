@@ -32,7 +32,7 @@ func TestNeedsRestart(t *testing.T) {
 		if row.Status != 200 || row.Delete || row.Sent == nil {
 			continue
 		}
-		base := map[string]string{"ostype": "l26"}
+		base := map[string]string{} // the guest had no ostype
 		if row.Before != nil {
 			base[row.Option] = *row.Before
 		}
@@ -86,6 +86,13 @@ func TestNeedsRestartHeedsHotplug(t *testing.T) {
 		"a network device, last with hotplug": {"network", nil, map[string]string{"net0": "virtio,bridge=vmbr0", "hotplug": "disk"}, nil},
 		"hotplug of memory":                   {"disk", nil, map[string]string{"hotplug": "disk,memory"}, []string{"hotplug"}},
 		"no hotplug of memory any more":       {"memory", nil, map[string]string{"hotplug": "disk"}, []string{"hotplug"}},
+		"a USB device":                        {"usb", map[string]string{"ostype": "l26"}, map[string]string{"ostype": "l26", "usb0": "spice"}, nil},
+		"a USB device, another guest": {"usb", map[string]string{"machine": "q35"}, map[string]string{"machine": "q35", "usb0": "spice"},
+			[]string{"usb0"}},
+		"a USB device, an old machine": {"usb", map[string]string{"ostype": "l26", "machine": "pc-q35-6.2"},
+			map[string]string{"ostype": "l26", "machine": "pc-q35-6.2", "usb0": "spice"}, []string{"usb0"}},
+		"hotplug of vCPUs":             {"disk", nil, map[string]string{"hotplug": "cpu,disk"}, []string{"hotplug"}},
+		"no hotplug of vCPUs any more": {"cpu", nil, map[string]string{"hotplug": "0"}, []string{"hotplug"}},
 	} {
 		before, after := map[string]string{"hotplug": c.hotplug}, map[string]string{"hotplug": c.hotplug}
 		maps.Copy(before, c.before)

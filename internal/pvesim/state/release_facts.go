@@ -81,6 +81,10 @@ var (
 	CreateStartNeedsPower = Fact{Package: "qemu-server", Since: "9.1.10", Source: "API2/Qemu.pm, create_vm (5086f472)"}
 	CPUMapping            = Fact{Package: "qemu-server", Since: "9.1.13",
 		Source: "API2/Qemu.pm, check_cpu_model_access (229a32ed); of a clone since 9.1.15"}
+	OfItsCreation = Fact{Package: "qemu-server", Since: "8.3.4",
+		Source: "QemuServer/Machine.pm, get_vm_machine (455e1263): Windows since QEMU 9.1"}
+	VCPUPlugFixed = Fact{Package: "qemu-server", Since: "8.0.8",
+		Source: "QemuServer.pm, vmconfig_hotplug_pending (d797bb62)"}
 	RNGMapping = Fact{Package: "qemu-server", Since: "8.3.10", Source: "API2/Qemu.pm, check_rng_perm (6a956f86)"}
 	NoBridge   = Fact{Package: "qemu-server", Since: "9.0.25",
 		Source: "QemuServer.pm, check_bridge_access (006dbac7)"}

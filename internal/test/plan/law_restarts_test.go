@@ -74,6 +74,29 @@ func restartRows(t *testing.T) (rows []restartRow) {
 			}
 		}
 	}
+	return append(rows, hotplugRows()...)
+}
+
+// hotplugRows are changes of hotplug itself, each from and to any of some settings. Hotplug of memory starts with NUMA only.
+func hotplugRows() (rows []restartRow) {
+	settings := [][]string{nil, {"disk", "network"}, {"cpu", "disk"}, {"cpu", "memory"}}
+	list := func(features []string) cty.Value {
+		if features == nil {
+			return cty.NilVal
+		}
+		return cty.ListVal(texts(features...))
+	}
+	beside := flat{"cpu.numa": cty.True, "memory.size": cty.NumberIntVal(1024)}
+	for _, from := range settings {
+		for _, to := range settings {
+			for _, when := range []moment{runs, isOff, justStopped, justStarted} {
+				if !slices.Equal(from, to) {
+					rows = append(rows, restartRow{path: fmt.Sprintf("hotplug from %v to %v", from, to), moment: when,
+						oneChange: oneChange{path: "hotplug", from: list(from), to: list(to), beside: beside}})
+				}
+			}
+		}
+	}
 	return rows
 }
 

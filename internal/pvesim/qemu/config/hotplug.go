@@ -98,12 +98,11 @@ func unplugOption(p engine.Process, g *state.Guest, opt string, feature map[stri
 	case fastPlug(opt), opt == "cpuunits", opt == "cpulimit":
 		return nil
 	case opt == "hotplug":
-		return skipIf(strings.Contains(g.Config["hotplug"], "memory"))
+		return skipIf(isFixedAtStart(p, g.Config["hotplug"]))
 	case opt == "tablet":
 		return skipIf(!feature["usb"])
 	case drive.HasIndex(opt, "usb"):
-		return skipIf(!feature["usb"] || g.Config["machine"] == "" ||
-			!slices.Contains([]string{"l26", "win8", "win10", "win11"}, g.Config["ostype"]))
+		return skipIf(!feature["usb"] || !takesUSB(p, g.Config))
 	case opt == "vcpus":
 		return skipIf(!feature["cpu"])
 	case opt == "balloon":
@@ -128,6 +127,11 @@ func unplugOption(p engine.Process, g *state.Guest, opt string, feature map[stri
 		return skipIf(!feature["memory"])
 	}
 	return errSkip
+}
+
+// isFixedAtStart tells whether a setting of hotplug has a feature for which QEMU has to be started.
+func isFixedAtStart(p engine.Process, hotplug string) bool {
+	return strings.Contains(hotplug, "memory") || strings.Contains(hotplug, "cpu") && p.W.Has(state.VCPUPlugFixed)
 }
 
 func skipIf(skip bool) error {
@@ -179,12 +183,16 @@ func controllerLeft(g *state.Guest, opt string) string {
 func plugOption(p engine.Process, g *state.Guest, opt, value string, feature map[string]bool) error {
 	switch {
 	case opt == "hotplug":
-		return skipIf(strings.Contains(value, "memory") || strings.Contains(g.Config["hotplug"], "memory"))
+		return skipIf(isFixedAtStart(p, value) || isFixedAtStart(p, g.Config["hotplug"]))
 	case opt == "tablet":
 		return skipIf(!feature["usb"])
 	case drive.HasIndex(opt, "usb"):
-		return skipIf(!feature["usb"] || g.Config["machine"] == "" || g.Config["ostype"] != "l26")
+		return skipIf(!feature["usb"] || !takesUSB(p, g.Config))
 	case opt == "vcpus":
+		if most := max(perl.Number(g.Config["sockets"]), 1) * max(perl.Number(g.Config["cores"]), 1); feature["cpu"] &&
+			perl.Number(value) > most {
+			return perl.Die("you can't add more vcpus than maxcpus") // qemu_cpu_hotplug
+		}
 		return skipIf(!feature["cpu"])
 	case opt == "memory":
 		return skipIf(!feature["memory"])

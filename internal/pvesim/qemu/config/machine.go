@@ -1,6 +1,7 @@
 package config
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/engine"
@@ -99,4 +100,31 @@ func MachineOf(e *engine.Engine, w *state.World, conf map[string]string) string 
 		typ += "+pve0"
 	}
 	return typ
+}
+
+// takesUSB tells whether USB devices are plugged into a running guest: into Linux and Windows after 7, on a machine of
+// QEMU 7.1 or later (is_usb_hotplug_supported). The guest of the recordings had no ostype.
+func takesUSB(p engine.Process, conf map[string]string) bool {
+	ostype, version := conf["ostype"], p.W.QEMUVersion()
+	machine := perl.Subvalue(conf["machine"], "type", true)
+	switch {
+	case !slices.Contains([]string{"l26", "win8", "win10", "win11"}, ostype):
+		return false
+	case strings.Contains(machine, "-"):
+		version = machine[strings.LastIndex(machine, "-")+1:]
+	case isWindows(ostype): // QemuServer/Machine.pm, get_vm_machine
+		version = "5.1"
+		if made := perl.Subvalue(conf["meta"], "creation-qemu", false); p.W.Has(state.OfItsCreation) && atLeast(made, 9, 1) {
+			version = made
+		}
+	}
+	return atLeast(version, 7, 1)
+}
+
+// atLeast compares a version of QEMU.
+func atLeast(version string, major, minor int) bool {
+	first, rest, _ := strings.Cut(version, ".")
+	second, _, _ := strings.Cut(strings.ReplaceAll(rest, "+", "."), ".")
+	has := perl.Number(first)
+	return has > major || has == major && perl.Number(second) >= minor
 }
