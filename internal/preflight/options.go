@@ -140,6 +140,21 @@ func (c *Checker) agentUses(ctx context.Context, r Request, at []string) []use {
 		instead: "set wait_for.on_timeout = \"warn\""}}
 }
 
+// cpuUses is the privilege on a CPU model of the datacenter's own, which a VM gets and did not have (qemu-server 9.1.13
+// API2/Qemu.pm, check_cpu_model_access; of a clone since 9.1.15). Every node of release 9.2 asks for it.
+func (c *Checker) cpuUses(ctx context.Context, path string, was, is vm.Spec) []use {
+	model := text(is.CPU.Type)
+	name, own := strings.CutPrefix(model, "custom-")
+	if !own || model == text(was.CPU.Type) {
+		return nil
+	}
+	if version, err := c.api.Cluster().Version(ctx); err != nil || !version.AtLeast(9, 2) {
+		return nil
+	}
+	return []use{{path: path, what: "use the CPU model " + model, on: []string{"/mapping/cpu/" + name},
+		anyOf: []string{"Mapping.Use"}}}
+}
+
 // tagUses is the privilege to change tags where the datacenter restricts that (guest-common GuestHelpers.pm,
 // assert_tag_permissions). A create asks since qemu-server 9.2.0, and takes a reference for an old tag that goes, so
 // that it refuses every tag where not any is allowed (API2/Qemu.pm, create_vm).

@@ -22,7 +22,7 @@ func addSources(world *state.World) {
 	config := maps.Clone(template.Config)
 	delete(config, "tags")
 	maps.Copy(config, map[string]string{"name": "rich", "vmstatestorage": "local-lvm", "hostpci0": "mapping=gpu", "usb0": "mapping=stick",
-		"rng0": "source=/dev/hwrng", "ide3": "cdrom,media=cdrom", "net0": "virtio=BC:24:11:00:00:01,bridge=vmbr0,tag=20"})
+		"rng0": "source=/dev/hwrng", "cpu": "custom-web", "ide3": "cdrom,media=cdrom", "net0": "virtio=BC:24:11:00:00:01,bridge=vmbr0,tag=20"})
 	for _, disk := range []string{"scsi0", "ide2"} {
 		config[disk] = strings.ReplaceAll(config[disk], "9000", "9100")
 	}

@@ -54,7 +54,8 @@ func hardwareAttributes() map[string]schema.Attribute {
 func cpuAttributes() map[string]schema.Attribute {
 	return map[string]schema.Attribute{
 		"type": schema.StringAttribute{Optional: true, Computed: true, Validators: []validator.String{cpuTypeName()},
-			MarkdownDescription: "CPU model: `x86-64-v2-AES`, `host`, … or `custom-<name>`."},
+			MarkdownDescription: "CPU model: `x86-64-v2-AES`, `host`, … or `custom-<name>`, which needs `Mapping.Use` on " +
+				"`/mapping/cpu/<name>` since PVE 9.2."},
 		"flags": schema.SetAttribute{Optional: true, Computed: true, ElementType: types.StringType,
 			Validators:          []validator.Set{setvalidator.ValueStringsAre(cpuFlag())},
 			MarkdownDescription: "Flags to add or take away: `[\"+aes\", \"-pcid\"]`. Only those that PVE knows."},
