@@ -34,7 +34,7 @@ func (s slots) emptySlots(ctx context.Context, t todo) (_ todo, unplugged map[st
 	return t, unplugged, err
 }
 
-// emptyFirst empties slots in a request of its own.
+// emptyFirst empties slots, and resets a balloon, in a request of its own.
 func (s slots) emptyFirst(ctx context.Context, c vm.Change, slots []string) error {
 	before, err := s.view.Fresh(ctx)
 	if err != nil {
@@ -48,7 +48,9 @@ func (s slots) emptyFirst(ctx context.Context, c vm.Change, slots []string) erro
 	if err != nil {
 		return err
 	}
-	waits := slices.IndexFunc(slots, func(slot string) bool { return slices.Contains(now.Waiting(), slot) })
+	waits := slices.IndexFunc(slots, func(slot string) bool {
+		return vm.IsSlot(slot) && slices.Contains(now.Waiting(), slot)
+	})
 	if waits < 0 {
 		return nil
 	}

@@ -11,8 +11,8 @@ import (
 // of its own; Set and Delete together, in one; then Moves; then Grow. Set names volumes as they are before Moves, so
 // sending it later would attach the old volume again.
 type Change struct {
-	// DeleteFirst are slots that must be empty before Set is sent: the old place of a cloud-init drive that changes its
-	// slot, since PVE allows only one and its volume has a fixed name.
+	// DeleteFirst are options that must be gone before Set is sent: the old slot of a cloud-init drive that changes it,
+	// since PVE allows only one and its volume has a fixed name, and a balloon that is larger than the new memory.
 	DeleteFirst []string
 	// Set holds whole options to write, Delete options to reset or slots to empty; no key is in both.
 	Set    map[string]string

@@ -45,6 +45,7 @@ func Diff(from, to Spec) Change {
 	carryCloudInitDrive(&c, from.CloudInit, &to.CloudInit)
 	carryPassword(&c, &from.CloudInit, &to.CloudInit)
 	c.compare(Encode(from), Encode(to))
+	c.resetBalloonFirst(from.Memory, to.Memory)
 	c.sort()
 	return c
 }
@@ -63,6 +64,16 @@ func (c *Change) compare(from, to map[string]string) {
 		if _, kept := to[key]; !kept && !slices.Contains(c.DeleteFirst, key) {
 			c.Delete = append(c.Delete, key)
 		}
+	}
+}
+
+// resetBalloonFirst resets a balloon that is larger than the memory is to be: PVE compares new memory with the balloon
+// that the VM has, even with one that the same request deletes (qemu-server API2/Qemu.pm update_vm_api).
+func (c *Change) resetBalloonFirst(from, to Memory) {
+	at := slices.Index(c.Delete, "balloon")
+	if _, sized := c.Set["memory"]; at >= 0 && sized && from.Balloon != nil && *from.Balloon > *to.Size {
+		c.Delete = slices.Delete(c.Delete, at, at+1)
+		c.DeleteFirst = append(c.DeleteFirst, "balloon")
 	}
 }
 

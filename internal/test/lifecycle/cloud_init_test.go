@@ -118,7 +118,7 @@ func TestCloudInitDriveMoves(t *testing.T) {
 	l.WantRunning()
 
 	l = rig.NewVM(t, cloudInitNet+cloudInitFull)
-	l.Fails(cloudInitNet+strings.Replace(cloudInitFull, "cloud_init = {", `cloud_init = { slot = "ide3",`, 1), "cannot leave ide2 while the VM runs")
+	l.Refuses(cloudInitNet+strings.Replace(cloudInitFull, "cloud_init = {", `cloud_init = { slot = "ide3",`, 1), "from ide2 at the next stop only")
 	l.Want(map[string]string{"ide2": "ide2"})
 	if waiting := l.Waiting(); len(waiting) > 0 {
 		t.Errorf("waits for a restart: %v", waiting)

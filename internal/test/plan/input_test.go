@@ -145,7 +145,8 @@ func TestAMoveLeavesNoPendingVolume(t *testing.T) {
 	})
 }
 
-// TestRefusedAtHotplugInATask: a change that a running guest cannot take is an error, and does not happen later either.
+// TestRefusedAtHotplugInATask: a change that a running guest cannot take is an error, and does not happen later either. The guest is
+// started after the plan, which would refuse the change.
 func TestRefusedAtHotplugInATask(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ before, after, says string }{
@@ -159,7 +160,12 @@ func TestRefusedAtHotplugInATask(t *testing.T) {
 				t.Fatal(err)
 			}
 			w.Reconfigure(t, s, rig.TokenNoSSH, rig.VMBlock("vmid = 400\nnode = \"pve1\"\n"+c.after))
-			if err := s.Run(t.Context()); err == nil || !strings.Contains(err.Error(), c.says) {
+			var running *state.Running
+			w.Change(func(world *state.World) { running, world.Guests[400].Running = world.Guests[400].Running, nil })
+			pl, err := s.Plan(t.Context())
+			rig.Must(t, err)
+			w.Change(func(world *state.World) { world.Guests[400].Running = running })
+			if err := s.Apply(t.Context(), pl); err == nil || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("want an error that says %q, got %v", c.says, err)
 			}
 			w.Change(func(world *state.World) {

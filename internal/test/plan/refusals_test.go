@@ -1,9 +1,12 @@
 package plan_test
 
 import (
+	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/terraformtest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
@@ -170,4 +173,127 @@ func TestIDTakenBetweenPlanAndApply(t *testing.T) {
 	if len(s.Addresses()) != 0 {
 		t.Errorf("in state: %v", s.Addresses())
 	}
+}
+
+// together is a change of VM 500 with values that go together, or do not. Some of them may be the template's, or a third party's.
+type together struct {
+	before, after string            // configurations; only after: it is a clone of the template
+	has           map[string]string // options that the VM, or the template, has beside
+	refused       string            // the attribute on which the plan refuses it; "" if it takes place
+}
+
+func combinations() map[string]together {
+	const s = "power_state = \"stopped\"\n"
+	const disk, two = `disks = { scsi0 = { storage = "local-zfs", size = "1G" } }` + "\n",
+		`disks = { scsi0 = { storage = "local-zfs", size = "1G" }, ide1 = { storage = "local-zfs", size = "1G" } }` + "\n"
+	const mapped = "machine = \"q35\"\npci = { hostpci0 = { mapping = \"gpu\" } }\n"
+	balloon, vcpus := map[string]string{"memory": "4096", "balloon": "2048"}, map[string]string{"cores": "4", "vcpus": "3"}
+	return map[string]together{
+		"the balloon goes and the memory shrinks":     {before: "memory = { size = 4096, balloon = 2048 }", after: "memory = { size = 1024 }"},
+		"the balloon goes from a guest that is off":   {before: s + "memory = { size = 4096, balloon = 2048 }", after: s + "memory = { size = 1024 }"},
+		"the balloon goes and the memory grows":       {before: "memory = { size = 4096, balloon = 2048 }", after: "memory = { size = 8192 }"},
+		"less memory than another tool's balloon":     {before: "memory = { size = 4096 }", has: balloon, after: "memory = { size = 1024 }", refused: "memory.balloon"},
+		"less memory than the template's balloon":     {after: "memory = { size = 1024 }", has: balloon, refused: "memory.balloon"},
+		"a balloon of its own":                        {after: "memory = { size = 1024, balloon = 0 }", has: balloon},
+		"fewer cores than another tool's vCPUs":       {before: "cpu = { cores = 4 }", has: vcpus, after: "cpu = { cores = 2 }", refused: "cpu.vcpus"},
+		"fewer cores, off":                            {before: s + "cpu = { cores = 4 }", has: vcpus, after: s + "cpu = { cores = 2 }"},
+		"fewer cores at the next start":               {before: "cpu = { cores = 4 }", has: vcpus, after: "reboot_policy = \"never\"\ncpu = { cores = 2 }"},
+		"fewer cores than the template's vCPUs":       {after: "cpu = { cores = 2 }", has: vcpus, refused: "cpu.vcpus"},
+		"vCPUs of its own":                            {after: "cpu = { cores = 2, vcpus = 1 }", has: vcpus},
+		"more vCPUs than the running guest has cores": {before: "hotplug = [\"cpu\"]\ncpu = { cores = 2, vcpus = 1 }", after: "hotplug = [\"cpu\"]\ncpu = { cores = 4, vcpus = 3 }", refused: "cpu.vcpus"},
+		"more vCPUs":                                      {before: "hotplug = [\"cpu\"]\ncpu = { cores = 4, vcpus = 1 }", after: "hotplug = [\"cpu\"]\ncpu = { cores = 4, vcpus = 3 }"},
+		"more vCPUs and cores without hotplug":            {before: "cpu = { cores = 2, vcpus = 1 }", after: "cpu = { cores = 4, vcpus = 3 }"},
+		"hotplug of memory without NUMA":                  {before: "memory = { size = 2048 }", after: "memory = { size = 2048 }\nhotplug = [\"memory\"]", refused: "hotplug"},
+		"hotplug of memory, off":                          {before: s, after: s + "hotplug = [\"memory\"]"},
+		"hotplug of memory, switched on":                  {before: s + "memory = { size = 1024 }\nhotplug = [\"memory\"]", after: "power_state = \"running\"\nmemory = { size = 1024 }\nhotplug = [\"memory\"]", refused: "hotplug"},
+		"hotplug of memory with NUMA":                     {before: "memory = { size = 2048 }", after: "memory = { size = 2048 }\ncpu = { numa = true }\nhotplug = [\"memory\"]"},
+		"hotplug of less than a GiB":                      {before: "cpu = { numa = true }", after: "cpu = { numa = true }\nhotplug = [\"memory\"]", refused: "memory.size"},
+		"hotplug of memory between two modules":           {before: "cpu = { numa = true }", after: "cpu = { numa = true }\nmemory = { size = 1100 }\nhotplug = [\"memory\"]", refused: "memory.size"},
+		"PCI Express on the template's machine":           {after: "pci = { hostpci0 = { mapping = \"gpu\", pcie = true } }", has: map[string]string{"machine": "pc"}, refused: `pci["hostpci0"].pcie`},
+		"PCI Express on the template's q35":               {after: "pci = { hostpci0 = { mapping = \"gpu\", pcie = true } }", has: map[string]string{"machine": "q35"}},
+		"a boot order with PCI and USB":                   {before: mapped + "usb = { usb0 = { host = \"spice\" } }\nboot_order = [\"hostpci0\", \"usb0\"]", after: mapped + "usb = { usb0 = { host = \"spice\" } }\nboot_order = [\"usb0\", \"hostpci0\"]"},
+		"a PCI device that it boots from goes":            {before: s + mapped, has: map[string]string{"boot": "order=hostpci0"}, after: s + "machine = \"q35\""},
+		"a USB device that it boots from goes":            {before: s + "usb = { usb0 = { host = \"spice\" } }", has: map[string]string{"boot": "order=usb0"}, after: s},
+		"the disk goes and the boot order stays":          {before: s + disk + "boot_order = [\"scsi0\"]", after: s + "boot_order = [\"scsi0\"]", refused: "boot_order"},
+		"the disk goes from the boot order too":           {before: s + disk + "boot_order = [\"scsi0\"]", after: s + "boot_order = []"},
+		"a disk in the place of a CD-ROM drive":           {before: "cdroms = { ide0 = { file = \"none\" } }", after: strings.ReplaceAll(disk, "scsi0", "ide0"), refused: `disks["ide0"]`},
+		"a disk in the place of a CD-ROM drive, off":      {before: s + "cdroms = { ide0 = { file = \"none\" } }", after: s + strings.ReplaceAll(disk, "scsi0", "ide0")},
+		"a CD-ROM drive in the place of a disk":           {before: two, after: disk + "cdroms = { ide1 = { file = \"none\" } }", refused: `cdroms["ide1"]`},
+		"a cloud-init drive in the place of a disk":       {before: strings.ReplaceAll(two, "ide1", "ide2"), after: disk + "cloud_init = { storage = \"local-zfs\" }", refused: "cloud_init.slot"},
+		"a cloud-init drive in the place of a CD-ROM":     {before: disk + "cdroms = { ide2 = { file = \"none\" } }", after: disk + "cloud_init = { storage = \"local-zfs\" }"},
+		"a CD-ROM in the place of a cloud-init drive":     {before: disk + "cloud_init = { storage = \"local-zfs\" }", after: disk + "cdroms = { ide2 = { file = \"none\" } }"},
+		"the cloud-init drive leaves a running guest":     {before: disk + "cloud_init = { storage = \"local-zfs\" }", after: disk + "cloud_init = { storage = \"local-zfs\", slot = \"ide0\" }", refused: "cloud_init.slot"},
+		"the cloud-init drive leaves a slot with hotplug": {before: disk + "boot_order = [\"scsi0\"]\ncloud_init = { storage = \"local-zfs\", slot = \"scsi1\" }", after: disk + "boot_order = [\"scsi0\"]\ncloud_init = { storage = \"local-zfs\", slot = \"scsi2\" }"},
+		"the cloud-init drive leaves the boot order":      {before: disk + "cloud_init = { storage = \"local-zfs\", slot = \"scsi1\" }", after: disk + "cloud_init = { storage = \"local-zfs\", slot = \"scsi2\" }", refused: "cloud_init.slot"},
+		"the cloud-init drive that it boots from goes":    {before: disk + "cloud_init = { storage = \"local-zfs\", slot = \"scsi1\" }", after: disk, refused: "cloud_init"},
+		"a CD-ROM drive that it boots from goes":          {before: disk + "cdroms = { scsi1 = { file = \"none\" } }", after: disk, refused: `cdroms["scsi1"]`},
+		"a CD-ROM drive goes":                             {before: disk + "boot_order = [\"scsi0\"]\ncdroms = { scsi1 = { file = \"none\" } }", after: disk + "boot_order = [\"scsi0\"]"},
+		"a CD-ROM drive goes, without hotplug":            {before: disk + "cdroms = { ide1 = { file = \"none\" } }", after: disk},
+		"the cloud-init drive leaves a guest that is off": {before: s + disk + "cloud_init = { storage = \"local-zfs\" }", after: s + disk + "cloud_init = { storage = \"local-zfs\", slot = \"ide0\" }"},
+	}
+}
+
+// TestValuesTogether: a plan refuses values that PVE does not take together or starts no guest with, wherever the VM has them from. Any
+// other change takes place as planned, the guest runs on, and the next plan is empty.
+func TestValuesTogether(t *testing.T) {
+	t.Parallel()
+	for name, c := range combinations() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if err := c.try(t); err != "" {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func (c together) try(t *testing.T) string {
+	w := rig.NewWorld(t)
+	w.ExpectPowerOffs(state.PowerReboot)
+	const frame = "vmid = 500\nprotection = false\n"
+	s, vmid := w.Session(t, rig.RootTicket, ""), 9000
+	if c.before != "" {
+		vmid = 500
+		w.Reconfigure(t, s, rig.RootTicket, rig.VMBlock(frame+"node = \"pve1\"\n"+c.before))
+		rig.Must(t, s.Converge(t.Context()))
+	}
+	w.Change(func(world *state.World) {
+		for option, value := range c.has {
+			world.Guests[vmid].Config[option] = value
+		}
+	})
+	if c.before == "" {
+		w.Reconfigure(t, s, rig.RootTicket, rig.VMBlock(frame+"clone = { vmid = 9000 }\n"+c.after+"\n"))
+	} else {
+		w.Reconfigure(t, s, rig.RootTicket, rig.VMBlock(frame+"node = \"pve1\"\n"+c.after+"\n"))
+	}
+	last := w.Sim.LastOp()
+	pl, err := s.Plan(t.Context())
+	if c.refused != "" {
+		errs := slices.DeleteFunc(slices.Clone(s.Diagnostics()), func(d terraformtest.Diagnostic) bool { return !d.Error })
+		if err == nil || len(errs) != 1 || errs[0].Attribute != c.refused {
+			return "want one error on " + c.refused + ", got " + s.Diagnostics().String()
+		}
+		return ""
+	}
+	rig.Must(t, err)
+	announced := slices.ContainsFunc(pl.Diagnostics, func(d terraformtest.Diagnostic) bool { return strings.HasSuffix(d.Summary, "will be restarted") })
+	rig.Must(t, s.Apply(t.Context(), pl))
+	rebooted := slices.ContainsFunc(w.Sim.OpsAfter(last), func(op pvesim.Op) bool {
+		return op.Method == http.MethodPost && strings.HasSuffix(op.Path, "/status/reboot")
+	})
+	if runs := rig.GuestOf(w, 500).Running != nil; runs == strings.Contains(c.after, "stopped") {
+		return "the guest runs, or does not, against the configuration"
+	}
+	rig.Must(t, s.Refresh(t.Context()))
+	i, err := s.Instance("proxmox_vm.x")
+	rig.Must(t, err)
+	mustKeepPromises(t, pl.Changes[0].Planned, i.Value)
+	if pl, err := s.Plan(t.Context()); err != nil || !pl.Empty() {
+		return "the next plan is not empty: " + pl.String()
+	}
+	if announced != rebooted {
+		return "a restart was announced and did not come, or the reverse"
+	}
+	return ""
 }

@@ -244,6 +244,12 @@ func (m *Model) slots() map[string]bool {
 	for slot := range m.Networks {
 		all[slot] = true
 	}
+	for slot := range m.PCI {
+		all[slot] = true
+	}
+	for slot := range m.USB {
+		all[slot] = true
+	}
 	if m.CloudInit != nil && m.CloudInit.Slot != nil {
 		all[*m.CloudInit.Slot] = true
 	}

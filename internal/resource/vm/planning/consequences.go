@@ -65,7 +65,8 @@ func (p *Planning) PlanConsequences() {
 // order in the old notation is one of kinds of devices, so each new device may be in it.
 func (p *Planning) changesBootOrder() bool {
 	d := p.delta()
-	for _, at := range []string{"disks", "cdroms", "networks", "cloud_init", "cloud_init.slot"} {
+	for _, at := range []string{"disks", "cdroms", "networks", "pci", "usb", "cloud_init",
+		"cloud_init.slot"} {
 		if d.change(at) == open {
 			return true
 		}

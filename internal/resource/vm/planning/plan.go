@@ -75,6 +75,7 @@ func (p *Planning) create(ctx context.Context) {
 	c.NewVM()
 	p.diags.Append(c.Diags...)
 	refusals{p}.refuseLimits()
+	refusals{p}.refuseCombinations()
 	p.refuseReplacingAdopted()
 	if !p.diags.HasError() { // a request tells nothing about a plan that is wrong by itself
 		serverCheck{p}.checkServer(ctx)

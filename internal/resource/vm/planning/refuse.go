@@ -48,6 +48,9 @@ func (p refusals) refuseChanges() {
 	if p.diags.HasError() || !p.Config.Raw.IsFullyKnown() {
 		return
 	}
+	p.refuseBootOrder()
+	p.refuseOtherMedia()
+	p.refuseCombinations()
 	if is, was := p.Plan.CPU, p.Prior.CPU; is != nil && is.Type == nil && (was == nil || was.Type == nil) &&
 		model.NeedsCPUType(is) {
 		p.refuse(path.Root("cpu").AtName("type"), validation.CPUNeedsType)
@@ -135,14 +138,50 @@ func (p refusals) refuseLimits() {
 	p.diags.Append(planned.Diags...)
 }
 
-// refuseRemovingBootDisk refuses to take a disk from the running VM that it boots from: PVE refuses it.
+// refuseRemovingBootDisk refuses to take a drive from the running VM that it boots from: PVE refuses it.
 func (p refusals) refuseRemovingBootDisk() {
 	for _, slot := range model.SortedSlots(p.Prior.Disks) {
-		if moves := p.Plan.HasVolume(p.Prior.Disks[slot].Volume); p.leaves(slot) && !moves &&
-			slices.Contains(p.Prior.BootOrder, slot) && vm.TakesDisk(slot, p.Prior.Hotplug) {
-			p.refuse(path.Root("disks").AtMapKey(slot), fmt.Sprintf("The VM runs and boots from %s, and PVE takes no such "+
-				"disk from a running VM. Set power_state = \"stopped\" as well, or stop the VM first.", slot))
+		if moves := p.Plan.HasVolume(p.Prior.Disks[slot].Volume); p.leaves(slot) && !moves {
+			p.refuseUnplugging(path.Root("disks").AtMapKey(slot), slot)
 		}
+	}
+	stays, known := p.opticalDrives(p.Plan), p.Config.At("cdroms").IsKnown() && p.Config.At("cloud_init").IsKnown()
+	for _, slot := range model.SortedSlots(p.Prior.CDROMs) {
+		if _, found := stays[slot]; !found && known && p.managed("cdroms."+slot) {
+			p.refuseUnplugging(path.Root("cdroms").AtMapKey(slot), slot)
+		}
+	}
+	p.refuseRemovingCloudInit()
+}
+
+// refuseRemovingCloudInit refuses to take the cloud-init drive from a slot of the running VM that PVE empties at the
+// next stop only, if it is to be in another slot: PVE takes no second one (qemu-server API2/Qemu.pm create_disks).
+func (p refusals) refuseRemovingCloudInit() {
+	d, had := p.delta(), p.Prior.CloudInit
+	moves := d.swaps("cloud_init.slot") == other
+	if had == nil || had.Slot == nil || !moves && !d.goes("cloud_init") && !d.goes("cloud_init.storage") {
+		return
+	}
+	slot, at := *had.Slot, path.Root("cloud_init")
+	if moves {
+		at = at.AtName("slot")
+	}
+	if _, medium := p.Plan.CDROMs[slot]; medium && !moves {
+		return
+	}
+	if moves && !vm.TakesDisk(slot, p.Prior.Hotplug) {
+		p.refuse(at, fmt.Sprintf("The VM runs, and PVE detaches the cloud-init drive from %s at the next stop only, and "+
+			"takes no second one before. Set power_state = \"stopped\" as well, or stop the VM first.", slot))
+		return
+	}
+	p.refuseUnplugging(at, slot)
+}
+
+// refuseUnplugging refuses that a drive leaves the running VM if it boots from it.
+func (p refusals) refuseUnplugging(at path.Path, slot string) {
+	if slices.Contains(p.Prior.BootOrder, slot) && vm.TakesDisk(slot, p.Prior.Hotplug) {
+		p.refuse(at, fmt.Sprintf("The VM runs and boots from %s, and PVE takes no such drive from a running VM. Set "+
+			"power_state = \"stopped\" as well, or stop the VM first.", slot))
 	}
 }
 

@@ -64,7 +64,7 @@ func (c *Validation) bootOrder() {
 		return
 	}
 	var exist []string
-	for _, group := range []string{"disks", "cdroms", "networks"} {
+	for _, group := range []string{"disks", "cdroms", "networks", "pci", "usb"} {
 		slots, ok := c.Keys(group)
 		if !ok {
 			return

@@ -1,6 +1,7 @@
 package validation
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -51,16 +52,59 @@ func (c *Validation) Limits(at string, config model.Configuration, inherits bool
 
 // Processors refuses what the processor cannot have.
 func (c *Validation) Processors() {
-	if vcpus := c.Number("cpu.vcpus"); vcpus > 0 && c.IsDecided("cpu.sockets") && c.IsDecided("cpu.cores") {
-		if most := max(c.Number("cpu.sockets"), 1) * max(c.Number("cpu.cores"), 1); vcpus > most {
-			c.Refuse("cpu.vcpus", fmt.Sprintf("There are only %.0f processors (sockets × cores) to plug in.", most))
-		}
-	}
+	c.VCPUs()
 	if c.IsSet("memory.hugepages") && c.Text("memory.hugepages") != "" && c.IsDecided("cpu.numa") &&
 		!c.IsTrue("cpu.numa") {
 		c.Refuse("memory.hugepages", "Huge pages need cpu.numa = true.")
 	}
 	c.numaNodes()
+}
+
+// VCPUs refuses more of them than there are processors, with which QEMU does not start.
+func (c *Validation) VCPUs() {
+	if vcpus := c.Number("cpu.vcpus"); vcpus > 0 && c.IsDecided("cpu.sockets") && c.IsDecided("cpu.cores") {
+		if most := max(c.Number("cpu.sockets"), 1) * max(c.Number("cpu.cores"), 1); vcpus > most {
+			c.Refuse("cpu.vcpus", fmt.Sprintf("There are only %.0f processors (sockets × cores) to plug in, and not %.0f.",
+				most, vcpus))
+		}
+	}
+}
+
+// MemoryHotplug refuses the hotplug of memory where PVE starts no VM with it (qemu-server QemuServer/Memory.pm config).
+func (c *Validation) MemoryHotplug() {
+	if !slices.Contains(model.Texts(c.At("hotplug")), "memory") {
+		return
+	}
+	if c.IsDecided("cpu.numa") && !c.IsTrue("cpu.numa") {
+		c.Refuse("hotplug", "PVE starts a VM with hotplug of memory only if it has NUMA: set cpu.numa = true, or take "+
+			"memory out of hotplug.")
+	}
+	for _, family := range []string{"numa_nodes", "virtiofs"} {
+		if slots, _ := c.Keys(family); len(slots) > 0 {
+			c.Refuse("hotplug", "PVE starts no VM that has hotplug of memory and %s: take memory out of hotplug, or leave %s "+
+				"out.", family, family)
+		}
+	}
+	if size := cmp.Or(c.Number("memory.size"), defaultMemory); c.IsDecided("memory.size") &&
+		c.IsNull("memory.hugepages") && !isPluggable(size) {
+		c.Refuse("memory.size", fmt.Sprintf("PVE starts a VM with hotplug of memory only if it has 1024 MiB and whole "+
+			"modules of 512 MiB, of 1024 MiB beyond 17408 MiB, and so on. It has %.0f MiB.", size))
+	}
+}
+
+// defaultMemory is PVE's, in MiB.
+const defaultMemory = 512.0
+
+// isPluggable reports whether memory consists of the first GiB and of whole modules: 32 of each size, which doubles
+// (qemu-server QemuServer/Memory.pm foreach_dimm).
+func isPluggable(mib float64) bool {
+	has := 1024.0
+	for module := 512.0; has < mib; module *= 2 {
+		for i := 0; i < 32 && has < mib; i++ {
+			has += module
+		}
+	}
+	return has == mib
 }
 
 // numaNodes refuses NUMA nodes with which PVE starts no VM (qemu-server QemuServer/Memory.pm config).
@@ -81,7 +125,7 @@ func (c *Validation) numaNodes() {
 		sum += c.Number("numa_nodes." + slot + ".memory")
 	}
 	if whole == 0 {
-		whole = 512
+		whole = defaultMemory
 	}
 	if sum != whole {
 		c.Refuse("numa_nodes", fmt.Sprintf("The NUMA nodes have %.0f MiB together and the VM has %.0f MiB: the two must "+
@@ -144,6 +188,18 @@ func (c *Validation) HostDevices() {
 			}
 		}
 	}
+	c.PCIExpress()
+	slots, _ := c.Keys("numa_nodes")
+	for _, slot := range slots {
+		at := "numa_nodes." + slot
+		if c.IsSet(at+".hostnodes") && c.IsNull(at+".policy") && !c.Copies() {
+			c.Refuse(at+".policy", "hostnodes needs a policy: preferred, bind or interleave.")
+		}
+	}
+}
+
+// PCIExpress demands the machine that a PCI device needs.
+func (c *Validation) PCIExpress() {
 	slots, _ := c.Keys("pci")
 	for _, slot := range slots {
 		at := "pci." + slot
@@ -152,13 +208,6 @@ func (c *Validation) HostDevices() {
 		}
 		if c.IsTrue(at+".legacy_igd") && c.IsDecided("machine") && isQ35(c.Text("machine")) {
 			c.Refuse(at+".legacy_igd", "The legacy mode needs machine = \"pc\".")
-		}
-	}
-	slots, _ = c.Keys("numa_nodes")
-	for _, slot := range slots {
-		at := "numa_nodes." + slot
-		if c.IsSet(at+".hostnodes") && c.IsNull(at+".policy") && !c.Copies() {
-			c.Refuse(at+".policy", "hostnodes needs a policy: preferred, bind or interleave.")
 		}
 	}
 }

@@ -13,7 +13,9 @@ import (
 type Validation struct {
 	model.Configuration
 	Borrowed map[string]bool // volumes that another VM holds for this one
-	Diags    diag.Diagnostics
+	// Written is the configuration where a plan is validated, which has values from elsewhere, too.
+	Written *model.Configuration
+	Diags   diag.Diagnostics
 }
 
 // Invalid is the summary of each error about a configuration.
@@ -21,6 +23,10 @@ const Invalid = "Invalid configuration"
 
 // Refuse adds an error at the attribute with this dotted path.
 func (c *Validation) Refuse(dotted, format string, args ...string) {
+	if c.Written != nil && c.Written.IsNull(dotted) {
+		format += " The configuration does not set " + dotted + ": the VM has it from its source, from another tool, or by " +
+			"default."
+	}
 	at, _ := model.Locator{}.Attribute(dotted)
 	c.Diags.AddAttributeError(at, Invalid, Fill(format, args))
 }

@@ -1,0 +1,129 @@
+package planning
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/hashicorp/terraform-plugin-framework/path"
+	"github.com/hashicorp/terraform-plugin-go/tftypes"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/framework/plan"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/model"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/validation"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+)
+
+// Some values do not go together, and some of them the configuration does not name: the VM has them from its source, or
+// from another tool. PVE refuses them, or stores them and does not start the VM any more, also in a restart.
+
+// refuseCombinations refuses such values where the plan sets one of them.
+func (p refusals) refuseCombinations() {
+	if p.left {
+		return
+	}
+	c := &validation.Validation{Configuration: model.Configuration{Raw: p.Value}, Written: &p.Config}
+	for _, source := range []string{"clone", "restore"} { // what they decide is in the plan
+		c.Raw = plan.Replace(c.Raw, source, tftypes.NewValue(plan.At(c.Raw, source).Type(), nil))
+	}
+	if p.sets("memory.size") && c.IsSet("memory.size") || p.sets("memory.balloon") {
+		c.Memory() // PVE compares what it is sent
+	}
+	if p.starts() && slices.ContainsFunc([]string{"cpu.vcpus", "cpu.cores", "cpu.sockets", "cpu.numa", "memory.size",
+		"hotplug", "numa_nodes", "virtiofs", "pci", "machine", "power_state"}, p.sets) {
+		c.VCPUs()
+		c.MemoryHotplug()
+		c.PCIExpress()
+	}
+	p.diags.Append(c.Diags...)
+	if p.sets("cpu.vcpus") && p.runs() && slices.Contains(p.Prior.Hotplug, "cpu") {
+		p.refusePluggingVCPUs()
+	}
+}
+
+// refusePluggingVCPUs refuses to plug more of them than the running guest has processors, also where the same plan
+// gives it more at its restart (qemu-server QemuServer.pm qemu_cpu_hotplug).
+func (p refusals) refusePluggingVCPUs() {
+	is, was := model.Value(p.Plan.CPU), model.Value(p.Prior.CPU)
+	most := max(model.Value(was.Sockets), 1) * max(model.Value(was.Cores), 1)
+	if vcpus := model.Value(is.VCPUs); vcpus > most {
+		p.refuse(path.Root("cpu").AtName("vcpus"), fmt.Sprintf("The VM runs with %d processors, and PVE plugs no more than "+
+			"that. Change cpu.sockets or cpu.cores in an apply of its own first, or stop the VM, with power_state = "+
+			"\"stopped\".", most))
+	}
+}
+
+// sets reports whether the plan changes a value, or the configuration of a new VM names it.
+func (p refusals) sets(at string) bool {
+	if p.creating() {
+		return p.Config.IsSet(at)
+	}
+	return p.delta().change(at) == other
+}
+
+// starts reports whether the apply certainly starts or restarts the guest.
+func (p refusals) starts() bool {
+	for _, at := range []string{"power_state", "template", "reboot_policy", "ha"} {
+		if !p.Config.At(at).IsFullyKnown() {
+			return false
+		}
+	}
+	switch {
+	case p.creating():
+		return p.Plan.StartsWhenMade()
+	case model.Value(p.Prior.Status) == string(guest.Running):
+		return !p.Plan.EndsStopped() && model.Value(p.Plan.RebootPolicy) != "never"
+	}
+	return model.Value(p.Plan.PowerState) == string(guest.Running)
+}
+
+// refuseBootOrder refuses a boot order with a device that leaves the VM: PVE takes it out of the order (qemu-server
+// API2/Qemu.pm update_vm_api).
+func (p refusals) refuseBootOrder() {
+	if !p.Config.IsSet("boot_order") {
+		return
+	}
+	_, leave := model.ChangedDevices(p.before, p.after)
+	for _, device := range p.Plan.BootOrder {
+		if slices.Contains(leave, device) {
+			p.refuse(path.Root("boot_order"), validation.Fill("%s leaves the VM, and PVE boots from no device that is not "+
+				"there. Take it out of boot_order too.", []string{device}))
+		}
+	}
+}
+
+// refuseOtherMedia refuses a disk in the place of an optical drive of a running VM, and the reverse: PVE turns no drive
+// into one of another kind while it is in use (qemu-server QemuServer.pm vmconfig_update_disk).
+func (p refusals) refuseOtherMedia() {
+	if !p.runs() {
+		return
+	}
+	was, is := p.opticalDrives(p.Prior), p.opticalDrives(p.Plan)
+	swaps := func(at path.Path, slot, from, to string) {
+		p.refuse(at, validation.Fill("The VM runs, and %s has %s: PVE puts no %s in its place then. Choose another slot, or "+
+			"stop the VM first, with power_state = \"stopped\".", []string{slot, from, to}))
+	}
+	for _, slot := range model.SortedSlots(p.Plan.Disks) {
+		if _, optical := was[slot]; optical {
+			swaps(path.Root("disks").AtMapKey(slot), slot, "an optical drive", "disk")
+		}
+	}
+	for _, slot := range model.SortedSlots(is) {
+		if _, disk := p.Prior.Disks[slot]; disk {
+			swaps(is[slot], slot, "a disk", "optical drive")
+		}
+	}
+}
+
+// opticalDrives are the drives of a VM with media=cdrom, that of cloud-init among them, and where they are configured.
+func (p refusals) opticalDrives(m model.Model) map[string]path.Path {
+	all := map[string]path.Path{}
+	for slot := range m.CDROMs {
+		all[slot] = path.Root("cdroms").AtMapKey(slot)
+	}
+	if c := m.CloudInit; c != nil && c.Storage != nil {
+		all[cmp.Or(model.Value(c.Slot), vm.DefaultCloudInitSlot)] = path.Root("cloud_init").AtName("slot")
+	}
+	return all
+}
