@@ -32,7 +32,7 @@ func (k *kind) apply(ctx context.Context, r full, req *tfprotov6.ApplyResourceCh
 	case c.prior.IsNull():
 		return k.create(ctx, r, c)
 	case c.plan.IsNull():
-		return k.delete(ctx, r, c)
+		return k.delete(ctx, r, c, req.PlannedPrivate)
 	}
 	return k.update(ctx, r, c, req.PlannedPrivate)
 }
@@ -64,7 +64,7 @@ func (k *kind) create(ctx context.Context, r full, c change) (answers, *tfprotov
 	resp.Private, _ = storeIn(ctx, resp.Private, nil) // the framework hands a create nothing of the plan's
 	r.Create(ctx, ask, resp)
 	private, kept := privateOf(ctx, r, resp.Private, before, nil)
-	identity, ok := k.identities.pack(c.was, resp.Identity, true)
+	identity, ok := k.identities.pack(c.was, resp.Identity, !resp.Diagnostics.HasError())
 	if !kept || !ok {
 		return answers{created: resp}, nil
 	}
@@ -84,37 +84,52 @@ func (k *kind) update(ctx context.Context, r full, c change, came []byte) (answe
 	resp := &resource.UpdateResponse{State: ask.State, Private: ask.Private, Identity: c.is}
 	r.Update(ctx, ask, resp)
 	private, kept := privateOf(ctx, r, resp.Private, before, came)
-	identity, same := k.identities.pack(c.was, resp.Identity, true)
+	identity, same := k.identities.pack(c.was, resp.Identity, !resp.Diagnostics.HasError())
 	if !kept || !same {
 		return answers{updated: resp}, nil
 	}
 	return answers{updated: resp}, k.applied(c.plan, resp.State.Raw, private, identity, resp.Diagnostics)
 }
 
-func (k *kind) delete(ctx context.Context, r full, c change) (answers, *tfprotov6.ApplyResourceChangeResponse) {
+func (k *kind) delete(ctx context.Context, r full, c change, came []byte) (answers,
+	*tfprotov6.ApplyResourceChangeResponse) {
 	ask := resource.DeleteRequest{State: tfsdk.State{Raw: c.prior, Schema: k.schema}, Identity: c.was}
-	var ok bool
-	if ask.Private, ok = storeIn(ctx, ask.Private, c.noted); !ok {
+	before, ok := storeIn(ctx, ask.Private, c.noted)
+	ask.Private, _ = storeIn(ctx, ask.Private, c.noted)
+	if !ok {
 		return answers{}, nil
 	}
 	resp := &resource.DeleteResponse{State: ask.State, Private: ask.Private, Identity: c.is}
-	if r.Delete(ctx, ask, resp); len(resp.Diagnostics) > 0 {
+	r.Delete(ctx, ask, resp)
+	if resp.Diagnostics.HasError() {
+		private, kept := privateOf(ctx, r, resp.Private, before, came)
+		identity, same := k.identities.pack(c.was, resp.Identity, false)
+		if !kept || !same {
+			return answers{deleted: resp}, nil
+		}
+		return answers{deleted: resp}, k.applied(c.prior, resp.State.Raw, private, identity, resp.Diagnostics)
+	}
+	diagnostics, ok := said(resp.Diagnostics)
+	if !ok {
 		return answers{deleted: resp}, nil
 	}
 	gone := tftypes.NewValue(k.place.wire, nil)
-	return answers{deleted: resp}, &tfprotov6.ApplyResourceChangeResponse{
+	return answers{deleted: resp}, &tfprotov6.ApplyResourceChangeResponse{Diagnostics: diagnostics,
 		NewState: &tfprotov6.DynamicValue{MsgPack: k.place.pack(nil, gone)}, NewIdentity: k.identities.none()}
 }
 
-// applied is the answer with a state and no more; nil where there is more to it.
+// applied is the answer with a state and what there is to say; nil where the framework does more. It does nothing to
+// the state of a failure.
 func (k *kind) applied(plan, state tftypes.Value, private []byte, identity *tfprotov6.ResourceIdentityData,
 	diags diag.Diagnostics) *tfprotov6.ApplyResourceChangeResponse {
-	if len(diags) > 0 || state.IsNull() || !k.isState(state) || !k.place.sameDecimals(plan, state) {
+	diagnostics, ok := said(diags)
+	if !ok || !k.isState(state) || !diags.HasError() && (state.IsNull() || !k.place.sameDecimals(plan, state)) {
 		return nil
 	}
 	packed, ok := k.pack(state, false)
 	if !ok {
 		return nil
 	}
-	return &tfprotov6.ApplyResourceChangeResponse{NewState: packed, Private: private, NewIdentity: identity}
+	return &tfprotov6.ApplyResourceChangeResponse{NewState: packed, Private: private, NewIdentity: identity,
+		Diagnostics: diagnostics}
 }

@@ -169,7 +169,8 @@ func (k *kind) accepts(ctx context.Context, r full, req *tfprotov6.ValidateResou
 // and resp where it was not asked.
 func (k *kind) read(ctx context.Context, r full, req *tfprotov6.ReadResourceRequest) (
 	resp *resource.ReadResponse, answer *tfprotov6.ReadResourceResponse) {
-	noted, ok := parsePrivate(req.Private)
+	came := afterImport(req.Private)
+	noted, ok := parsePrivate(came)
 	state, fits := k.unpack(req.CurrentState, false)
 	was, is, known := k.identities.unpack(req.CurrentIdentity)
 	if !ok || !fits || !known || state.IsNull() || !k.isState(state) || req.ProviderMeta != nil {
@@ -185,9 +186,10 @@ func (k *kind) read(ctx context.Context, r full, req *tfprotov6.ReadResourceRequ
 	}
 	resp = &resource.ReadResponse{State: ask.State, Private: ask.Private, Identity: is}
 	r.Read(ctx, ask, resp)
-	private, kept := privateOf(ctx, r, resp.Private, before, req.Private)
-	identity, same := k.identities.pack(was, resp.Identity, true)
-	if len(resp.Diagnostics) > 0 || resp.Deferred != nil || !same || !kept || resp.State.Raw.IsNull() {
+	private, kept := privateOf(ctx, r, resp.Private, before, came)
+	identity, same := k.identities.pack(was, resp.Identity, !resp.Diagnostics.HasError())
+	diagnostics, written := said(resp.Diagnostics)
+	if !written || resp.Deferred != nil || !same || !kept || resp.State.Raw.IsNull() {
 		return resp, nil
 	}
 	packed, ok := k.pack(resp.State.Raw, false)
@@ -198,7 +200,8 @@ func (k *kind) read(ctx context.Context, r full, req *tfprotov6.ReadResourceRequ
 	case !k.isState(resp.State.Raw), !k.place.sameDecimals(state, resp.State.Raw):
 		return resp, nil
 	}
-	return resp, &tfprotov6.ReadResourceResponse{NewState: packed, Private: private, NewIdentity: identity}
+	return resp, &tfprotov6.ReadResourceResponse{NewState: packed, Private: private, NewIdentity: identity,
+		Diagnostics: diagnostics}
 }
 
 // plan has the resource plan, likewise. Where Terraform proposes a change, that is for resources that plan by
@@ -221,17 +224,18 @@ func (k *kind) plan(ctx context.Context, r full, req *tfprotov6.PlanResourceChan
 	identity, same := k.identities.pack(was, resp.Identity, false)
 	private, kept := privateOf(ctx, r, resp.Private, before, req.PriorPrivate)
 	packed, ok := k.pack(resp.Plan.Raw, true)
+	diagnostics, written := said(resp.Diagnostics)
+	replaces, named := replacing(resp.RequiresReplace)
 	switch {
 	case !ok:
 		return resp, nil
 	case resp.Diagnostics.HasError() && bytes.Equal(packed.MsgPack, proposed.MsgPack):
 		return nil, nil // it has not come to plan anything, so what the framework proposes stands
-	case len(resp.Diagnostics) > 0, resp.Deferred != nil, !same, len(resp.RequiresReplace) > 0, !kept,
-		ask.Plan.Raw.IsNull() != resp.Plan.Raw.IsNull():
+	case !written, !named, resp.Deferred != nil, !same, !kept, ask.Plan.Raw.IsNull() != resp.Plan.Raw.IsNull():
 		return resp, nil
 	}
 	return resp, &tfprotov6.PlanResourceChangeResponse{PlannedState: packed, PlannedPrivate: private,
-		PlannedIdentity: identity}
+		PlannedIdentity: identity, RequiresReplace: replaces, Diagnostics: diagnostics}
 }
 
 // planRequest returns the request to a resource, and the framework's proposal. ok is false if both are left to the

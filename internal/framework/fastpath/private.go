@@ -28,6 +28,27 @@ func parsePrivate(raw []byte) (noted map[string][]byte, ok bool) {
 	return noted, err == nil && bytes.Equal(again, raw)
 }
 
+// importKey is what the framework notes in the private state of an import and takes out in the refresh after it, in
+// which the identity may change (internal/privatestate/data.go ImportBeforeReadKey).
+const importKey = ".import_before_read"
+
+// afterImport is the private state that a refresh begins with: without the framework's note of an import.
+func afterImport(raw []byte) []byte {
+	var noted map[string][]byte
+	if !bytes.Contains(raw, []byte(importKey)) || json.Unmarshal(raw, &noted) != nil {
+		return raw
+	}
+	delete(noted, importKey)
+	if len(noted) == 0 {
+		return nil
+	}
+	again, err := json.Marshal(noted)
+	if err != nil {
+		return raw
+	}
+	return again
+}
+
 // Keeper is a resource that says what it notes in private state.
 type Keeper interface {
 	// PrivateKeys are all keys that it uses there.

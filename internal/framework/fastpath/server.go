@@ -1,12 +1,12 @@
-// Package fastpath answers Terraform where a resource has a state to give and no more, in front of the plugin
-// framework's server.
+// Package fastpath answers Terraform where the plugin framework's server would pass on what a resource says, in front
+// of that server.
 //
 // Every plan asks four things of every resource in state: to read the state as it was stored, to validate the
 // configuration, to refresh, to plan. Mostly nothing has changed, and the framework takes a hundred milliseconds to
 // find that out, since it looks every attribute up in the schema at every step. The fast path has the resource itself
-// do the same, with the same code, and if the resource has nothing else to say - no diagnostic, no replacement - it
-// answers with the state; and so it does with what an apply has made. All else is handed to the framework, with what
-// the resource has answered, so that nothing is done twice: a resource cannot tell which of the two asks it.
+// do the same, with the same code, and answers with the state, the diagnostics and the replacements that it has;
+// and so it does with what an apply has made. All else is handed to the framework, with what the resource has answered,
+// so that nothing is done twice: a resource cannot tell which of the two asks it.
 //
 // It serves only resources for which the framework does nothing else: no defaults, no plan modifiers, no types of their
 // own that compare or validate. It finds that out by itself.

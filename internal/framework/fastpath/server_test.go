@@ -225,7 +225,10 @@ func TestNothingIsDoneTwice(t *testing.T) {
 		}, true, &tfprotov6.DynamicValue{MsgPack: []byte{packNil}}, noted, 0},
 		"a warning": {func(_ context.Context, _ resource.ReadRequest, resp *resource.ReadResponse) {
 			resp.Diagnostics.AddWarning("look", "here")
-		}, true, state, noted, 1},
+		}, false, state, noted, 1},
+		"an error": {func(_ context.Context, _ resource.ReadRequest, resp *resource.ReadResponse) {
+			resp.Diagnostics.AddAttributeError(path.Root("name"), "no", "such luck")
+		}, false, state, noted, 1},
 		"a note": {func(ctx context.Context, _ resource.ReadRequest, resp *resource.ReadResponse) {
 			resp.Diagnostics.Append(resp.Private.SetKey(ctx, "mark", []byte(`2`))...)
 		}, true, state, private(t, map[string][]byte{"mark": []byte(`2`)}), 0},
@@ -265,7 +268,7 @@ func TestPlanIsAskedOnce(t *testing.T) {
 		map[string]tftypes.Value{"name": str("new")})
 	null := &tfprotov6.DynamicValue{MsgPack: []byte{packNil}}
 	replace := func(_ context.Context, _ resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse) {
-		resp.RequiresReplace = path.Paths{path.Root("name")}
+		resp.RequiresReplace = path.Paths{path.Root("slots"), path.Root("name"), path.Root("slots")}
 	}
 	for what, c := range map[string]struct {
 		prior, proposed *tfprotov6.DynamicValue
@@ -276,7 +279,7 @@ func TestPlanIsAskedOnce(t *testing.T) {
 		"nothing": {state, state, nil, []string{"plan"}, 0},
 		"a secret": {state, packed(t, r.schema, map[string]tftypes.Value{"name": str("it"), "secret": str("x")}), nil,
 			[]string{"plan"}, 0},
-		"a replacement": {state, state, replace, []string{"plan", "framework"}, 1},
+		"a replacement": {state, state, replace, []string{"plan"}, 2},
 		"a change":      {state, other, nil, []string{"framework", "plan"}, 0},
 		"a create":      {null, other, nil, []string{"framework", "plan"}, 0},
 		"a destroy":     {state, null, nil, []string{"framework", "plan"}, 0},
@@ -323,6 +326,10 @@ func TestPlanner(t *testing.T) {
 		"a destroy":                {it, null, null, nil, []string{"plan"}, null},
 		"a warning": {null, it, it, func(_ context.Context, _ resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse) {
 			resp.Diagnostics.AddWarning("look", "here")
+		}, []string{"plan"}, it},
+		"a warning of an element": {null, it, it, func(_ context.Context, _ resource.ModifyPlanRequest,
+			resp *resource.ModifyPlanResponse) {
+			resp.Diagnostics.AddAttributeWarning(path.Root("slots").AtSetValue(types.StringValue("a")), "look", "here")
 		}, []string{"plan", "framework"}, it},
 		"a note": {null, it, it, func(ctx context.Context, _ resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse) {
 			resp.Diagnostics.Append(resp.Private.SetKey(ctx, "mark", []byte(`2`))...)
