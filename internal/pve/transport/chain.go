@@ -34,6 +34,23 @@ type response struct {
 	reason string // reason phrase: the only text in older versions
 	header http.Header
 	body   []byte
+
+	parsed *parsed // nil before the first look into the body
+}
+
+// parsed is what a body says, or why it cannot be read.
+type parsed struct {
+	answer Answer
+	err    error
+}
+
+// answer is the body, unwrapped. It is read once, however many links of the chain look into it.
+func (r *response) answer() (Answer, error) {
+	if r.parsed == nil {
+		r.parsed = new(parsed)
+		r.parsed.err = json.Unmarshal(r.body, &r.parsed.answer)
+	}
+	return r.parsed.answer, r.parsed.err
 }
 
 // handler is one link of the chain that a request passes through.
@@ -120,8 +137,8 @@ func (c *Conn) Do(ctx context.Context, r *Request) (Answer, error) {
 	if err != nil {
 		return Answer{}, err
 	}
-	var env Answer
-	if err := json.Unmarshal(resp.body, &env); err != nil {
+	env, err := resp.answer()
+	if err != nil {
 		return Answer{}, c.BadAnswer(r, resp.status, err)
 	}
 	return env, nil

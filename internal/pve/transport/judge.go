@@ -91,6 +91,9 @@ func (r *response) isForeign() bool {
 	if len(bytes.TrimSpace(r.body)) == 0 {
 		return false
 	}
+	if env, err := r.answer(); err == nil && r.status < 300 {
+		return env.Data == nil
+	}
 	var object map[string]json.RawMessage
 	err := json.Unmarshal(r.body, &object)
 	_, has := object["data"]
@@ -104,8 +107,7 @@ func (r *response) words() (string, map[string]string) {
 	if r.isRedirect() {
 		return "the server redirects to " + r.header.Get("Location") + ", check the endpoint", nil
 	}
-	var env Answer
-	_ = json.Unmarshal(r.body, &env) // an empty body is normal for 401, 501 and 59x
+	env, _ := r.answer() // an empty body is normal for 401, 501 and 59x
 	message := strings.TrimSpace(string(env.Message))
 	if message == "" {
 		message = r.reason

@@ -7,6 +7,7 @@ import (
 	"math"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 // Perl has no types, so PVE's JSON may carry a number as a string and the reverse, and a boolean as 0, 1, "0", "1",
@@ -33,6 +34,9 @@ func Text(b []byte) (string, error) {
 	case text == "false":
 		return "0", nil
 	case text[0] == '"':
+		if within, ok := plain(text); ok {
+			return within, nil
+		}
 		var s string
 		err := json.Unmarshal(b, &s)
 		return s, err
@@ -47,6 +51,22 @@ func Text(b []byte) (string, error) {
 		return "", err
 	}
 	return strconv.FormatFloat(f, 'f', -1, 64), nil
+}
+
+// plain is what stands between the quotes of a JSON string that spells all its characters as they are. Nearly every
+// text of PVE does, and a parser takes ten times as long.
+func plain(text string) (within string, ok bool) {
+	end := len(text) - 1
+	if end < 1 || text[end] != '"' {
+		return "", false
+	}
+	within = text[1:end]
+	for i := range len(within) {
+		if c := within[i]; c < ' ' || c == '"' || c == '\\' {
+			return "", false
+		}
+	}
+	return within, utf8.ValidString(within)
 }
 
 // UnmarshalJSON takes any scalar.

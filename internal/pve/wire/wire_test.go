@@ -85,3 +85,18 @@ func TestFlexIntProperty(t *testing.T) {
 		}
 	})
 }
+
+// TestTextReadsStringsLikeTheParser: of whatever stands between quotes, escapes, control characters and broken UTF-8 included, a text
+// is what the JSON parser makes of it.
+func TestTextReadsStringsLikeTheParser(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		within := rapid.OneOf(rapid.String(), rapid.StringOfN(rapid.RuneFrom([]rune("aä\"\\\nu0041 ")), 0, 12, -1),
+			rapid.Map(rapid.SliceOfN(rapid.Byte(), 0, 8), func(b []byte) string { return string(b) })).Draw(t, "within")
+		raw := []byte(`"` + within + rapid.SampledFrom([]string{`"`, ``, `" `, `"x`}).Draw(t, "end"))
+		var want string
+		failed := json.Unmarshal(raw, &want)
+		if got, err := Text(raw); (err != nil) != (failed != nil) || got != want {
+			t.Errorf("%q: %q, %v, want %q, %v", raw, got, err, want, failed)
+		}
+	})
+}
