@@ -43,7 +43,7 @@ func (p power) shutDown(ctx context.Context) error {
 		return &guest.FieldError{Path: "power_state", Summary: fmt.Sprintf("VM %d was not shut down", p.vmid),
 			Detail: "Its turn did not come, and nothing else of the plan was done", Err: err}
 	}
-	defer mine.leave()
+	defer mine.leave(ctx)
 	if mine != nil && mine.waited { // a third party may have another VM under the id by now
 		p.view.Forget()
 	}

@@ -59,6 +59,9 @@ func (t *turns) take(ctx context.Context, vmid int) (*turn, error) {
 	if failed := t.lost(); failed != nil {
 		return nil, failed
 	}
+	if err := ctx.Err(); err != nil {
+		return nil, turnless(vmid, err)
+	}
 	mine := &turn{of: t}
 	select {
 	case t.places <- struct{}{}:
@@ -73,13 +76,21 @@ func (t *turns) take(ctx context.Context, vmid int) (*turn, error) {
 	case <-t.over:
 		return nil, t.lost()
 	case <-ctx.Done():
-		return nil, fmt.Errorf("wait for the turn of VM %d to go down (restart_parallelism): %w", vmid, ctx.Err())
+		return nil, turnless(vmid, ctx.Err())
 	}
 	if failed := t.lost(); failed != nil { // both were to be had
-		mine.leave()
+		mine.leave(ctx)
 		return nil, failed
 	}
+	if err := ctx.Err(); err != nil {
+		mine.leave(ctx)
+		return nil, turnless(vmid, err)
+	}
 	return mine, nil
+}
+
+func turnless(vmid int, err error) error {
+	return fmt.Errorf("wait for the turn of VM %d to go down (restart_parallelism): %w", vmid, err)
 }
 
 // lateTime is how long a guest that did not obey in time keeps its turn: the time of those that wait runs on.
@@ -106,9 +117,10 @@ func (t *turns) lost() error {
 	return t.failed
 }
 
-// leave gives the turn to the next guest.
-func (t *turn) leave() {
-	if t != nil {
+// leave gives the turn to the next guest, unless an interrupt ends this one. It reaches one guest after the other, and
+// none of those that it has not reached yet may go down meanwhile.
+func (t *turn) leave(ctx context.Context) {
+	if t != nil && !errors.Is(ctx.Err(), context.Canceled) {
 		<-t.of.places
 	}
 }
@@ -146,7 +158,7 @@ func (p power) inTurn(ctx context.Context, status pve.GuestStatus, due, sent []s
 	if err != nil {
 		return false, p.notRestarted("Its turn did not come", due, err)
 	}
-	defer mine.leave()
+	defer mine.leave(ctx)
 	if mine != nil && mine.waited { // a third party may have restarted or stopped it
 		p.view.Forget()
 		config, err := p.view.Fresh(ctx)

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
@@ -31,7 +32,7 @@ func TestRestartParallelismTurns(t *testing.T) {
 			for seen := most.Load(); now > seen && !most.CompareAndSwap(seen, now); seen = most.Load() {
 			}
 			out.Add(-1)
-			mine.leave()
+			mine.leave(t.Context())
 		})
 	}
 	all.Wait()
@@ -58,13 +59,50 @@ func TestRestartParallelismTurns(t *testing.T) {
 	}()
 	held[0].end(&lostGuestError{vmid: 7, node: "pve1"})
 	held[1].end(&lostGuestError{vmid: 8, node: "pve1"})
-	held[0].leave()
+	held[0].leave(t.Context())
 	if err := <-ended; err == nil || !strings.Contains(err.Error(), "VM 7 on node pve1") {
 		t.Errorf("a guest was lost, and a turn came: %v", err)
 	}
 	if _, err := c.turns.take(t.Context(), 3); err == nil {
 		t.Error("a guest was lost, and a later turn came")
 	}
+}
+
+// TestRestartParallelismEndsWithAnInterrupt: an interrupt reaches the operations one after the other. The turn of the first is not
+// given to one that it has not reached yet, and one that it has reached takes no turn.
+func TestRestartParallelismEndsWithAnInterrupt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var c Changer
+		c.LimitRestarts(1)
+		first, interrupt := context.WithCancel(t.Context())
+		mine, err := c.turns.take(first, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		second, interruptLate := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() {
+			_, err := c.turns.take(second, 2)
+			ended <- err
+		}()
+		interrupt()
+		mine.leave(first)
+		synctest.Wait()
+		if len(ended) > 0 {
+			t.Fatalf("the turn was passed on: %v", <-ended)
+		}
+		interruptLate()
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+		for range 100 { // either of the two is to be had
+			var free Changer
+			free.LimitRestarts(1)
+			if _, err := free.turns.take(first, 1); !errors.Is(err, context.Canceled) {
+				t.Fatalf("after the interrupt: %v", err)
+			}
+		}
+	})
 }
 
 // TestRestartParallelismLosesAGuest: one that goes off right after its restart has not come back. The next update that
