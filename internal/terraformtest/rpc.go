@@ -53,6 +53,8 @@ type Caller struct {
 	Around func(rpc, address string) func()
 	// Applying is called before each ApplyResourceChange with the state before and the plan, and the function that it returns after it.
 	Applying func(typ string, prior, planned cty.Value) func()
+	// Stopped is called when an interrupt has reached the provider; nil: no one.
+	Stopped func()
 	// LogContext prepares the context of each RPC, to capture the provider's log; nil drops it.
 	LogContext func(context.Context) context.Context
 
@@ -133,6 +135,9 @@ func (p *process) call(ctx context.Context, rpc, address string, f func(context.
 	}
 	stop := context.AfterFunc(ctx, func() {
 		_, _ = p.server.StopProvider(inner, &tfprotov6.StopProviderRequest{})
+		if p.Stopped != nil {
+			p.Stopped()
+		}
 	})
 	defer stop()
 	return f(inner)

@@ -57,6 +57,9 @@ func (p *Proxy) api(q *httpRequest) *answer {
 	}
 	c.op.Status, c.op.Left = a.status, s.World.Clock.Now()
 	s.InspectOp(c.op)
+	if s.World.Served != nil {
+		s.World.Served(c.op.Method, c.op.Path)
+	}
 	return a
 }
 

@@ -234,7 +234,8 @@ func TestRestartParallelismInterrupted(t *testing.T) {
 	t.Parallel()
 	for _, nth := range []int{1, 2} {
 		keys := &rig.Interrupter{At: fault.Match{Method: "POST", Path: "/nodes/{node}/qemu/{vmid}/status/reboot", Nth: nth}}
-		f := &waveRig{World: rig.NewWorld(t, pvesim.Options{Clock: rig.NewFastClock()}), t: t}
+		clock := rig.NewFastClock()
+		f := &waveRig{World: rig.NewWorld(t, pvesim.Options{Clock: clock}), t: t}
 		f.ExpectPowerOffs(state.PowerReboot)
 		keys.World = f.World
 		f.LogTo(keys)
@@ -246,6 +247,7 @@ func TestRestartParallelismInterrupted(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var once sync.Once
 		keys.Press = func() { once.Do(cancel) }
+		keys.Hold(clock, f.session)
 		rig.MustRefuse(t, f.session.Run(ctx), []string{"interrupted"})
 		cancel()
 		running := 0

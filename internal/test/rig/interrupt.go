@@ -27,6 +27,22 @@ type Interrupter struct {
 	Press context.CancelFunc
 }
 
+// Hold stops a clock as soon as the cluster has served the operation, until the interrupt has reached the provider. On a busy
+// machine the next operation would begin before the log tells of this one.
+func (i *Interrupter) Hold(c *clock.Fast, s *terraformtest.Session) {
+	s.Stopped = c.Go
+	n := 0
+	i.World.Change(func(world *state.World) {
+		world.Served = func(method, path string) {
+			if method == i.At.Method && path == i.At.Path {
+				if n++; n == i.At.Nth {
+					c.Stop()
+				}
+			}
+		}
+	})
+}
+
 // Write looks at a line of the log.
 func (i *Interrupter) Write(line []byte) (int, error) {
 	if i.Press == nil || !bytes.Contains(line, []byte(`"PVE request"`)) {
@@ -49,25 +65,8 @@ func countOps(ops []pvesim.Op, method, path string) int {
 	return n
 }
 
-// FastClock is a clock that runs fifty times as fast as the machine's. On the one that moves by itself a task is over before
-// its answer is read, and no interrupt ever meets one.
-type FastClock struct{ Start time.Time }
-
-const speed = 50
-
-// NewFastClock returns a FastClock that begins now.
-func NewFastClock() FastClock { return FastClock{Start: time.Now()} }
-
-// Now returns the clock's time.
-func (f FastClock) Now() time.Time { return f.Start.Add(time.Since(f.Start) * speed) }
-
-// Sleep waits for d on this clock.
-func (f FastClock) Sleep(d time.Duration) { f.SleepContext(context.Background(), d) }
-
-// SleepContext waits for d on this clock, or until ctx is done.
-func (f FastClock) SleepContext(ctx context.Context, d time.Duration) {
-	clock.Real{}.SleepContext(ctx, d/speed)
-}
+// NewFastClock returns a clock that begins now and runs fifty times as fast as the machine's.
+func NewFastClock() *clock.Fast { return clock.NewFast() }
 
 // InterruptStage is a cluster with one VM in state, whose operations are interrupted one by one.
 type InterruptStage struct {
@@ -115,7 +114,7 @@ func (st *InterruptStage) interrupt(at fault.Match, lost bool, run func(context.
 func AllInterrupts() bool { return os.Getenv("CANCEL_ALL") != "" }
 
 // cellShare is the part of a sweep's cells that `make test` plays: one in so many.
-const cellShare = 20
+const cellShare = 40
 
 // IsDrawn reports whether a cell of a sweep, counted by at, is played for an identity, counted by who. Identities in
 // sequence play different cells, so that a cell that several have is played by one of them.
@@ -130,7 +129,7 @@ func Enough(whole int) int {
 }
 
 // interruptShare is the part of an operation's requests that `make test` interrupts: one in so many.
-const interruptShare = 3
+const interruptShare = 5
 
 // EnoughInterrupts is the least number of interrupts, of so many in the whole.
 func EnoughInterrupts(whole int) int {
