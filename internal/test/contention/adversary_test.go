@@ -24,7 +24,7 @@ import (
 )
 
 // adversaryShare is how many of the cells `make test` plays: one in so many. ADVERSARY=1 plays them all.
-const adversaryShare = 60
+const adversaryShare = 120
 
 // adversaryBench is a cluster on which one identity does one thing, again and again, while third parties come between.
 type adversaryBench struct {

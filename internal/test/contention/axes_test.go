@@ -29,7 +29,7 @@ func axesShare(t *testing.T) axesSweep {
 	text := os.Getenv("AXES")
 	switch from, to, isRange := strings.Cut(text, "-"); {
 	case text == "":
-		return axesSweep{first: 1, last: 6, scenes: 2, share: 150}
+		return axesSweep{first: 1, last: 4, scenes: 2, share: 150}
 	case isRange:
 		var err, errTo error
 		whole.first, err = strconv.ParseUint(from, 10, 32)

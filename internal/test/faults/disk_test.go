@@ -91,7 +91,7 @@ func (b *diskBench) finished(what string, first error) {
 }
 
 // TestDiskSurvivesFaults fails the requests of each turn in each way. The data is there afterwards, and the next apply comes to the end. In
-// the normal run one in twelve, with DESTROY_ALL all.
+// the normal run one in 16, with DESTROY_ALL all.
 func TestDiskSurvivesFaults(t *testing.T) {
 	t.Parallel()
 	for n, turn := range rig.DiskSteps() {
@@ -100,7 +100,7 @@ func TestDiskSurvivesFaults(t *testing.T) {
 			b, effective := newDiskBench(t, rig.RootTicket, turn), 0
 			for at, op := range b.played {
 				for p, phase := range []fault.Phase{fault.Before, fault.After, fault.Task, fault.KillTask, fault.Partial} {
-					if op.Method == http.MethodGet && phase != fault.Before || os.Getenv("DESTROY_ALL") == "" && (at+p+n)%12 != 0 {
+					if op.Method == http.MethodGet && phase != fault.Before || os.Getenv("DESTROY_ALL") == "" && (at+p+n)%16 != 0 {
 						continue
 					}
 					b.reset()

@@ -32,7 +32,7 @@ func phasesOf(op pvesim.Op) []fault.Phase {
 }
 
 // imageShare is the part of the cells of an image's sweep that `make test` plays: one in so many. DESTROY_ALL plays all.
-const imageShare = 4
+const imageShare = 7
 
 func isImageCellDrawn(at int) bool { return os.Getenv("DESTROY_ALL") != "" || at%imageShare == 0 }
 

@@ -173,7 +173,7 @@ func (f *failure) isAnswer() bool { return f.noConnection == nil && f.raw == "" 
 const frontHost = "pve1.pvesim.test"
 
 // diagnosisShare: one row in so many runs in every test run, and all of them with DIAGNOSTICS=1.
-const diagnosisShare = 23
+const diagnosisShare = 47
 
 func isWhole() bool { return os.Getenv("DIAGNOSTICS") != "" }
 

@@ -30,7 +30,7 @@ type importRow struct {
 
 // importShare is the part of the rows that every run takes; IMPORTS=1 takes all, IMPORTS_ONLY those with a text in their
 // name.
-const importShare = 24
+const importShare = 47
 
 // untold are the attributes of a VM that no server tells: only the provider has them.
 func untold() []string {

@@ -20,7 +20,7 @@ import (
 )
 
 // oddShare: one row in so many runs in every test run, and all of them with ODD_ALL=1.
-const oddShare = 41
+const oddShare = 97
 
 // oddRow is one attribute with one odd value, in a new object or in one that had another value.
 type oddRow struct {

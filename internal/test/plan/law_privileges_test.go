@@ -492,4 +492,4 @@ func TestLawPrivileges(t *testing.T) {
 }
 
 // privilegeShare is one in how many cases a short run plays.
-const privilegeShare = 25
+const privilegeShare = 50

@@ -318,7 +318,7 @@ func TestLawReplacement(t *testing.T) {
 }
 
 // replacementShare is one in how many rows a short run plays.
-const replacementShare = 80
+const replacementShare = 160
 
 // play plays the drawn rows of an object.
 func (l *replacementLaw) play(t *testing.T, o replacedObject, drawn func(number int, name string) bool) (rows, played int) {

@@ -21,7 +21,7 @@ import (
 )
 
 // restartShare: one row in so many runs in every test run, and all of them with RESTARTS_ALL=1.
-const restartShare = 131
+const restartShare = 211
 
 // moment is how the VM is when the change is planned.
 type moment string

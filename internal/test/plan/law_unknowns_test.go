@@ -53,7 +53,7 @@ func (r unknownRow) place(f flat, vmid int) flat {
 
 // unknownShare is the part of the rows that every run takes; UNKNOWNS=1 takes all, UNKNOWNS_ONLY those with a text in
 // their name.
-const unknownShare = 40
+const unknownShare = 80
 
 // afterNull is the row of a value that was null before; some cannot be.
 const afterNull = "a value after null"
