@@ -116,6 +116,7 @@ var testEdges = map[string][]string{
 	"internal/shell":          {"internal/test/printed"},
 	"internal/resource/kit":   {"internal/test/printed"},
 	"internal/volumeuse":      simulator(),
+	"internal/resource/vm":    {"internal/framework/fastpath"},
 	"internal/update":         append(simulator(), "internal/test/printed"),
 	"internal/preflight":      simulator(),
 	"internal/orphan":         append(simulator(), "internal/test/printed"),

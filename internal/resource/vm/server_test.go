@@ -15,6 +15,7 @@ import (
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/create"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/destroy"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/framework/fastpath"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/preflight"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
@@ -153,8 +154,16 @@ type session struct {
 
 func newSession(t *testing.T, m planning.Machines) *session {
 	t.Helper()
-	v := model.SchemaValues()
-	return &session{t: t, v: v, server: providerserver.NewProtocol6(onlyVM{m})(),
+	v, none := model.SchemaValues(), tftypes.NewValue(tftypes.Object{}, map[string]tftypes.Value{})
+	server := fastpath.New(onlyVM{m}, new(fastpath.Types), providerserver.NewProtocol6) // a tenth of the framework's time
+	config, err := tfprotov6.NewDynamicValue(none.Type(), none)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if resp, err := server.ConfigureProvider(t.Context(), &tfprotov6.ConfigureProviderRequest{Config: &config}); err != nil || len(resp.Diagnostics) > 0 {
+		t.Fatal(err, resp)
+	}
+	return &session{t: t, v: v, server: server,
 		state: tftypes.NewValue(v.Schema.Type().TerraformType(context.Background()), nil)}
 }
 
