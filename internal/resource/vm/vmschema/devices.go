@@ -60,7 +60,8 @@ func deviceAttributes() map[string]schema.Attribute {
 					MarkdownDescription: "Begin with the distributions' and Microsoft's keys enrolled and Secure Boot on. It " +
 						"cannot be changed later."},
 				"ms_cert": textOption("Which of Microsoft's certificates are enrolled: `2011`, `2023`, `2023w` or `2023k`. A "+
-					"recent PVE says it itself. It cannot be changed later.",
+					"recent PVE says it itself. Since PVE 9.2 a change to `2023k` enrolls them as soon as the VM is off, if "+
+					"`pre_enrolled_keys` is set. PVE turns `2023` and `2023w` into it then.",
 					oneWord("2011", "2023", "2023w", "2023k")),
 				"import_from": importAttribute("variables"),
 				"volume":      schema.StringAttribute{Computed: true, MarkdownDescription: "Id of the volume."},
