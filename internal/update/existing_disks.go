@@ -155,7 +155,7 @@ func (d disks) keepPendingDisks(ctx context.Context, t todo) (todo, error) {
 	if slices.Contains(config.Waiting(), "boot") && slices.Equal(t.prior.BootOrder, t.planned.BootOrder) {
 		slots = append(slots, "boot") // PVE takes a drive that goes out of the boot order
 	}
-	if err := d.view.Revert(ctx, slots); err != nil {
+	if err := d.revert(ctx, slots); err != nil {
 		return t, fmt.Errorf("keep disks that were about to leave VM %d: %w", d.vmid, err)
 	}
 	if config, err = d.view.Fresh(ctx); err != nil {

@@ -38,11 +38,35 @@ func (u *update) moveDisks(ctx context.Context, moves []vm.Move, from map[string
 	return err
 }
 
-// apply sends a change of the configuration as it was read. PVE frees a cloud-init drive that the change removes
-// without checking for other users, nor whose id it carries, so this checks. An identity that does not see all guests
-// frees none of another VM's id.
+// apply sends a change of the configuration as it was read.
 func (u *update) apply(ctx context.Context, c vm.Change, read pve.PendingConfig) error {
-	for _, drive := range droppedCloudInit(read.Current(), c) {
+	if err := u.checkCloudInitDrives(ctx, c, read); err != nil {
+		return err
+	}
+	return u.view.Apply(ctx, c, read)
+}
+
+// revert drops pending values. PVE does so by setting what is in force (qemu-server API2/Qemu.pm update_vm_api).
+func (u *update) revert(ctx context.Context, options []string) error {
+	read, err := u.view.Fresh(ctx)
+	if err != nil {
+		return err
+	}
+	current, back := read.Current(), vm.Change{Set: map[string]string{}}
+	for _, option := range options {
+		back.Set[option] = current[option]
+	}
+	if err := u.checkCloudInitDrives(ctx, back, read); err != nil {
+		return err
+	}
+	return u.view.Revert(ctx, options)
+}
+
+// checkCloudInitDrives refuses a change that would take a cloud-init drive away from another guest. PVE frees one that
+// leaves a slot without checking for other users, nor whose id it carries. An identity that does not see all guests
+// frees none of another VM's id.
+func (u *update) checkCloudInitDrives(ctx context.Context, c vm.Change, read pve.PendingConfig) error {
+	for _, drive := range droppedCloudInit(read, c) {
 		var err error
 		if owner, _ := volid.Owner(drive); owner == u.vmid {
 			err = u.changer.destroyer.CheckTaken(ctx, u.inState(), []string{drive})
@@ -53,18 +77,21 @@ func (u *update) apply(ctx context.Context, c vm.Change, read pve.PendingConfig)
 			return fmt.Errorf("the cloud-init drive of VM %d was not removed: %w", u.vmid, err)
 		}
 	}
-	return u.view.Apply(ctx, c, read)
+	return nil
 }
 
-// droppedCloudInit are the cloud-init volumes that a change removes (qemu-server QemuServer.pm
-// vmconfig_register_unused_drive).
-func droppedCloudInit(current map[string]string, c vm.Change) []string {
+// droppedCloudInit are the cloud-init volumes that a change removes: those in force (qemu-server QemuServer.pm
+// vmconfig_register_unused_drive), and those that a slot waits for (API2/Qemu.pm update_vm_api calls the same).
+func droppedCloudInit(read pve.PendingConfig, c vm.Change) []string {
 	dropped := slices.Concat(c.DeleteFirst, c.Delete, slices.Collect(maps.Keys(c.Set)))
 	var drives []string
-	for _, slot := range dropped {
-		volume := guest.VolumeOf(current[slot])
-		if vm.IsSlot(slot) && volid.IsCloudInit(volume) && guest.VolumeOf(c.Set[slot]) != volume {
-			drives = append(drives, volume)
+	for _, values := range []map[string]string{read.Current(), read.Merged()} {
+		for _, slot := range dropped {
+			volume := guest.VolumeOf(values[slot])
+			if vm.IsSlot(slot) && volid.IsCloudInit(volume) && guest.VolumeOf(c.Set[slot]) != volume &&
+				!slices.Contains(drives, volume) {
+				drives = append(drives, volume)
+			}
 		}
 	}
 	return drives

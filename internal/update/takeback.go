@@ -32,7 +32,7 @@ func (u *update) takeBack(ctx context.Context, c vm.Change, before pve.PendingCo
 	if len(revert) == 0 {
 		return cause
 	}
-	if err := u.view.Revert(ctx, revert); err != nil {
+	if err := u.revert(ctx, revert); err != nil {
 		return errors.Join(cause, fmt.Errorf("take back the refused changes: %w", err))
 	}
 	made := madeFor(revert, c, before, now)
