@@ -11,6 +11,7 @@ import (
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/file"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/file/nocloud"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/kit"
 )
 
@@ -108,7 +109,37 @@ func (s *snippetModel) plan(ctx context.Context, o operation, prior snippetModel
 			o.check(ctx, spec)
 		}
 	}
+	changes := !isNew && !s.SHA256.IsUnknown() && !s.SHA256.Equal(prior.SHA256)
+	if isOurs, ok := s.isOurs(ctx, o); ok && !isOurs && changes {
+		o.diags.AddAttributeWarning(path.Root("content"), "The "+s.thing()+" may be another's",
+			ofAnother+"The apply will refuse it, unless the file has the new content by then. "+takeOver)
+	}
 	return nil
+}
+
+// isOurs reports whether the resource has written its snippet or imported it; ok is false if that cannot be read.
+func (*snippetModel) isOurs(ctx context.Context, o operation) (ours, ok bool) {
+	last, ok := recall(ctx, o, written)
+	return last != "", ok
+}
+
+const (
+	ofAnother = "The file was there before this resource, with the same content, so it may be that of another " +
+		"configuration, whose guests would get the change. "
+	takeOver = "Set name to another one. Or, if the file is this configuration's, take it over: terraform state rm, " +
+		"then terraform import."
+)
+
+// follow is the update of a snippet that may be another's: it must have the wanted content already.
+func (s *snippetModel) follow(ctx context.Context, o operation, prior snippetModel) error {
+	spec := s.spec()
+	found, there, err := o.files().ReadSnippet(ctx, spec)
+	same := there && found.Checksum.Value == spec.Source.Checksum.Value
+	if err != nil || same && prior.spec().Executable == spec.Executable {
+		return err
+	}
+	return &guest.FieldError{Path: "content", Summary: "The snippet may be another's", Detail: ofAnother +
+		"It was not touched. " + strings.TrimSuffix(takeOver, ".")}
 }
 
 func (s *snippetModel) create(ctx context.Context, o operation) (memory, error) {
@@ -152,6 +183,12 @@ func (s *snippetModel) update(ctx context.Context, o operation, prior snippetMod
 	s.set(spec)
 	if prior.SHA256.Equal(s.SHA256) && prior.spec().Executable == spec.Executable {
 		return nil, nil
+	}
+	switch isOurs, ok := s.isOurs(ctx, o); {
+	case !ok:
+		return nil, errors.New("the private state of the resource is damaged")
+	case !isOurs:
+		return nil, s.follow(ctx, o, prior)
 	}
 	if err := o.files().UpdateSnippet(ctx, spec, prior.SHA256.ValueString()); err != nil {
 		return nil, err

@@ -31,14 +31,16 @@ func (*snippetModel) schema(ctx context.Context) schema.Schema {
 			"A change of `content` replaces the content of the file under the same name, completely or not at all. A VM sees " +
 			"the change when PVE writes its cloud-init drive again: at its next start, or at once with `cloud_init_trigger = " +
 			"proxmox_snippet.x.sha256`. The VM is neither replaced nor restarted.\n\n" +
-			"A file of that name with other content is never overwritten. One with the same content is used as it is, and " +
+			"A file of that name with other content is never overwritten. One with the same content is used as it is: it may " +
+			"be that of another configuration, so a later change of `content` is refused until the file is imported, and it " +
 			"stays when the resource is destroyed. A plan shows changes that others make to the file. A snippet that a VM or " +
 			"a container uses is not removed.\n\n" +
 			"The content stands in the state in clear text. On the node only root can read the file.",
 		Attributes: map[string]schema.Attribute{
 			"node": schema.StringAttribute{Required: true, Validators: []validator.String{kit.NodeName()},
-				PlanModifiers:       replaces,
-				MarkdownDescription: "Node on which the file is written. All nodes see the files of a shared storage."},
+				PlanModifiers: replaces,
+				MarkdownDescription: "Node on which the file is written. All nodes see the files of a shared storage: one " +
+					"resource is enough there."},
 			"storage": schema.StringAttribute{Required: true, Validators: []validator.String{kit.StorageID()},
 				PlanModifiers:       replaces,
 				MarkdownDescription: "Storage of files with content type `snippets`, which no storage has by default."},

@@ -138,6 +138,41 @@ func TestSnippetOfAnother(t *testing.T) {
 	}
 }
 
+// TestSnippetOfAnotherIsNotChanged: a resource that has found its very snippet on the storage does not know its author. Another
+// configuration's VMs may get it, so a change of the content is refused, until the file has the new content or is imported.
+func TestSnippetOfAnotherIsNotChanged(t *testing.T) {
+	t.Parallel()
+	const theirs, ours = "#cloud-config\nhostname: one\n", "#cloud-config\nhostname: two\n"
+	w := rig.NewWorld(t)
+	putSnippet(w, theirs)
+	s := w.Session(t, rig.TokenSSH, rig.SnippetBlock(theirs))
+	if err := s.Converge(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.Reconfigure(t, s, rig.TokenSSH, rig.SnippetBlock(ours))
+	plan, err := s.Plan(t.Context())
+	if err != nil || !strings.Contains(fmt.Sprint(s.Diagnostics()), "The apply will refuse it") {
+		t.Errorf("planned %v, %v, %v", plan, err, s.Diagnostics())
+	}
+	w.Mark()
+	rig.MustSay(t, s.Apply(t.Context(), plan), "was there before this resource", "It was not touched", "terraform import")
+	w.MustBeClean(t)
+	if got := snippetOn(w, "pve2"); got != theirs {
+		t.Errorf("the snippet of another holds %q", got)
+	}
+
+	putSnippet(w, ours) // its owner changes it likewise
+	if err := s.Converge(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Destroy(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := snippetOn(w, "pve2"); got != ours {
+		t.Errorf("after the destroy the snippet of another holds %q", got)
+	}
+}
+
 // TestSnippetInUse: one that a guest uses, now, pending, in a snapshot or as a hook script, is not removed; nor by an identity that does
 // not see all guests.
 func TestSnippetInUse(t *testing.T) {
