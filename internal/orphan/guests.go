@@ -109,7 +109,7 @@ func (l *look) lockedItem(i Item, r volumeuse.Reading, lock string, how held, de
 		i.Kind, i.Command = HalfDestroyed, destroy
 	case lock == "destroyed": // PVE writes the lock alone (qemu-server API2/Qemu.pm destroy_vm): this is a third party's
 		i.Certainty = Unknown
-	case lock == "clone", guest.IdentityOf(config).IsZero():
+	case lock == "clone", isBare(config):
 		i.Kind, i.Command = HalfMade, destroy
 	default: // a create writes its options when it is done, so this was a VM before: a restore over it died
 		i.Kind, i.Certainty = HalfMade, Unknown
@@ -120,6 +120,18 @@ func (l *look) lockedItem(i Item, r volumeuse.Reading, lock string, how held, de
 		i.Reason += "; " + err.Error()
 	}
 	return i
+}
+
+// isBare reports whether a locked configuration says nothing of a VM: a create of PVE has written the lock alone, and a
+// restore the memory, too (qemu-server QemuServer.pm restore_proxmox_backup_archive). One without a uuid and a time of
+// creation may be whole all the same: PVE has not always written these, and an administrator can delete them.
+func isBare(config map[string]string) bool {
+	for option := range config {
+		if !slices.Contains([]string{"lock", "memory", "digest"}, option) {
+			return false
+		}
+	}
+	return true
 }
 
 // doubtClone looks whether a VM that is locked like a clone has ever been more than that. The task of a clone names

@@ -33,6 +33,10 @@ func TestOrphansAmongLocks(t *testing.T) {
 		"of a container":       {happens: func(r *rig) { r.sim.StaleLock(8100, "backup", user) }, want: []string{"lock 8100 unknown"}},
 		"a container's backup": {happens: func(r *rig) { r.sim.HoldLock(8100, "backup", time.Hour, user) }},
 		"a restore over a VM":  {happens: func(r *rig) { r.sim.StaleLock(300, "create", user) }, want: []string{"half_made 300 unknown"}},
+		"a restore over a VM that bears no identity": {happens: func(r *rig) {
+			r.change(func(w *state.World) { delete(w.Guests[300].Config, "smbios1"); delete(w.Guests[300].Config, "meta") })
+			r.sim.StaleLock(300, "create", user)
+		}, want: []string{"half_made 300 unknown"}},
 		"whose task cannot be seen": {happens: func(r *rig) { r.sim.StaleLock(300, "backup", user); r.without("Sys.Audit") },
 			misses: []string{"VM 300 on node pve1: which tasks run on node pve1 cannot be seen without " +
 				"Sys.Audit", "HA", "permissions", "pools", "guests that are not listed"}},
