@@ -47,7 +47,7 @@ func (f *Files) Check(ctx context.Context, spec Spec) (found []*guest.FieldError
 		return found
 	}
 	add(f.version(ctx, spec))
-	if add(storage(resources, spec)) || len(found) > 0 || f.isReplaced(spec) {
+	if add(storage(resources, spec)) || len(found) > 0 || f.isReplaced(ctx, spec) {
 		return found
 	}
 	there, err := f.find(ctx, spec.Node, spec.Storage, spec.Content, spec.Volume())

@@ -8,6 +8,9 @@ package file
 import (
 	"cmp"
 	"context"
+	"maps"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -173,18 +176,29 @@ func (f *Files) Owned(node, volume string) {
 	f.owned[node+" "+volume] = true
 }
 
-func (f *Files) isReplaced(spec Spec) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.owned[spec.Node+" "+spec.Volume()]
+func (f *Files) isReplaced(ctx context.Context, spec Spec) bool {
+	return f.isAmong(ctx, f.owned, spec.Node, spec.Volume())
 }
 
 // IsReused reports whether a create of this process has found a file there and uses it. With create_before_destroy the
 // new object may use the very file of the old one, which is destroyed last.
-func (f *Files) IsReused(node, volume string) bool {
+func (f *Files) IsReused(ctx context.Context, node, volume string) bool {
+	return f.isAmong(ctx, f.reused, node, volume)
+}
+
+// isAmong reports whether a file is one of some. On a shared storage it is the same file for all nodes; one whose kind
+// is not known counts as shared.
+func (f *Files) isAmong(ctx context.Context, some map[string]bool, node, volume string) bool {
 	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.reused[node+" "+volume]
+	found := slices.Collect(maps.Keys(some))
+	f.mu.Unlock()
+	found = slices.DeleteFunc(found, func(one string) bool { return !strings.HasSuffix(one, " "+volume) })
+	if len(found) == 0 || slices.Contains(found, node+" "+volume) {
+		return len(found) > 0
+	}
+	resources, err := f.api.Listing().Shared(ctx)
+	storage, ok := resources.Storage(node, volid.Storage(volume))
+	return err != nil || !ok || storage.Shared
 }
 
 // undoTime bounds the undo of a failed create.

@@ -118,8 +118,8 @@ func (o operation) stays(what, volume, why string) {
 }
 
 // reused reports whether the object that replaces this one uses its file, and then says that the file stays.
-func (o operation) reused(what, node, volume string) bool {
-	if !o.files().IsReused(node, volume) {
+func (o operation) reused(ctx context.Context, what, node, volume string) bool {
+	if !o.files().IsReused(ctx, node, volume) {
 		return false
 	}
 	o.stays(what, volume, "The resource that was made before this one is destroyed uses it.")
@@ -129,7 +129,7 @@ func (o operation) reused(what, node, volume string) bool {
 // deleteMade removes an image that the resource has made. A different file that has taken its place stays, with a
 // warning.
 func (o operation) deleteMade(ctx context.Context, made guard.MadeFile) error {
-	if o.reused("file", made.Node, made.Volume) {
+	if o.reused(ctx, "file", made.Node, made.Volume) {
 		return nil
 	}
 	err := o.files().Delete(ctx, made)

@@ -198,3 +198,31 @@ func TestImageOnASharedStorage(t *testing.T) {
 	}
 	w.MustBeClean(t)
 }
+
+// TestImageToAnotherNodeOfASharedStorage: with create_before_destroy the new object finds the file on the storage that both nodes
+// see, and the old object, which goes last, leaves it there.
+func TestImageToAnotherNodeOfASharedStorage(t *testing.T) {
+	t.Parallel()
+	data := rig.QCOW2("one")
+	url := rig.ServeFiles(t, map[string][]byte{"/debian.qcow2": data})
+	w := rig.NewWorld(t)
+	w.Change(func(world *state.World) {
+		world.Storages["nfs"] = &state.Storage{ID: "nfs", Type: "nfs", Path: "/mnt/pve/nfs", Shared: true, Total: 1 << 40,
+			Content: []string{"import"}}
+	})
+	on := func(node string) string {
+		return rig.ImageBlock("disk", fmt.Sprintf("node = %q", node), `storage = "nfs"`, fmt.Sprintf("url = %q", url+"/debian.qcow2"),
+			fmt.Sprintf("checksum = %q", rig.SHA256(data)), "lifecycle { create_before_destroy = true }")
+	}
+	s := w.Session(t, rig.TokenNoSSH, on("pve1"))
+	if err := s.Converge(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.Reconfigure(t, s, rig.TokenNoSSH, on("pve2"))
+	if err := s.Converge(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(fmt.Sprint(s.Diagnostics()), "The file stays: nfs:import/debian-") {
+		t.Errorf("the old object says %v", s.Diagnostics())
+	}
+}
