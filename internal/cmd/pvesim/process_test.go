@@ -44,7 +44,7 @@ func process(t *testing.T, args ...string) *exec.Cmd {
 	}
 	cmd := exec.CommandContext(t.Context(), self, args...)
 	cmd.Env = append(os.Environ(), "PVESIM_TEST_PROCESS=1", "PROXMOX_VE_ENDPOINT=", "PROXMOX_VE_API_TOKEN=",
-		"PROXMOX_VE_USERNAME=", "TMPDIR="+t.TempDir())
+		"PROXMOX_VE_USERNAME=", "TMPDIR="+t.TempDir(), "GOGC=100") // its memory is measured
 	return cmd
 }
 
