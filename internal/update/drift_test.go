@@ -3,11 +3,13 @@ package update
 import (
 	"errors"
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
@@ -122,6 +124,31 @@ func TestSlotThatWasFilledSinceThePlan(t *testing.T) {
 		if is := w.config()["scsi3"]; !known && (is != was || len(w.writes()) > 0) ||
 			guest.VolumeOf(is) != guest.VolumeOf(was) {
 			t.Errorf("known %t: scsi3 was %s and is %s", known, was, is)
+		}
+	}
+}
+
+// TestRemovedDiskThatWasReplaced: since the plan a third party has put another disk into a slot that leaves the
+// configuration. The slot is emptied, and removed_disks destroys the disk of the plan alone, also after a migration, which
+// gives the disks new names.
+func TestRemovedDiskThatWasReplaced(t *testing.T) {
+	for _, node := range []string{"", "pve2"} {
+		w := newWorld(t, pve.Params{"scsi0": "local-zfs:1", "scsi1": "local-zfs:1"})
+		r := w.request()
+		r.DestroyRemoved, r.Node = true, node
+		r.Planned.Disks = map[string]vm.Disk{"scsi0": r.Planned.Disks["scsi0"]}
+		const theirs = "local-zfs:vm-400-disk-7"
+		w.put("local-zfs", "vm-400-disk-7", theVM, "")
+		w.alter(func(g *state.Guest) {
+			g.Config["unused0"] = guest.VolumeOf(g.Config["scsi1"])
+			g.Config["scsi1"] = theirs + ",size=1G"
+		})
+		_, _, err := w.update(r)
+		if !slices.Contains(w.everyVolume(), theirs) {
+			t.Errorf("to node %q: the disk of a third party is destroyed: %v, %v", node, w.everyVolume(), err)
+		}
+		if err != nil {
+			t.Errorf("to node %q: %v", node, err)
 		}
 	}
 }

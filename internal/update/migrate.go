@@ -26,10 +26,11 @@ func (m migration) migrate(ctx context.Context, t todo) (todo, error) {
 	if err != nil {
 		return t, err
 	}
-	_, merged, _, err := m.view.Spec(ctx)
+	_, merged, config, err := m.view.Spec(ctx)
 	if err != nil {
 		return t, err
 	}
+	stays := stillIn(vm.Encode(t.prior), config.Merged())
 	if err := m.sendMigration(ctx, status, targetStorages(merged, t.planned)); err != nil {
 		var another *guest.IdentityError
 		if errors.As(err, &another) {
@@ -46,7 +47,16 @@ func (m migration) migrate(ctx context.Context, t todo) (todo, error) {
 		m.warn(fmt.Sprintf("VM %d was migrated to node %s, but not without trouble", m.vmid, m.view.Node()), err.Error())
 	}
 	m.view.Moved(m.r.Node)
-	return recompare(ctx, m.view, t, func(string) bool { return true })
+	return recompare(ctx, m.view, t, stays)
+}
+
+// stillIn reports of a slot whether it has the disk that is known to be in it: a migration gives disks new names, but
+// makes none of a third party's the VM's. A cloud-init drive has one name only.
+func stillIn(known, has map[string]string) func(slot string) bool {
+	return func(slot string) bool {
+		volume := guest.VolumeOf(has[slot])
+		return volid.IsCloudInit(volume) || volid.Same(volume, guest.VolumeOf(known[slot]))
+	}
 }
 
 // sendMigration requests the migration and waits for its end.
