@@ -3,6 +3,7 @@ package volumeuse
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -66,7 +67,37 @@ func (l *Loans) borrow(ctx context.Context, use *Use, vmid int, volume string) e
 		}
 		runs = now.IsRunning()
 	}
-	return use.Borrow(volume, vmid, runs)
+	if err := use.Borrow(volume, vmid, runs); err != nil {
+		return err
+	}
+	return l.isAtRest(ctx, holder, volume)
+}
+
+// isAtRest is a BorrowedError while a task may take a held volume out of its place. PVE frees the old one at its end,
+// whichever guest has attached it since (qemu-server API2/Qemu.pm move_vm_disk, QemuMigrate.pm phase3_cleanup), or
+// takes its content back. A move sets no lock: only the cluster's log tells of it, to those who may read that.
+func (l *Loans) isAtRest(ctx context.Context, holder Reading, volume string) error {
+	vmid := holder.Guest.VMID
+	taking := []string{"migrate", "rollback", "create", "destroyed"}
+	if lock := holder.Config.Current()["lock"]; slices.Contains(taking, lock) {
+		return &BorrowedError{Volume: volume, Users: []string{fmt.Sprintf("VM %d, which holds it, is locked (%s) and", vmid,
+			lock)}}
+	}
+	for _, upid := range l.use.trail.tasksOf(vmid) {
+		if !slices.Contains([]string{"qmmove", "qmigrate", "qmrollback", "qmtemplate"}, upid.Type()) {
+			continue
+		}
+		status, err := l.use.api.Tasks().Status(ctx, upid)
+		switch {
+		case pve.IsKind(err, pve.NotFound):
+		case err != nil:
+			return fmt.Errorf("look whether task %s is at work on VM %d, which holds %s: %w", upid, vmid, volume, err)
+		case status.Running:
+			return &BorrowedError{Volume: volume, Users: []string{fmt.Sprintf("VM %d, which holds it, is being changed by "+
+				"task %s and", vmid, upid)}}
+		}
+	}
+	return nil
 }
 
 // UsersOf returns the guests other than vmid that use a volume on a node, by a fresh look. It is an error if this

@@ -174,6 +174,19 @@ func (t *trail) isOutOfDate(vmid int, place uint64, at time.Time) bool {
 	return place < m.place || len(m.tasks) > 0 || underWay
 }
 
+// tasksOf are the tasks of a guest of which the log has seen the beginning and not the end.
+func (t *trail) tasksOf(vmid int) []pve.UPID {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var all []pve.UPID
+	if m := t.marks[vmid]; m != nil {
+		for _, upid := range slices.Sorted(maps.Keys(m.tasks)) {
+			all = append(all, pve.UPID(upid))
+		}
+	}
+	return all
+}
+
 // covers reports whether the log has been followed without a gap since a place in the order.
 func (t *trail) covers(place uint64) bool {
 	t.mu.Lock()
