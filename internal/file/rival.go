@@ -13,24 +13,29 @@ import (
 const logLines = 500
 
 // hasRival reports whether a third party's task worked, or may have worked, on the same file during a create. Each of
-// two downloads renames its own file over the other's and ends well. The timestamps have a resolution of a second,
-// which does not tell whose rename was the last.
+// two downloads renames its own file over the other's and ends well, and an upload overwrites what is there. The
+// timestamps have a resolution of a second, which does not tell whose rename was the last.
 func (f *Files) hasRival(ctx context.Context, own pve.UPID, path string) (rival bool, err error) {
-	var tasks []pve.Task
-	err = f.runner.Retry(ctx, request.Policy{Tries: 3}, func(ctx context.Context) (err error) {
-		tasks, err = f.api.Tasks().List(ctx, own.Node(), pve.TaskFilter{Type: own.Type()})
-		return err
-	})
-	for _, t := range tasks {
-		over := !t.Running() && t.EndTime.Before(own.Start())
-		if over || t.UPID.ID() != own.ID() || f.runner.IsKnown(t.UPID) {
-			continue
+	for _, kind := range []string{"download", "imgcopy"} { // an upload's task has no name in its id
+		var tasks []pve.Task
+		err = f.runner.Retry(ctx, request.Policy{Tries: 3}, func(ctx context.Context) (err error) {
+			tasks, err = f.api.Tasks().List(ctx, own.Node(), pve.TaskFilter{Type: kind})
+			return err
+		})
+		for _, t := range tasks {
+			over := !t.Running() && t.EndTime.Before(own.Start())
+			if over || kind == own.Type() && t.UPID.ID() != own.ID() || f.runner.IsKnown(t.UPID) {
+				continue
+			}
+			log, err := f.api.Tasks().Log(ctx, t.UPID, logLines)
+			target := task.TargetOf(log)
+			if known := err == nil && target != "" && path != ""; !known || target == path {
+				return true, nil
+			}
 		}
-		log, err := f.api.Tasks().Log(ctx, t.UPID, logLines)
-		target := task.TargetOf(log)
-		if known := err == nil && target != "" && path != ""; !known || target == path {
-			return true, nil
+		if err != nil {
+			return false, err
 		}
 	}
-	return false, err
+	return false, nil
 }

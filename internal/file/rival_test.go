@@ -185,3 +185,48 @@ func TestDownloadsOfRivalsAreNotOwned(t *testing.T) {
 		}
 	}
 }
+
+// TestDownloadBesideAnUploadIsNotOwned: while a node downloads a file, a third party uploads the same one, under the same name.
+// Which of the two is there in the end nothing tells.
+func TestDownloadBesideAnUploadIsNotOwned(t *testing.T) {
+	data := []byte("an image of some bytes")
+	sim, err := pvesim.New(pvesim.Options{Nodes: []string{"pve1"}, Web: web(data)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(sim.Close)
+	source := Of("disc", data)
+	spec := Spec{Node: "pve1", Storage: "local", Content: "iso", URL: "http://mirror.example/disc.iso", Checksum: source.Checksum}
+	if spec.Name, err = Name(spec.Content, "disc.iso", source.Checksum); err != nil {
+		t.Fatal(err)
+	}
+	here, cred := clock.Client{Cluster: sim.World().Clock}, sim.Credentials()
+	config := pve.Config{Endpoint: sim.Endpoint(), CACertificate: sim.CAPEM(), DialTLSContext: sim.DialTLSContext, Clock: here,
+		APIToken: cred.Token}
+	theirs, err := pve.New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(theirs.Close)
+	uploaded := error(nil)
+	config.Trace = func(ctx context.Context, message string, fields map[string]string) {
+		if message == "PVE request" && strings.HasSuffix(fields["path"], "/download-url") {
+			_, uploaded = theirs.Storage("pve1", "local").Upload(ctx, pve.Upload{Content: spec.Content, Filename: spec.Name,
+				Checksum: source.Checksum.Value, Algorithm: source.Checksum.Algorithm, Size: source.Size, Open: source.open,
+				Sent: func(context.Context, int64) {}})
+		}
+	}
+	api, err := pve.New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(api.Close)
+	jobs := request.New(api, here)
+	made, _, err := New(jobs, destroy.New(jobs, guest.New(jobs), nil).Guard, nil).Create(t.Context(), spec)
+	if err != nil || uploaded != nil {
+		t.Fatal(err, uploaded)
+	}
+	if made.Made {
+		t.Error("the file is owned, and may be the third party's")
+	}
+}
