@@ -131,7 +131,7 @@ func (s slots) unplug(ctx context.Context, t todo, slots []string) (_ todo, unpl
 		unplugged[slot] = before.Current()[slot]
 	}
 	first := vm.Change{DeleteFirst: slots}
-	if err := s.view.Apply(ctx, first, before); err != nil {
+	if err := s.apply(ctx, first, before); err != nil {
 		return t, unplugged, s.takeBack(ctx, first, before, err)
 	}
 	t.change.Delete = slices.DeleteFunc(slices.Clone(t.change.Delete),
