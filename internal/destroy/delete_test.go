@@ -7,9 +7,12 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/clock"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/saga"
@@ -32,34 +35,36 @@ func TestRequestsOfADestroy(t *testing.T) {
 			"DELETE {vmid}": 1, "GET content": 1},
 		10: {"GET storage": 11, "GET replication": 10, "GET permissions": 12, "POST shutdown": 10, "GET config": 10, "DELETE {vmid}": 10, "GET content": 10},
 	} {
-		r := newRig(t, asToken)
-		var refs []guest.Ref
-		for i := range count {
-			refs = append(refs, r.vm(300+i))
-			r.change(func(w *state.World) {
-				w.Guests[300+i].Running = &state.Running{QMPStatus: "running", PID: 4711, StartedAt: w.Clock.Now(), Booted: map[string]string{}}
-			})
-		}
-		r.sim.Advance(20 * time.Second) // the listing knows that they run
-		r.sim.ResetOps()
-		var group sync.WaitGroup
-		for _, ref := range refs {
-			group.Go(func() {
-				if _, _, err := r.s.Delete(t.Context(), Request{Ref: ref}); err != nil {
-					t.Error(err)
-				}
-			})
-		}
-		group.Wait()
-		got := r.counted()
-		for what, n := range want {
-			if got[what] > n {
-				t.Errorf("%d destroys: %d times %s, want %d", count, got[what], what, n)
+		synctest.Test(t, func(t *testing.T) { // time passes for all at once, so nothing gets old between two requests
+			r := newRigWith(t, asToken, pvesim.Options{Clock: clock.Real{}, Latency: -1})
+			var refs []guest.Ref
+			for i := range count {
+				refs = append(refs, r.vm(300+i))
+				r.change(func(w *state.World) {
+					w.Guests[300+i].Running = &state.Running{QMPStatus: "running", PID: 4711, StartedAt: w.Clock.Now(), Booted: map[string]string{}}
+				})
 			}
-		}
-		if got["GET current"] > 0 || got["GET nextid"] > 0 || got["GET snapshot"] > 0 {
-			t.Errorf("%d destroys: %v", count, got)
-		}
+			time.Sleep(20 * time.Second) // the listing knows that they run
+			r.sim.ResetOps()
+			var group sync.WaitGroup
+			for _, ref := range refs {
+				group.Go(func() {
+					if _, _, err := r.s.Delete(t.Context(), Request{Ref: ref}); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			group.Wait()
+			got := r.counted()
+			for what, n := range want {
+				if got[what] > n {
+					t.Errorf("%d destroys: %d times %s, want %d", count, got[what], what, n)
+				}
+			}
+			if got["GET current"] > 0 || got["GET nextid"] > 0 || got["GET snapshot"] > 0 {
+				t.Errorf("%d destroys: %v", count, got)
+			}
+		})
 	}
 }
 

@@ -119,7 +119,7 @@ func (r *report) guest(node, reason string) saga.Residue {
 	if has["protection"] == "1" && !r.committed {
 		command = shell.And(shell.VM("qm set {vmid} --protection 0", r.VMID), command)
 	}
-	if r.view.ambiguous || r.tasks.othersWork { // another user may be making it
+	if r.view.unsure || r.view.ambiguous || r.tasks.othersWork { // another user may be making it
 		command = shell.VM("qm config {vmid} && pvenode task list --vmid {vmid} --source all", r.VMID)
 	} else if guest.IsOwnLock(has["lock"]) {
 		command = shell.And(shell.VM("qm unlock {vmid}", r.VMID), command)
@@ -160,13 +160,10 @@ func (r *report) destroyCommand() string {
 }
 
 // unseen is a VM that could not be looked for. It may be gone, another VM may have its VMID by now, and a rescan may
-// have attached volumes of others to it. So its command looks for our mark first, or only shows the VM.
+// have attached volumes of others to it, which a destroy takes along. So its command only shows the VM.
 func (r *report) unseen(reason string) saga.Residue {
 	left := r.guest(r.Nodes[0], reason)
 	left.Command = shell.VM("qm config {vmid}", r.VMID)
-	if !r.committed && r.Mark.By != "qmrestore" {
-		left.Command = shell.And(shell.IfMarked(r.Mark.Saga, r.Nodes[0], r.VMID), r.destroyCommand())
-	}
 	left.Reason += notSeen
 	return left
 }

@@ -57,7 +57,15 @@ func asRoot(c *pve.Config, cred pvesim.Credentials) {
 
 func newRig(t *testing.T, auth func(*pve.Config, pvesim.Credentials)) *rig {
 	t.Helper()
-	sim, err := pvesim.New(pvesim.Options{Nodes: []string{"pve1", "pve2"}})
+	return newRigWith(t, auth, pvesim.Options{})
+}
+
+// newRigWith is newRig for a cluster with options. The clock of one without moves whenever all who sleep on it do, so
+// minutes may pass between two requests of one who does not; in a bubble of testing/synctest with clock.Real none pass.
+func newRigWith(t *testing.T, auth func(*pve.Config, pvesim.Credentials), o pvesim.Options) *rig {
+	t.Helper()
+	o.Nodes = []string{"pve1", "pve2"}
+	sim, err := pvesim.New(o)
 	if err != nil {
 		t.Fatal(err)
 	}
