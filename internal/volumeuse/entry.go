@@ -58,18 +58,25 @@ func givesNoVolume(message string) bool {
 		return true
 	}
 	for i, word := range words {
-		option, isOption := strings.CutPrefix(word, "-")
-		if isOption && vm.NamesVolume(option) && !slices.Contains(withoutValue(), option) &&
-			(i+1 == len(words) || !vm.IsSlot(option) || !ownVolume.MatchString(words[i+1])) {
+		if option, ok := strings.CutPrefix(word, "-"); ok && mayGiveVolume(option, words[i+1:]) {
 			return false
 		}
 	}
 	return strings.HasPrefix(words[0], "-")
 }
 
-// withoutValue are the parameters of a change that are no options. After "delete" and "revert" of a drive the VM has no
-// volume that its options, or its pending ones, did not name before.
-func withoutValue() []string { return []string{"delete", "revert", "force", "skiplock"} }
+// mayGiveVolume reports whether an option, with the words that follow it, may give its VM a volume of another guest.
+// After "delete" and "revert" of a drive the VM has no volume that its options, or its pending ones, did not name
+// before; "force" and "skiplock" are no options either.
+func mayGiveVolume(option string, rest []string) bool {
+	switch {
+	case slices.Contains([]string{"delete", "revert", "force", "skiplock"}, option):
+		return false
+	case vm.IsSlot(option) && len(rest) > 0:
+		return !ownVolume.MatchString(rest[0])
+	}
+	return vm.NamesVolume(option)
+}
 
 // ownVolume is a drive for which PVE makes a volume under the VM's own id, or a drive without one (qemu-server Drive.pm
 // $NEW_DISK_RE, API2/Qemu.pm create_disks).
