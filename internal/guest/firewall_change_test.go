@@ -203,3 +203,32 @@ func TestFirewallIsGuardedOnTheWay(t *testing.T) {
 		}
 	}
 }
+
+// TestFirewallRulesThatComeBackSpareOthers: the digest refuses a request after a third party's change (pve-firewall
+// API2/Firewall/Rules.pm update_rule, delete_rule). The rules that there were do not come back then: that list lacks
+// the third party's rule.
+func TestFirewallRulesThatComeBackSpareOthers(t *testing.T) {
+	for name, want := range map[string][]string{"to go": {}, "to change": {"8443", "8080", "222"}} {
+		w := newWorld(t, nil)
+		prior := &Firewall{Rules: accepting("22", "80", "443")}
+		if err := w.s.SetFirewall(t.Context(), "pve1", theVM, nil, prior, false, stillOurs); err != nil {
+			t.Fatal(err)
+		}
+		looks := 0
+		err := w.s.SetFirewall(t.Context(), "pve1", theVM, prior, &Firewall{Rules: accepting(want...)}, false,
+			func(context.Context) error {
+				if looks++; looks == 2 { // between the look after the first request and the second request
+					w.change(func(world *state.World) {
+						f := world.Firewall[theVM]
+						f.Rules = slices.Insert(f.Rules, 0, map[string]string{"type": "in", "action": "DROP", "enable": "1",
+							"dport": "theirs"})
+					})
+				}
+				return nil
+			})
+		mustSay(t, name, err, "changed by another user meanwhile")
+		if !slices.Contains(w.rules(), "DROP theirs") {
+			t.Errorf("%s: the third party's rule is gone, and left are %q", name, w.rules())
+		}
+	}
+}

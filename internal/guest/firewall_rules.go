@@ -62,7 +62,8 @@ func (f firewallOf) setRules(ctx context.Context, prior, want *Firewall) error {
 // arrange makes the rules the ones that are wanted, one request after the other. It looks before each, since
 // positions shift. The digest refuses a change from outside that comes between the look and the request, unless that
 // adds a rule. A list other than the one that our last request made is another user's work and is left alone. So is
-// one other than the list in state, if state has any. Where a request is refused, the rules in state come back.
+// one other than the list in state, if state has any. Where a request is refused for another reason, the rules in state
+// come back.
 func (f firewallOf) arrange(ctx context.Context, prior *Firewall, rules []FirewallRule, plan planner) error {
 	want := ruleValues(rules)
 	has, err := f.s.api.Firewall(f.node, f.vmid).Rules(ctx)
@@ -72,16 +73,19 @@ func (f firewallOf) arrange(ctx context.Context, prior *Firewall, rules []Firewa
 	if prior != nil && !sameRules(has.Rules, ruleValues(prior.Rules)) && !sameRules(has.Rules, want) {
 		return f.refused(changedMeanwhile, notAll, nil)
 	}
-	began := has.Rules
-	edit, done, err := f.carryOut(ctx, has, plan(began, want))
-	if err == nil || edit == nil {
+	began, edits := has.Rules, plan(has.Rules, want)
+	edit, done, err := f.carryOut(ctx, has, edits)
+	switch {
+	case err == nil || edit == nil:
 		return err
+	case pve.IsKind(err, pve.DigestMismatch):
+		return f.refused(changedMeanwhile, notAll, err)
 	}
 	detail := notAll
 	if prior != nil && done > 0 {
 		late, cancel := f.s.jobs.LookAfter(ctx)
 		defer cancel()
-		if f.putBack(late, began, plan) == nil {
+		if f.putBack(late, edits[done-1].after, began, plan) == nil {
 			detail = "Its rules are as they were before"
 		}
 	}
@@ -130,9 +134,13 @@ func (f firewallOf) carryOut(ctx context.Context, has pve.FirewallRules, edits [
 	return nil, done, nil
 }
 
-// putBack brings the rules back that there were.
-func (f firewallOf) putBack(ctx context.Context, began []rule, plan planner) error {
+// putBack brings the rules back that there were, if the server still has those that the last request left: among others
+// may be a third party's.
+func (f firewallOf) putBack(ctx context.Context, left, began []rule, plan planner) error {
 	has, err := f.s.api.Firewall(f.node, f.vmid).Rules(ctx)
+	if err == nil && !sameRules(has.Rules, left) {
+		err = f.refused(changedMeanwhile, notAll, nil)
+	}
 	if err != nil {
 		return err
 	}
