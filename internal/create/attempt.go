@@ -127,27 +127,12 @@ func (a *attempt) Check(_ string, config map[string]string, written bool) error 
 		a.node)
 }
 
-// look proves whose VM it is and renews the lease. It looks again if that took so long that the machine must have
-// slept.
-func (a *attempt) look(ctx context.Context) error {
-	for range tries {
-		err := a.view.Guard(ctx)
-		if err == nil {
-			err = a.renew(ctx)
-		}
-		if err != nil || a.view.SeenWithin(guest.Moment) {
-			return err
-		}
-	}
-	return nil
-}
+// look proves whose VM it is and renews the lease, right before a request.
+func (a *attempt) look(ctx context.Context) error { return guest.GuardNow(ctx, a.view, a.renew) }
 
 // lookUnlessSeen is look, unless a look or a change that bore its digest has proved a moment ago whose VM it is.
 func (a *attempt) lookUnlessSeen(ctx context.Context) error {
-	if a.view.SeenWithin(guest.Moment) {
-		return nil
-	}
-	return a.look(ctx)
+	return guest.GuardUnlessSeen(ctx, a.view, a.renew)
 }
 
 // perform sends a request that changes the configuration and takes no digest, right after a proof of whose VM it is.

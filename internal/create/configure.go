@@ -122,12 +122,10 @@ func (a *attempt) growFirst(ctx context.Context, config pve.PendingConfig) (pve.
 func (a *attempt) grow(ctx context.Context, g vm.Growth, digest string) error {
 	size := property.FormatSize(g.Size)
 	look := func(ctx context.Context) error {
-		if a.view.SeenWithin(guest.Moment) {
+		return guest.GuardUnlessSeen(ctx, a.view, a.renew, func(context.Context) error {
+			digest = a.view.Last().Digest
 			return nil
-		}
-		err := a.look(ctx)
-		digest = a.view.Last().Digest
-		return err
+		})
 	}
 	err := a.creator.jobs.Retry(ctx, request.Conflict(), func(ctx context.Context) error {
 		_, err := a.view.Perform(ctx, request.Request{Type: "resize", Send: func(ctx context.Context) (pve.UPID, error) {

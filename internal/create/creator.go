@@ -16,7 +16,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
 )
 
-// tries is how often a look that took too long is repeated, and how often a VM that changed meanwhile is judged again.
+// tries is how often a VM that changed meanwhile is judged again.
 const tries = 5
 
 // firstID is the lowest VMID of all (pve-common JSONSchema.pm, pve-vmid).

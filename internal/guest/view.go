@@ -153,23 +153,32 @@ func (v *View) Guard(ctx context.Context) error {
 // Moment is how long a reading proves whose VM it is. The machine may sleep between the answer and the next request.
 const Moment = 10 * time.Second
 
-// GuardNow is View.Guard, and reads again if the answer took so long that the machine must have slept.
-func GuardNow(ctx context.Context, v *View) error {
+// ErrSlow says that no reading of the configuration was recent enough to prove whose VM it is. Nothing was sent.
+var ErrSlow = errors.New("each reading of the VM's configuration took longer than ten seconds: another VM may have " +
+	"its id by the time the request arrives, so it was not sent. Look after the load of the server and the network")
+
+// GuardNow is View.Guard, followed by what else is to happen before the request, and reads again if that took so long
+// that the machine must have slept. It gives up with ErrSlow.
+func GuardNow(ctx context.Context, v *View, then ...func(context.Context) error) error {
 	const looks = 5
 	for range looks {
-		if err := v.Guard(ctx); err != nil || v.SeenWithin(Moment) {
+		err := v.Guard(ctx)
+		for i := 0; err == nil && i < len(then); i++ {
+			err = then[i](ctx)
+		}
+		if err != nil || v.SeenWithin(Moment) {
 			return err
 		}
 	}
-	return nil
+	return ErrSlow
 }
 
-// stayAwake is GuardNow, unless the last proof is a recent one.
-func stayAwake(ctx context.Context, v *View) error {
+// GuardUnlessSeen is GuardNow, unless the last proof is a recent one.
+func GuardUnlessSeen(ctx context.Context, v *View, then ...func(context.Context) error) error {
 	if v.SeenWithin(Moment) {
 		return nil
 	}
-	return GuardNow(ctx, v)
+	return GuardNow(ctx, v, then...)
 }
 
 // Known returns the configuration without a request if the effect of our own writes is certain. Callers that need a

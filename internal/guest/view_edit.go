@@ -48,7 +48,7 @@ func (v *View) beforeEach(look, try func(context.Context) error) func(context.Co
 		if err := look(ctx); err != nil {
 			return err
 		}
-		if err := stayAwake(ctx, v); err != nil {
+		if err := GuardUnlessSeen(ctx, v); err != nil {
 			return err
 		}
 		v.logStep(ctx)
@@ -114,7 +114,7 @@ func (v *View) Power(ctx context.Context, r request.Request) (pve.TaskResult, er
 		v.stale = v.stale || v.waited || tries > 1
 		_, err := v.Fresh(ctx)
 		if err == nil {
-			err = stayAwake(ctx, v)
+			err = GuardUnlessSeen(ctx, v)
 		}
 		if err != nil {
 			return "", err
