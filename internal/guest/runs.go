@@ -243,9 +243,9 @@ func (r *Runs) isAtWork(ctx context.Context, node string, mark ownership.Mark) (
 	}), err
 }
 
-// OnHalfMade says of a guest that is locked and not whole what is known of the task that makes it, and what to do.
-// Commands that remove it are given only where everybody's tasks are seen, none is at work, and it is still what it
-// was.
+// OnHalfMade says of a guest that is locked and not whole what is known of the task that makes it, and what to do. It
+// gives no command that removes it: the guest may be a third party's, and `qm importovf`, for one, makes a VM under
+// that lock without a task (qemu-server CLI/qm.pm).
 func (r *Runs) OnHalfMade(ctx context.Context, node string, vmid int, lock string) string {
 	held, err := r.jobs.Holder(ctx, node, vmid, request.LockedBy(lock, "make it"))
 	switch {
@@ -258,8 +258,8 @@ func (r *Runs) OnHalfMade(ctx context.Context, node string, vmid int, lock strin
 	if now, err := r.api.QEMU(node, vmid).Config(ctx); err != nil || now.Values["lock"] != lock {
 		return "It has just changed: try again"
 	}
-	return fmt.Sprintf("No task is at work on it, so the one that was has died. "+
-		"`qm unlock %d && qm destroy %d --purge` as root on node %s removes it", vmid, vmid, node)
+	return "No task is at work on it, but a program may be, such as `qm importovf`. If a task is known to have died " +
+		"over it, proxmox_orphans lists it, and proxmox_orphan_delete removes it"
 }
 
 // isPlaceholder reports whether a configuration is the empty VM under which a destroy takes away a volume that

@@ -125,7 +125,9 @@ func TestHolderTellsWhoMayHoldALock(t *testing.T) {
 	}{
 		{"backup", "vzdump", "100", true}, {"backup", "vzdump", "", true}, {"backup", "vzdump", "101", false},
 		{"backup", "qmstart", "100", false},
-		{"clone", "qmclone", "9000", true}, {"migrate", "qmigrate", "100", true}, {"snapshot", "qmsnapshot", "100", true},
+		{"clone", "qmclone", "9000", true}, {"migrate", "qmigrate", "100", true},
+		{"create", "qmtunnel", "100", true}, {"create", "qmtunnel", "101", false}, {"migrate", "qmtunnel", "100", true},
+		{"backup", "qmtunnel", "100", false}, {"snapshot", "qmsnapshot", "100", true},
 		{"rollback", "qmsnapshot", "100", false}, {"unheard-of", "anything", "100", true},
 		{"", "qmshutdown", "100", true}, {"", "qmshutdown", "101", false}, {"", "vzdump", "", false},
 	}

@@ -59,10 +59,12 @@ func (r *Runner) Audits(ctx context.Context, node string) (bool, error) {
 }
 
 // Holders are the tasks that set a configuration lock (qemu-server API2/Qemu.pm, QemuConfig.pm, QemuMigrate.pm,
-// VZDump/QemuServer.pm). A backup of many guests carries no id, and a clone that of its source.
+// VZDump/QemuServer.pm). A backup of many guests carries no id, and a clone that of its source. A guest that comes from
+// another cluster is locked (create), then (migrate), by the qmtunnel that receives it (API2/Qemu.pm mtunnel).
 func Holders(lock string) []string {
 	return map[string][]string{
-		"backup": {"vzdump"}, "clone": {"qmclone"}, "create": {"qmcreate", "qmrestore"}, "migrate": {"qmigrate", "hamigrate"},
+		"backup": {"vzdump"}, "clone": {"qmclone"}, "create": {"qmcreate", "qmrestore", "qmtunnel"},
+		"migrate":  {"qmigrate", "hamigrate", "qmtunnel"},
 		"snapshot": {"qmsnapshot"}, "snapshot-delete": {"qmdelsnapshot"}, "rollback": {"qmrollback"},
 		"suspending": {"qmsuspend"}, "destroyed": {"qmdestroy"}, "import": {"qmrestore", "qmcreate"},
 	}[lock]
