@@ -19,19 +19,17 @@ type creation interface {
 // *saga.Error names whatever could not be removed. An identical file that exists already is used as it is; a different
 // one of the same name is refused.
 func (f *Files) Create(ctx context.Context, spec Spec) (File, []guest.Warning, error) {
-	var c creation
+	release, err := f.turn(ctx, spec.Node, spec.Volume())
+	if err != nil {
+		return File{}, nil, err
+	}
+	defer release()
+	var c creation = &transfer{Files: f, spec: spec}
 	if spec.Content == Snippets {
 		if f.shell == nil {
 			return File{}, nil, errNoSSH()
 		}
-		c = &writing{Files: f, spec: spec} // the node refuses the second of two that write at once
-	} else {
-		release, err := f.turn(ctx, spec.Node, spec.Volume())
-		if err != nil {
-			return File{}, nil, err
-		}
-		defer release()
-		c = &transfer{Files: f, spec: spec}
+		c = &writing{Files: f, spec: spec}
 	}
 	if err := saga.Run(ctx, undoTime, c.steps()...); err != nil {
 		return File{}, nil, err

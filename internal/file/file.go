@@ -8,6 +8,7 @@ package file
 import (
 	"cmp"
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -106,14 +107,27 @@ func listed(node string, v pve.Volume) File {
 }
 
 // Delete removes an image that a create has made, unless a guest uses it. Its error is a *guard.OtherFileError if a
-// different file has taken its place.
+// different file has taken its place, and ErrReused if another object of this process has it.
 func (f *Files) Delete(ctx context.Context, made guard.MadeFile) error {
-	release, err := f.turn(ctx, made.Node, made.Volume)
+	return f.remove(ctx, made.Node, made.Volume, func() error { return f.guard.Free(ctx, &request.Tasks{}, made) })
+}
+
+// ErrReused says that a file stays because a create of this process has found it there and uses it. An object that is
+// replaced with create_before_destroy is destroyed last. One that gets another address is destroyed while the object of
+// the new address is created.
+var ErrReused = errors.New("another resource has found it there in this run, and uses it")
+
+// remove removes a file in its turn, so that no create is about to find it there, unless one has.
+func (f *Files) remove(ctx context.Context, node, volume string, free func() error) error {
+	release, err := f.turn(ctx, node, volume)
 	if err != nil {
 		return err
 	}
 	defer release()
-	return f.guard.Free(ctx, &request.Tasks{}, made)
+	if f.isAmong(ctx, f.reused, node, volume) {
+		return ErrReused
+	}
+	return free()
 }
 
 // turn admits one operation of this process at a time to a file: the second of two that want the same file finds it
@@ -178,12 +192,6 @@ func (f *Files) Owned(node, volume string) {
 
 func (f *Files) isReplaced(ctx context.Context, spec Spec) bool {
 	return f.isAmong(ctx, f.owned, spec.Node, spec.Volume())
-}
-
-// IsReused reports whether a create of this process has found a file there and uses it. With create_before_destroy the
-// new object may use the very file of the old one, which is destroyed last.
-func (f *Files) IsReused(ctx context.Context, node, volume string) bool {
-	return f.isAmong(ctx, f.reused, node, volume)
 }
 
 // isAmong reports whether a file is one of some. On a shared storage it is the same file for all nodes; one whose kind

@@ -214,8 +214,12 @@ func (f *Files) UpdateSnippet(ctx context.Context, spec Spec, seen string) error
 }
 
 // DeleteSnippet removes a snippet that no guest uses and whose content has the SHA-256 written. One that is gone is a
-// success.
+// success. The error is ErrReused if another object of this process has it.
 func (f *Files) DeleteSnippet(ctx context.Context, spec Spec, written string) error {
+	return f.remove(ctx, spec.Node, spec.Volume(), func() error { return f.freeSnippet(ctx, spec, written) })
+}
+
+func (f *Files) freeSnippet(ctx context.Context, spec Spec, written string) error {
 	path, err := f.locate(ctx, spec)
 	if err != nil {
 		return err

@@ -117,22 +117,19 @@ func (o operation) stays(what, volume, why string) {
 	o.diags.AddWarning("The "+what+" stays: "+volume, why)
 }
 
-// reused reports whether the object that replaces this one uses its file, and then says that the file stays.
-func (o operation) reused(ctx context.Context, what, node, volume string) bool {
-	if !o.files().IsReused(ctx, node, volume) {
-		return false
+// unlessReused is the error of a removal. That another object of this run uses the file is none: the file stays.
+func (o operation) unlessReused(what, volume string, err error) error {
+	if !errors.Is(err, file.ErrReused) {
+		return err
 	}
-	o.stays(what, volume, "The resource that was made before this one is destroyed uses it.")
-	return true
+	o.stays(what, volume, "Another resource has found it there in this run, and uses it.")
+	return nil
 }
 
 // deleteMade removes an image that the resource has made. A different file that has taken its place stays, with a
 // warning.
 func (o operation) deleteMade(ctx context.Context, made guard.MadeFile) error {
-	if o.reused(ctx, "file", made.Node, made.Volume) {
-		return nil
-	}
-	err := o.files().Delete(ctx, made)
+	err := o.unlessReused("file", made.Volume, o.files().Delete(ctx, made))
 	if other := (*guard.OtherFileError)(nil); errors.As(err, &other) {
 		o.stays("file", made.Volume, "A third party has put another file in its place: "+other.Error()+
 			". It is not in state any more.")

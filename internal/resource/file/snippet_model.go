@@ -207,10 +207,8 @@ func (s *snippetModel) remove(ctx context.Context, o operation) error {
 		o.stays("snippet", s.Volume.ValueString(), fmt.Sprintf("It is on node %s, and was there with this very content "+
 			"before the resource. It is not in state any more.", s.Node.ValueString()))
 		return nil
-	case o.reused(ctx, "snippet", s.Node.ValueString(), s.Volume.ValueString()):
-		return nil
 	}
-	return o.files().DeleteSnippet(ctx, s.spec(), last)
+	return o.unlessReused("snippet", s.Volume.ValueString(), o.files().DeleteSnippet(ctx, s.spec(), last))
 }
 
 func (*snippetModel) accepts(content, name string) bool {

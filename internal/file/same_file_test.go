@@ -1,0 +1,101 @@
+package file
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/destroy"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/clock"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/ssh"
+)
+
+// onNodes is root on the node of a simulated cluster.
+func onNodes(t *testing.T, sim *pvesim.Sim) *ssh.Shell {
+	t.Helper()
+	_, port, _ := net.SplitHostPort(sim.SSHAddress())
+	number, err := strconv.Atoi(port)
+	if err != nil {
+		t.Fatal(err)
+	}
+	shell, err := ssh.New(ssh.Config{Username: "root", PrivateKeyPEM: sim.SSHPrivateKeyPEM(),
+		KnownHosts: sim.SSHKnownHosts(), Dial: sim.SSHDial, Nodes: map[string]ssh.Address{"pve1": {Host: "pve1",
+			Port: number}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = shell.Close() })
+	return shell
+}
+
+// TestFileOfAResourceThatGetsAnotherAddress: where a resource gets another address without a moved block, Terraform
+// destroys the old object and creates the new one at the same time. The new object finds the file there. The destroy,
+// which has begun while that create is at work, leaves it the file.
+func TestFileOfAResourceThatGetsAnotherAddress(t *testing.T) {
+	data := []byte("an image of some bytes")
+	image := Of("disc", data)
+	text := Of("web.yaml", []byte("#cloud-config\n"))
+	for _, c := range []struct {
+		spec Spec
+		sent string // a request of the create
+		free func(ctx context.Context, files *Files, made File) error
+	}{
+		{spec: Spec{Node: "pve1", Storage: "local", Content: ISO, URL: "http://mirror.example/disc.iso",
+			Checksum: image.Checksum, Name: "disc-" + image.Checksum.Value[:12] + ".iso"}, sent: "/download-url",
+			free: func(ctx context.Context, files *Files, made File) error { return files.Delete(ctx, made.MadeFile) }},
+		{spec: Spec{Node: "pve1", Storage: "local", Content: Snippets, Name: "web.yaml", Source: text},
+			sent: "/nodes/pve1/storage",
+			free: func(ctx context.Context, files *Files, made File) error {
+				spec := Spec{Node: made.Node, Storage: "local", Content: Snippets, Name: "web.yaml", Source: text}
+				return files.DeleteSnippet(ctx, spec, text.Checksum.Value)
+			}},
+	} {
+		sim, err := pvesim.New(pvesim.Options{Nodes: []string{"pve1"}, Web: web(data)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(sim.Close)
+		here, answered := clock.Client{Cluster: sim.World().Clock}, func() {}
+		api, err := pve.New(pve.Config{Endpoint: sim.Endpoint(), CACertificate: sim.CAPEM(),
+			DialTLSContext: sim.DialTLSContext, Clock: here, APIToken: sim.Credentials().Token,
+			Trace: func(_ context.Context, message string, fields map[string]string) {
+				if message == "PVE request" && strings.HasSuffix(fields["path"], c.sent) {
+					answered()
+				}
+			}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(api.Close)
+		jobs, shell := request.New(api, here), onNodes(t, sim)
+		files := New(jobs, destroy.New(jobs, guest.New(jobs), shell).Guard, shell)
+		made, _, err := files.Create(t.Context(), c.spec)
+		if err != nil || !made.Made {
+			t.Fatalf("%s was not made: %v", c.spec.Content, err)
+		}
+		ended := make(chan error, 1)
+		answered = sync.OnceFunc(func() { go func() { ended <- c.free(t.Context(), files, made) }() })
+		again, _, err := files.Create(t.Context(), c.spec)
+		if err != nil || again.Made {
+			t.Fatalf("%s was made again (%t): %v", c.spec.Content, again.Made, err)
+		}
+		answered() // in case that the create has sent no such request
+		if err := <-ended; !errors.Is(err, ErrReused) {
+			t.Errorf("%s: the destroy: %v", c.spec.Content, err)
+		}
+		w := sim.World()
+		w.Lock()
+		if w.Volume("pve1", c.spec.Volume()) == nil {
+			t.Errorf("%s: the file of the new object is gone", c.spec.Content)
+		}
+		w.Unlock()
+	}
+}
