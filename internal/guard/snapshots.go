@@ -110,10 +110,7 @@ func (s Snapshots) isWithout(c SnapshotClaim) func(context.Context) (bool, error
 // volume_snapshot of the plugins), so such a one would go, or come back, with ours. The snapshot is read last:
 // another may have been taken under its name meanwhile.
 func (s Snapshots) prove(ctx context.Context, c SnapshotClaim) (Evidence, map[string]string, error) {
-	before, err := s.api.QEMU(c.Node, c.VMID).SnapshotConfig(ctx, c.Name)
-	if pve.IsKind(err, pve.NotFound) {
-		return Evidence{}, nil, fmt.Errorf("%w: %w", ErrNoSnapshot, err)
-	}
+	before, err := s.read(ctx, c)
 	if err == nil {
 		err = s.checkNamesakes(ctx, c, volumesOf(before))
 	}
@@ -124,10 +121,8 @@ func (s Snapshots) prove(ctx context.Context, c SnapshotClaim) (Evidence, map[st
 	if err != nil {
 		return Evidence{}, nil, err
 	}
-	now, err := s.api.QEMU(c.Node, c.VMID).SnapshotConfig(ctx, c.Name)
+	now, err := s.read(ctx, c)
 	switch {
-	case pve.IsKind(err, pve.NotFound):
-		return Evidence{}, nil, fmt.Errorf("%w: %w", ErrNoSnapshot, err)
 	case err != nil:
 		return Evidence{}, nil, err
 	case !maps.Equal(before, now):
@@ -136,6 +131,19 @@ func (s Snapshots) prove(ctx context.Context, c SnapshotClaim) (Evidence, map[st
 			c.Node)
 	}
 	return e, now, c.Owns(now)
+}
+
+// read reads the options that the snapshot keeps. ErrNoSnapshot is certain: where the VM itself is missing, it may have
+// moved with its snapshots to another node, and the error is a NotFound that says so.
+func (s Snapshots) read(ctx context.Context, c SnapshotClaim) (map[string]string, error) {
+	options, err := s.api.QEMU(c.Node, c.VMID).SnapshotConfig(ctx, c.Name)
+	if !pve.IsKind(err, pve.NotFound) {
+		return options, err
+	}
+	if _, missing := s.api.QEMU(c.Node, c.VMID).Config(ctx); missing != nil {
+		return nil, missing
+	}
+	return nil, fmt.Errorf("%w: %w", ErrNoSnapshot, err)
 }
 
 // checkNamesakes is an error if another guest has, or may have, a snapshot of the same name on one of the volumes.

@@ -152,8 +152,18 @@ func (s *Snapshots) describe(ctx context.Context, ref Ref, node, description str
 	})
 }
 
-// Delete removes a snapshot in state. It succeeds if the snapshot is gone.
+// Delete removes a snapshot in state, wherever its VM is by now. It succeeds if the snapshot is gone.
 func (s *Snapshots) Delete(ctx context.Context, ref Ref) error {
+	for attempt := 0; ; attempt++ {
+		err := s.delete(ctx, ref)
+		if !pve.IsKind(err, pve.NotFound) || attempt == attempts || s.jobs.Pause(ctx, attempt+1) != nil {
+			return err
+		}
+	}
+}
+
+// delete is one try. Its error is NotFound if the VM has left its node since it was found there.
+func (s *Snapshots) delete(ctx context.Context, ref Ref) error {
 	found, err := s.Read(ctx, ref)
 	switch {
 	case errors.Is(err, ErrGone):
