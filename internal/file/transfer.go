@@ -22,6 +22,7 @@ type transfer struct {
 	spec Spec
 
 	before   []pve.Volume // listed under this name before the first write
+	looked   time.Time    // when that was asked for
 	present  bool         // the file was there, so that nothing is sent
 	tasks    request.Tasks
 	result   error // how the task ended
@@ -52,6 +53,7 @@ func (t *transfer) find(ctx context.Context) ([]pve.Volume, error) {
 // look finds out whether the file is there.
 func (t *transfer) look(ctx context.Context) error {
 	var err error
+	t.looked = t.clock.Now()
 	if t.before, err = t.find(ctx); err != nil || len(t.before) == 0 || t.spec.isVerifiable() {
 		return err // PVE itself compares a verifiable file
 	}
@@ -104,6 +106,11 @@ func (t *transfer) put(ctx context.Context) error {
 	}
 	_, err := t.runner.Once(ctx, &t.tasks, t.request())
 	t.result = err
+	if errors.Is(err, errHasCome) { // it is as if it had been there
+		if lookErr := t.look(ctx); lookErr != nil || t.present {
+			return lookErr
+		}
+	}
 	if err != nil {
 		return t.explain(err)
 	}
@@ -137,26 +144,6 @@ func (t *transfer) download(ctx context.Context) (pve.UPID, error) {
 	}
 	return t.api.Storage(t.spec.Node, t.spec.Storage).Download(ctx, p)
 }
-
-func (t *transfer) upload(ctx context.Context) (pve.UPID, error) {
-	source := t.spec.Source
-	said := t.clock.Now()
-	return t.api.Storage(t.spec.Node, t.spec.Storage).Upload(ctx, pve.Upload{Content: t.spec.Content,
-		Filename: t.spec.Name,
-		Checksum: source.Checksum.Value, Algorithm: source.Checksum.Algorithm, Size: source.Size,
-		Open: source.open,
-		Sent: func(ctx context.Context, bytes int64) {
-			if now := t.clock.Now(); t.runner.Log != nil && (bytes == source.Size || now.Sub(said) >= progressTime) {
-				said = now
-				t.runner.Log(ctx, fmt.Sprintf("uploading %s to %s on node %s", source.Path, t.spec.Volume(), t.spec.Node),
-					map[string]string{"bytes": fmt.Sprint(bytes), "of": fmt.Sprint(source.Size),
-						"percent": fmt.Sprint(bytes * 100 / source.Size)})
-			}
-		}})
-}
-
-// progressTime is the interval at which the log reports the progress of an upload.
-const progressTime = 10 * time.Second
 
 // explain adds the next step to a checksum error, of which PVE gives none.
 func (t *transfer) explain(err error) error {
