@@ -22,6 +22,10 @@ type shellRecord struct {
 	calls []string
 }
 
+func (s *shellRecord) Hold(ctx context.Context, _ string, do func(context.Context) error) error {
+	return do(ctx)
+}
+
 func (s *shellRecord) Unlock(context.Context, string, int) error {
 	s.calls = append(s.calls, "unlock")
 	s.r.change(func(w *state.World) { delete(w.Guests[300].Config, "lock") })

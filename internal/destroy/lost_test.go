@@ -46,7 +46,8 @@ func TestSSHFreeIsAwaited(t *testing.T) {
 				r.change(func(*state.World) { worker.Running, worker.ExitStatus = false, "OK" })
 			}
 		}
-		if err := r.s.FreeByRoot(t.Context(), e, volume); !pve.IsKind(err, pve.Ambiguous) || len(shell.calls) != 1 {
+		prove := func(context.Context) (guard.Evidence, error) { return e, nil }
+		if err := r.s.FreeByRoot(t.Context(), "pve1", volume, prove); !pve.IsKind(err, pve.Ambiguous) || len(shell.calls) != 1 {
 			t.Errorf("%s: %v, %v", id, err, shell.calls)
 		}
 		if waits != (asked > 1) {

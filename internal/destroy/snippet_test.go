@@ -1,6 +1,7 @@
 package destroy
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"testing"
@@ -14,13 +15,14 @@ func TestSnippetIsFreed(t *testing.T) {
 	r := newRig(t, asToken)
 	shell := &shellRecord{r: r}
 	r.useShell(shell)
+	none := func(context.Context) (guard.Evidence, error) { return guard.Evidence{}, nil }
 	f := guard.Snippet{Node: "pve1", Volume: "local:snippets/user.yaml", Path: "/var/lib/vz/snippets/user.yaml", SHA256: "x"}
 	r.change(func(w *state.World) { w.Guests[8000].Config["cicustom"] = "user=" + f.Volume })
 	used := (*guard.InUseError)(nil)
 	if err := r.s.Files().FreeSnippet(t.Context(), f); !errors.As(err, &used) || used.Volume != f.Volume {
 		t.Errorf("got %v", err)
 	}
-	if err := r.s.RemoveByRoot(t.Context(), guard.Evidence{}, f); !errors.Is(err, guard.ErrNoEvidence) {
+	if err := r.s.RemoveByRoot(t.Context(), f, none); !errors.Is(err, guard.ErrNoEvidence) {
 		t.Errorf("without evidence: %v", err)
 	}
 	if len(shell.calls) > 0 {

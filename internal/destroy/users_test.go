@@ -164,19 +164,21 @@ func TestUnseenUseIsNotNoUse(t *testing.T) {
 func TestNoEvidenceNoRequest(t *testing.T) {
 	r := newRig(t, asRoot)
 	r.vm(300)
+	shell := &shellRecord{r: r}
+	r.useShell(shell)
 	l, none := &request.Tasks{}, guard.Evidence{}
 	_, err := r.s.RemoveVM(t.Context(), l, none, true)
 	_, shutErr := r.s.ShutDownOrStop(t.Context(), l, none, 0)
 	for what, err := range map[string]error{
 		"delete": err, "shutdown": shutErr, "free": r.s.Free(t.Context(), l, none, contested), "unlock": r.s.TakeLock(t.Context(), none, ""),
-		"stop": r.s.CutOff(t.Context(), l, none, nil), "HA": r.s.LeaveHA(t.Context(), 300, func(context.Context) (guard.Evidence, error) { return none, nil }), "shell": r.s.FreeByRoot(t.Context(), none, contested),
+		"stop": r.s.CutOff(t.Context(), l, none, nil), "HA": r.s.LeaveHA(t.Context(), 300, func(context.Context) (guard.Evidence, error) { return none, nil }), "shell": r.s.FreeByRoot(t.Context(), "pve1", contested, func(context.Context) (guard.Evidence, error) { return none, nil }),
 	} {
 		if !errors.Is(err, guard.ErrNoEvidence) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	if is, kept := r.has(300, contested); !is || !kept {
-		t.Error("destroyed")
+	if is, kept := r.has(300, contested); !is || !kept || len(shell.calls) > 0 {
+		t.Errorf("destroyed, or ran %q", shell.calls)
 	}
 }
 

@@ -78,13 +78,15 @@ func (r *removal) free(ctx context.Context, c guard.Claim, volume string) error 
 	}
 	if err != nil && e.MayFree(volume) && r.d.HasShell() {
 		failed := err
-		if !pve.IsKind(err, pve.Denied) {
-			e, err = r.prove(ctx, c)
-		}
-		if e.MayFree(volume) {
-			err = r.d.FreeByRoot(ctx, e, volume)
-		} else {
-			err = errors.Join(failed, err)
+		var unproven error
+		err = r.d.FreeByRoot(ctx, c.Place, volume, func(ctx context.Context) (guard.Evidence, error) {
+			if !pve.IsKind(failed, pve.Denied) || r.d.CheckFresh(e) != nil {
+				e, unproven = r.prove(ctx, c)
+			}
+			return e, unproven
+		})
+		if !e.MayFree(volume) {
+			err = errors.Join(failed, unproven)
 		}
 	}
 	if err == nil {

@@ -78,19 +78,18 @@ func (f Files) free(ctx context.Context, tasks *request.Tasks, file MadeFile, c 
 	if there, err := f.isThere(ctx, file); err != nil || !there {
 		return err
 	}
-	e, err := f.Prove(ctx, c)
+	e, err := f.proveFile(ctx, file, c)
 	if err != nil {
-		return err
-	}
-	if err := f.isNotElsewhere(ctx, e, file); err != nil {
-		return err
-	}
-	if there, err := f.isThere(ctx, file); err != nil || !there {
 		return err
 	}
 	err = f.Guard.Free(ctx, tasks, e, file.Volume)
 	if pve.IsKind(err, pve.Denied) && f.shell != nil {
-		err = f.FreeByRoot(ctx, e, file.Volume)
+		err = f.FreeByRoot(ctx, file.Node, file.Volume, func(ctx context.Context) (Evidence, error) {
+			if f.CheckFresh(e) != nil {
+				return f.proveFile(ctx, file, c)
+			}
+			return e, nil
+		})
 	}
 	look, cancel := f.jobs.LookAfter(ctx)
 	defer cancel()
@@ -104,6 +103,18 @@ func (f Files) free(ctx context.Context, tasks *request.Tasks, file MadeFile, c 
 		return fmt.Errorf("whether %s is gone from node %s: %w", file.Volume, file.Node, lookErr)
 	}
 	return fmt.Errorf("%s is still on node %s, although PVE says that it was removed", file.Volume, file.Node)
+}
+
+// proveFile makes evidence that the file is the one that was made, and that no guest uses it by any name.
+func (f Files) proveFile(ctx context.Context, file MadeFile, c Claim) (Evidence, error) {
+	e, err := f.Prove(ctx, c)
+	if err == nil {
+		err = f.isNotElsewhere(ctx, e, file)
+	}
+	if err == nil {
+		_, err = f.isThere(ctx, file) // to remove one that is gone by now does no harm
+	}
+	return e, err
 }
 
 // isNotElsewhere is an error if a guest uses the file by its name on another storage that may be the same directory or
@@ -189,19 +200,16 @@ func (f Files) FreeNewSnippet(ctx context.Context, file Snippet) error {
 // freeSnippet removes a snippet. If the answer is lost, it proves again and removes what is still there: the removal
 // itself looks at the content first.
 func (f Files) freeSnippet(ctx context.Context, file Snippet, c Claim) error {
-	remove := func() error {
+	prove := func(ctx context.Context) (Evidence, error) {
 		e, err := f.Prove(ctx, c)
 		if err == nil {
 			err = f.isNoNamesake(ctx, e, file)
 		}
-		if err == nil {
-			err = f.RemoveByRoot(ctx, e, file)
-		}
-		return err
+		return e, err
 	}
-	err := remove()
+	err := f.RemoveByRoot(ctx, file, prove)
 	if pve.IsKind(err, pve.Ambiguous) {
-		err = remove()
+		err = f.RemoveByRoot(ctx, file, prove)
 	}
 	return err
 }

@@ -14,6 +14,8 @@ import (
 
 // Shell does what only root on a node can do; package ssh implements it. A nil Shell means that no SSH is configured.
 type Shell interface {
+	// Hold calls do when a command can be run on the node, which may be busy for long. The commands in do do not wait.
+	Hold(ctx context.Context, node string, do func(context.Context) error) error
 	// Unlock takes the configuration lock away (qm unlock).
 	Unlock(ctx context.Context, node string, vmid int) error
 	// FreeVolume removes a volume by its id (pvesm free). A missing volume is no error.

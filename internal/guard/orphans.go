@@ -72,19 +72,19 @@ func (o Orphans) RemoveVM(ctx context.Context, tasks *request.Tasks, u Unowned) 
 // request it looks whether the volume is still as it was when it was judged.
 func (o Orphans) Free(ctx context.Context, tasks *request.Tasks, vmid int, was MadeFile) error {
 	node, volume := was.Node, was.Volume
-	free := func(send func(Evidence) error) error {
+	prove := func(ctx context.Context) (Evidence, error) {
 		e, err := o.Prove(ctx, Claim{Node: node, VMID: vmid, NoGuest: true, Volumes: []string{volume}})
 		if err == nil {
 			err = o.isAsListed(ctx, vmid, was)
 		}
-		if err != nil {
-			return err
-		}
-		return send(e)
+		return e, err
 	}
-	err := free(func(e Evidence) error { return o.Guard.Free(ctx, tasks, e, volume) })
+	e, err := prove(ctx)
+	if err == nil {
+		err = o.Guard.Free(ctx, tasks, e, volume)
+	}
 	if pve.IsKind(err, pve.Denied) && o.shell != nil {
-		err = free(func(e Evidence) error { return o.FreeByRoot(ctx, e, volume) })
+		err = o.FreeByRoot(ctx, node, volume, prove)
 	}
 	if err != nil && !pve.IsKind(err, pve.Ambiguous) {
 		return err

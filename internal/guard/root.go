@@ -11,17 +11,25 @@ import (
 
 // This file sends the requests that PVE grants to root alone: over SSH as root on the node, or with a ticket of root's.
 
-// FreeByRoot removes a volume as root on its node. A lost answer is Ambiguous: the caller looks, and proves again
-// before a second try.
-func (g *Guard) FreeByRoot(ctx context.Context, e Evidence, volume string) error {
-	if err := permits(g, e, e.MayFree(volume)); err != nil {
+// FreeByRoot removes a volume as root on its node. prove is called when the turn to run a command there has come: as
+// many imports of disks may be under way as sshd allows sessions. A lost answer is Ambiguous: the caller looks, and
+// proves again before a second try.
+func (g *Guard) FreeByRoot(ctx context.Context, node, volume string,
+	prove func(context.Context) (Evidence, error)) error {
+	return g.shell.Hold(ctx, node, func(ctx context.Context) error {
+		e, err := prove(ctx)
+		if err == nil {
+			err = permits(g, e, e.MayFree(volume) && e.place == node)
+		}
+		if err != nil {
+			return err
+		}
+		err = g.shell.FreeVolume(ctx, node, volume)
+		if pve.IsKind(err, pve.Ambiguous) {
+			g.awaitFree(ctx, node, volume)
+		}
 		return err
-	}
-	err := g.shell.FreeVolume(ctx, e.place, volume)
-	if pve.IsKind(err, pve.Ambiguous) {
-		g.awaitFree(ctx, e.place, volume)
-	}
-	return err
+	})
 }
 
 // awaitFree waits, as far as this identity sees it, for the worker of a `pvesm free` whose connection was lost. The
@@ -43,12 +51,18 @@ func (g *Guard) awaitFree(ctx context.Context, node, volume string) {
 	}
 }
 
-// RemoveByRoot removes a snippet as root on its node, if it has the expected content.
-func (g *Guard) RemoveByRoot(ctx context.Context, e Evidence, f Snippet) error {
-	if !e.MayFree(f.Volume) {
-		return ErrNoEvidence
-	}
-	return g.shell.RemoveFile(ctx, e.place, f.Path, f.SHA256)
+// RemoveByRoot removes a snippet as root on its node, if it has the expected content. prove is called as by FreeByRoot.
+func (g *Guard) RemoveByRoot(ctx context.Context, f Snippet, prove func(context.Context) (Evidence, error)) error {
+	return g.shell.Hold(ctx, f.Node, func(ctx context.Context) error {
+		e, err := prove(ctx)
+		if err == nil {
+			err = permits(g, e, e.MayFree(f.Volume) && e.place == f.Node)
+		}
+		if err != nil {
+			return err
+		}
+		return g.shell.RemoveFile(ctx, f.Node, f.Path, f.SHA256)
+	})
 }
 
 // TakeLock takes the lock of a dead task away. With a ticket of root@pam it does so over the API, bound to the digest
@@ -69,17 +83,25 @@ func (g *Guard) TakeLock(ctx context.Context, e Evidence, description string) er
 }
 
 // unlockByRoot takes the lock away as root on the node. `qm unlock` takes away any lock, and no digest, so it looks
-// once more whether the lock is still the one of the evidence: finding its holder took requests to several nodes.
+// once more whether the lock is still the one of the evidence: finding its holder took requests to several nodes. After
+// a wait for its turn it does nothing: another task may have taken a lock of the same name, and then the digest is
+// equal.
 func (g *Guard) unlockByRoot(ctx context.Context, e Evidence) error {
-	now, err := g.api.QEMU(e.node, e.vmid).Config(ctx)
-	switch {
-	case err != nil:
-		return err
-	case now.Digest != e.config.Digest:
-		return &pve.Error{Op: fmt.Sprintf("unlock VM %d on node %s", e.vmid, e.node), Kind: pve.DigestMismatch,
-			Message: "its configuration was changed while it was looked at; it was not touched"}
-	}
-	return g.shell.Unlock(ctx, e.node, e.vmid)
+	began := g.clock.Now()
+	return g.shell.Hold(ctx, e.node, func(ctx context.Context) error {
+		if pve.Elapsed(began, g.clock.Now()) > evidenceLife {
+			return ErrStale
+		}
+		now, err := g.api.QEMU(e.node, e.vmid).Config(ctx)
+		switch {
+		case err != nil:
+			return err
+		case now.Digest != e.config.Digest:
+			return &pve.Error{Op: fmt.Sprintf("unlock VM %d on node %s", e.vmid, e.node), Kind: pve.DigestMismatch,
+				Message: "its configuration was changed while it was looked at; it was not touched"}
+		}
+		return g.shell.Unlock(ctx, e.node, e.vmid)
+	})
 }
 
 // ErrCannotUnlock says that neither this identity nor SSH can take a lock away.

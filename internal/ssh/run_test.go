@@ -57,6 +57,60 @@ func TestOneConnection(t *testing.T) {
 	}
 }
 
+// TestHoldWaitsForItsTurn: while as many commands run as sshd allows, Hold waits. Then what it calls runs at once, though
+// all other sessions are taken again, and on another node it waits like any other command.
+func TestHoldWaitsForItsTurn(t *testing.T) {
+	started := make(chan struct{}, 2*maxSessions)
+	srv := newServer(t, func(_, line string) reply {
+		return reply{block: strings.HasPrefix(line, "import"), started: started}
+	})
+	shell := srv.shell(func(c *Config) { c.KnownHosts = srv.knownAs("pve1", "pve2") })
+	var imports []context.CancelFunc
+	var group sync.WaitGroup
+	defer group.Wait()
+	begin := func() {
+		ctx, cancel := context.WithCancel(t.Context())
+		imports = append(imports, cancel)
+		group.Go(func() { _, _ = shell.Run(ctx, "pve1", "import") })
+		<-started
+	}
+	for range maxSessions {
+		begin()
+	}
+	defer func() {
+		for _, cancel := range imports {
+			cancel()
+		}
+	}()
+	short, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	called := false
+	err := shell.Hold(short, "pve1", func(context.Context) error { called = true; return nil })
+	if called || !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("beside %d imports it was called: %t, %v", maxSessions, called, err)
+	}
+	imports[0]()
+	err = shell.Hold(t.Context(), "pve1", func(ctx context.Context) error {
+		brief, cancel := context.WithTimeout(ctx, 10*time.Second)
+		defer cancel()
+		if _, err := shell.Run(context.WithoutCancel(t.Context()), "pve2", "x"); err != nil { // its own turn
+			t.Error(err)
+		}
+		if _, err := shell.Run(brief, "pve1", "x"); err != nil {
+			t.Errorf("it waits for its own session: %v", err)
+		}
+		other, stop := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		defer stop()
+		if _, err := shell.Run(other, "pve1", "x"); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("another command has taken the session: %v", err)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
 // TestReconnect: a connection that died while nothing ran is replaced without an error.
 func TestReconnect(t *testing.T) {
 	srv := newServer(t, always(reply{stdout: "x"}))

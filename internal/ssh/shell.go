@@ -156,8 +156,29 @@ func newNode(s *Shell, name string) *node {
 	return &node{shell: s, name: name, sessions: make(chan struct{}, maxSessions), dialing: make(chan struct{}, 1)}
 }
 
+// held is the key of the context of Hold.
+type held struct{}
+
+// Hold takes one of the concurrent sessions of a node, logs in, and calls do. The commands in do on that node have the
+// session and do not wait. All sessions may be importing disks for hours, so a look from before the wait is out of
+// date: callers look within do.
+func (s *Shell) Hold(ctx context.Context, name string, do func(context.Context) error) error {
+	n, release, err := s.seat(ctx, name)
+	if err == nil {
+		defer release()
+		_, err = n.connection(ctx)
+	}
+	if err != nil {
+		return &Error{Op: "log in", Node: name, ExitStatus: -1, Err: err}
+	}
+	return do(context.WithValue(ctx, held{}, n))
+}
+
 // seat is one of the concurrent sessions of a node, until it is released.
 func (s *Shell) seat(ctx context.Context, name string) (n *node, release func(), err error) {
+	if n, ok := ctx.Value(held{}).(*node); ok && n.shell == s && n.name == name {
+		return n, func() {}, nil
+	}
 	if n, err = s.node(name); err != nil {
 		return nil, nil, err
 	}
