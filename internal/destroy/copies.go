@@ -7,13 +7,11 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guard"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/saga"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/shell"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/volumeuse"
 )
 
 // nameCopies warns of volumes with the VMID in places where the VM may have left some, or that were seen on the way.
@@ -23,7 +21,6 @@ func (d *destruction) nameCopies(ctx context.Context, r *removal, left []saga.Re
 	if r.taken || r.view.hidden {
 		return nil // they belong to the guest that has the VMID now
 	}
-	d.asked = d.d.use.Ask()
 	seen := map[string]string{} // by volume and node: why it may be the VM's
 	var lines []string
 	if r.deleted.gone {
@@ -55,20 +52,13 @@ func (d *destruction) nameCopies(ctx context.Context, r *removal, left []saga.Re
 		Detail: "Nothing proves whose they are, so they were not touched:\n" + strings.Join(lines, "\n")}}
 }
 
-// howToFree says how to remove a volume that is not proven to be ours, unless a guest uses it, or may.
+// howToFree says how to remove a volume that is not proven to be ours, unless a guest, a program or another cluster may
+// have it. The command looks once more, since another guest may have it by the time it is run.
 func (d *destruction) howToFree(ctx context.Context, node, volume string) string {
-	scope, err := d.d.use.Scope(ctx, d.resources, node, []string{volume})
-	var use *volumeuse.Use
-	if err == nil {
-		use, err = d.d.use.Since(ctx, d.asked, scope)
-	}
-	if err != nil {
-		return fmt.Sprintf(", and whether a guest uses it could not be looked at: %v", err)
-	}
-	if err := guard.InUse(use, []string{volume}, 0); err != nil {
+	if err := d.d.ProveOrphaned(ctx, node, d.r.Ref.VMID, []string{volume}); err != nil {
 		return fmt.Sprintf(": %v", err)
 	}
-	if command := shell.Free(volume); command != "" {
+	if command := shell.FreeUnused(volume); command != "" {
 		return ": `" + command + "` there removes it"
 	}
 	return ": " + shell.ByHand
