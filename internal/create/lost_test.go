@@ -121,3 +121,47 @@ func TestACandidateThatCannotBeRead(t *testing.T) {
 		}
 	}
 }
+
+// TestAMarkThatDoesNotCount: a run was killed, and its mark does not count any more: a node has joined the cluster since,
+// or the description was edited. The next create makes another VM, and not in silence. A copy of a mark says nothing.
+func TestAMarkThatDoesNotCount(t *testing.T) {
+	for name, c := range map[string]struct {
+		cluster string
+		vmid    int
+		edit    func(string) string
+		warns   bool
+	}{
+		"of the cluster before a node joined": {cluster: "pve1", vmid: 900, warns: true},
+		"edited":                              {cluster: "pve1,pve2", vmid: 900, edit: func(s string) string { return s + "\nplease keep" }, warns: true},
+		"copied":                              {cluster: "pve1,pve2", vmid: 901},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, token)
+			r := named(onZFS(), "web")
+			mark := b.markOf(c.vmid, r, elsewhere)
+			mark.Cluster = c.cluster
+			description := b.guests.Sign(mark).String()
+			if c.edit != nil {
+				description = c.edit(description)
+			}
+			b.change(func(w *state.World) {
+				w.Guests[900] = &state.Guest{VMID: 900, Type: "qemu", Node: "pve1",
+					Config: map[string]string{"name": "web", "memory": "512", "description": description}}
+			})
+			b.sim.Advance(time.Minute)
+			was := b.vms()[900]
+			for n := range 2 { // the second create finds the VM in memory
+				made, err := b.Create(t.Context(), r)
+				if err != nil || made.Guest.VMID == 900 {
+					t.Fatalf("%+v, %v", made.Guest, err)
+				}
+				if says := fmt.Sprint(made.Warnings); strings.Contains(says, "`terraform import ADDRESS 900`") != c.warns {
+					t.Errorf("create %d warns %s", n, says)
+				}
+			}
+			if now := b.vms()[900]; !maps.Equal(was, now) {
+				t.Errorf("the VM was\n%v\nand is\n%v", was, now)
+			}
+		})
+	}
+}

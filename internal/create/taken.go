@@ -183,9 +183,24 @@ func (c *Creator) mayBeLost(ctx context.Context, p plan, u unfinished) string {
 		"left it", task.User, task.UPID)
 }
 
+// hasUselessMark reports whether a VM has the mark of its own create, and that cannot be judged. A copy of another VM's
+// mark is none.
+func (u unfinished) hasUselessMark() bool {
+	mark, whole := ownership.Parse(u.config["description"])
+	return !u.marked && ownership.IsMark(u.config["description"]) && (!whole || mark.VMID == u.listed.VMID)
+}
+
 // lookalike is the warning about a finished VM that a killed run of this very create may have left. It is no error: a
 // second resource of equal configuration and a replacement with create_before_destroy look the same.
 func (c *Creator) lookalike(ctx context.Context, p plan, u unfinished) []guest.Warning {
+	if u.hasUselessMark() && u.config["name"] == p.name() {
+		return []guest.Warning{{Summary: fmt.Sprintf("%s on node %s may be what a killed run has left", guest.Named(u.listed),
+			u.listed.Node),
+			Detail: fmt.Sprintf("Its description begins like the mark of a create of this provider, but proves nothing: it was "+
+				"edited, another release wrote it, or the cluster had other nodes then. The VM was not touched, and this create "+
+				"made another one. If no state has it, `terraform import ADDRESS %d` takes it into one, where ADDRESS is that of "+
+				"a resource for it", u.listed.VMID)}}
+	}
 	why := c.mayBeLost(ctx, p, u)
 	if why == "" {
 		return nil
