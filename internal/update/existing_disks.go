@@ -18,7 +18,8 @@ import (
 
 // adoptable returns the planned volumes that no configuration names and that the VM may attach. They carry the VM's
 // VMID: a dead VM of that VMID left them, or a third party put them there. The VM may attach those that exist on their
-// storages and that no guest uses. Others are refused later.
+// storages and that no guest uses. Others are refused later. A volume that the VM has detached is refused if another
+// guest is seen to use it.
 func (s slots) adoptable(ctx context.Context) (map[string]bool, error) {
 	loose, held := map[string]bool{}, guest.HoldingsOf(s.before)
 	for _, slot := range slices.Sorted(maps.Keys(s.r.Planned.Disks)) {
@@ -28,10 +29,13 @@ func (s slots) adoptable(ctx context.Context) (map[string]bool, error) {
 		if volume == "" || volume == s.r.Prior.Disks[slot].Volume || held.SlotOf(volume) != "" || !owned {
 			continue
 		}
-		if unused && owner == s.vmid {
+		switch {
+		case unused && owner == s.vmid:
+			if err := s.changer.destroyer.CheckTaken(ctx, s.inState(), []string{volume}); err != nil {
+				return nil, notAdopted(slot, volume, err)
+			}
 			continue
-		}
-		if owner != s.vmid {
+		case owner != s.vmid:
 			if err := s.mayBorrow(ctx, slot, volume); err != nil {
 				return nil, err
 			}
@@ -46,13 +50,16 @@ func (s slots) adoptable(ctx context.Context) (map[string]bool, error) {
 			continue
 		}
 		if _, err := s.changer.destroyer.ProveInState(ctx, s.inState(), []string{volume}); err != nil {
-			return nil, &guest.FieldError{Path: "disks." + slot + ".imported_disk.volume", Summary: volume +
-				" cannot be adopted",
-				Detail: "It was not touched, and nothing was changed", Err: err}
+			return nil, notAdopted(slot, volume, err)
 		}
 		loose[volume] = true
 	}
 	return loose, nil
+}
+
+func notAdopted(slot, volume string, err error) error {
+	return &guest.FieldError{Path: "disks." + slot + ".imported_disk.volume", Summary: volume + " cannot be adopted",
+		Detail: "It was not touched, and nothing was changed", Err: err}
 }
 
 // mayBorrow refuses a volume with the VMID of another VM, unless that VM holds it for others and no guest uses it. PVE

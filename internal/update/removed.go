@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guard"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
@@ -97,7 +98,7 @@ func (v volumes) removedDisks(t todo, current map[string]string) map[string]remo
 
 // destroyRemoved destroys the volumes of removed drives, each by its unusedN entry and bound to the digest, so that it
 // destroys only a volume that was seen detached. If PVE refuses, the drive is put back, and the next plan shows the
-// removal again.
+// removal again. If another guest has got it meanwhile, it stays detached.
 func (v volumes) destroyRemoved(ctx context.Context, removed map[string]removedDisk) error {
 	var failed []error
 	for _, slot := range slices.Sorted(maps.Keys(removed)) {
@@ -109,7 +110,12 @@ func (v volumes) destroyRemoved(ctx context.Context, removed map[string]removedD
 		entry := unusedEntry(config.Current(), d.volume)
 		switch {
 		case entry != "":
-			if err := v.destroyEntry(ctx, config, entry); err != nil {
+			err := v.destroyEntry(ctx, config, entry)
+			var used *guard.InUseError
+			switch {
+			case errors.As(err, &used): // by the time that it was detached; in its slot, two guests would have it
+				failed = append(failed, v.notDestroyed(slot, d.volume, "It stays detached, as "+entry, err))
+			case err != nil:
 				failed = append(failed, v.restore(ctx, slot, d, v.notDestroyed(slot, d.volume, "PVE refused it", err)))
 			}
 		case slices.Contains(config.Waiting(), slot) && guest.VolumeOf(config.Current()[slot]) == d.volume:
