@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -20,6 +19,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/clock"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/share"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
@@ -116,7 +116,7 @@ func killedWays(t *testing.T) (all []killed) {
 // twice, and a third party's objects are never touched.
 func TestResumeACreate(t *testing.T) {
 	kills, left, resumed, step := 0, 0, 0, 13
-	if os.Getenv("CANCEL_ALL") != "" {
+	if share.IsWhole() {
 		step = 1
 	}
 	for i, k := range killedWays(t) {
@@ -303,7 +303,7 @@ func TestKillManyClones(t *testing.T) {
 func TestResumeACreateTwice(t *testing.T) {
 	ways := killedWays(t)
 	step, kills, resumed := 7, 0, 0
-	if os.Getenv("CANCEL_ALL") != "" {
+	if share.IsWhole() {
 		step = 1
 	}
 	for i, k := range ways {

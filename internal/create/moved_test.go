@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"os"
 	"slices"
 	"testing"
 
@@ -12,6 +11,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/thirdparty"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/share"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
@@ -19,7 +19,7 @@ import (
 // one. The create follows it and ends there; nothing is left over, and the guest is not stopped.
 func TestMovedWhileItIsMade(t *testing.T) {
 	step, moved := 3, 0
-	if os.Getenv("CANCEL_ALL") != "" {
+	if share.IsWhole() {
 		step = 1
 	}
 	clone := ofTemplate()

@@ -18,6 +18,9 @@ type kind struct {
 // law is a test, in the package that has it, and a setting of the environment for it ("NAME=VALUE").
 type law struct{ pkg, run, setting string }
 
+// every is the setting with which a law plays all of its rows.
+const every = "SHARE=1"
+
 // sources is the package whose tests read the sources.
 const sources = "./internal"
 
@@ -34,7 +37,7 @@ type mistake struct {
 func kinds() []*kind {
 	const plans, planning = "./internal/test/plan", "internal/resource/vm/planning/*.go"
 	front := []law{{"./internal/preflight", ".", ""}, {"./internal/resource/vm/...", ".", ""},
-		{plans, "TestLawDiagnostics|TestLawOddStrings|Refus|Certain|Preflight", ""}, {plans, "OneChange|TestLawReplacement", ""},
+		{plans, "TestLawDiagnostics|TestLawOddStrings|Refus|Certain|Preflight", ""}, {plans, "TestLawReplacement", ""}, {plans, "OneChange", every},
 		{"./internal/test/lifecycle", ".", ""}}
 	return []*kind{
 		{name: "a forgotten privilege", find: forgotten,
@@ -42,12 +45,12 @@ func kinds() []*kind {
 				"internal/resource/file/kind.go", "internal/resource/snapshot/resource.go",
 				"internal/resource/harule/resource.go"},
 			laws: []law{{plans, "TestLawPrivileges", ""}, {"./internal/test/permissions", ".", ""}, {"./internal/preflight", ".", ""},
-				{plans, "TestLawPrivileges", "PRIVILEGES_ALL=1"}}},
+				{plans, "TestLawPrivileges", every}}},
 		{name: "a plan that keeps a known value", find: kept,
 			files: []string{"internal/resource/vm/planning/consequences.go", "internal/resource/vm/planning/replace.go",
 				"internal/resource/vm/planning/volumes.go"},
-			laws: []law{{plans, "TestLawUnknowns", ""}, {"./internal/resource/vm", ".", ""}, {plans, "TestOneChange", ""},
-				{plans, "TestLawUnknowns", "UNKNOWNS=1"}}},
+			laws: []law{{plans, "TestLawUnknowns", ""}, {"./internal/resource/vm", ".", ""}, {plans, "TestOneChange", every},
+				{plans, "TestLawUnknowns", every}}},
 		{name: "a wrong attribute in a diagnostic", find: misplaced, laws: front,
 			files: []string{planning, "internal/preflight/*.go", "internal/resource/vm/validation/*.go",
 				"internal/create/taken.go"}},
@@ -61,7 +64,7 @@ func kinds() []*kind {
 			files: []string{"internal/resource/vm/model/*.go", "internal/vm/*.go", "internal/vm/property/*.go"},
 			laws: []law{{"./internal/vm/...", ".", ""}, {"./internal/resource/vm/...", ".", ""},
 				{plans, "TestLawOddStrings|TestNoDrift|TestLawImport", ""}}},
-		{name: "a write in a read path", find: writing, laws: []law{{plans, "TestLawReadOnly", ""}, {plans, "TestOneChange", ""}},
+		{name: "a write in a read path", find: writing, laws: []law{{plans, "TestLawReadOnly", ""}, {plans, "TestOneChange", every}},
 			files: []string{"internal/resource/vm/read.go", "internal/resource/vm/import.go",
 				"internal/resource/vm/planning/plan.go"}},
 		{name: "an unquoted command", find: unquoted,

@@ -282,7 +282,7 @@ func (p *program) goTool(ctx context.Context, args ...string) (out string, passe
 // command is a command that sees the overlay, as do the go commands that it runs, and makes the mistake with the index.
 func (p *program) command(ctx context.Context, index int, name string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, name, args...)
-	cmd.Env = append(os.Environ(), "NODRIFT_CONFIGS=20", "ADOPT=10", chosen+"="+strconv.Itoa(index),
+	cmd.Env = append(os.Environ(), chosen+"="+strconv.Itoa(index),
 		strings.TrimSpace("GOFLAGS="+os.Getenv("GOFLAGS")+" -overlay="+p.overlay()))
 	return cmd
 }

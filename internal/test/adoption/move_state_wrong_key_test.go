@@ -3,7 +3,6 @@ package adoption_test
 import (
 	"fmt"
 	"maps"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/share"
 )
 
 // nestedKeys are the keys inside { } of a configuration, those of groups too, without slots.
@@ -59,7 +59,7 @@ func TestMoveStateWrongKey(t *testing.T) {
 			t.Parallel()
 			e := rig.ReadOtherProvider(t, peer)
 			keys := nestedKeys(e.Config)
-			if os.Getenv("MOVE_ALL") == "" {
+			if !share.IsWhole() {
 				keys = slices.DeleteFunc(keys, func(key string) bool { return !slices.Contains(tried(), key) })
 			}
 			told, vms := 0, 0
@@ -111,6 +111,7 @@ func warningsWithout(t *testing.T, e rig.OtherProvider, key string) int {
 
 // TestAccMoveStateWrongKey misspells keys for a CLI, which drops them itself, and wants each named by the plan.
 func TestAccMoveStateWrongKey(t *testing.T) {
+	share.InWhole(t)
 	rig.UseCLI(t)
 	rig.WithoutEnvironment(t)
 	dir := t.TempDir()

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -21,10 +20,11 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/ssh"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/terraformtest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/share"
 )
 
-// adversaryShare is how many of the cells `make test` plays: one in so many. ADVERSARY=1 plays them all.
-const adversaryShare = 120
+// adversaryShare is how many of the cells `make test` plays: one in so many.
+const adversaryShare = 180
 
 // adversaryBench is a cluster on which one identity does one thing, again and again, while third parties come between.
 type adversaryBench struct {
@@ -179,7 +179,7 @@ func (b *adversaryBench) spots(t *testing.T) []spot {
 }
 
 // cells are the cases to play: all of them, or a share that depends on the seed and on their content, not on their order.
-func (b *adversaryBench) cells(t *testing.T, seed string, share uint32) []cell {
+func (b *adversaryBench) cells(t *testing.T, seed string, part uint32) []cell {
 	t.Helper()
 	var list []cell
 	for _, at := range b.spots(t) {
@@ -189,20 +189,15 @@ func (b *adversaryBench) cells(t *testing.T, seed string, share uint32) []cell {
 		for _, d := range interventions() {
 			h := fnv.New32a()
 			_, _ = fmt.Fprint(h, seed, b.id, b.scene.name, at, d.name) // never fails
-			if !isPicked(fmt.Sprint(d.name, " ", at), os.Getenv("ADVERSARY_CASE")) {
+			if !share.PicksCase(fmt.Sprint(d.name, " ", at)) {
 				continue
 			}
-			if h.Sum32()%share == 0 {
+			if h.Sum32()%part == 0 {
 				list = append(list, cell{at, d})
 			}
 		}
 	}
 	return list
-}
-
-// isPicked tells whether a text has one of those that are asked for, "migrate|become", or none is.
-func isPicked(text, asked string) bool {
-	return slices.ContainsFunc(strings.Split(asked, "|"), func(part string) bool { return strings.Contains(text, part) })
 }
 
 // play is one case. It is not effective if PVE would have refused the third party's act, or if the moment never came.
@@ -260,34 +255,25 @@ func (b *adversaryBench) bounded(parent context.Context) (context.Context, conte
 // Whatever it does, nothing of theirs is changed, nothing of ours is left unnamed, every sentence is true, at once and ten minutes
 // later, and no command that was printed does them harm.
 //
-// ADVERSARY=1 plays every cell, 6 one in six; ADVERSARY_SEED draws other ones; ADVERSARY_ONLY and ADVERSARY_CASE pick scenes and cases by
-// parts of their names ("migrate|become").
+// ADVERSARY_SEED draws other cells.
 func TestAdversary(t *testing.T) {
 	t.Parallel()
-	started, seed, share := time.Now(), os.Getenv("ADVERSARY_SEED"), uint64(adversaryShare)
+	started, seed, part := time.Now(), os.Getenv("ADVERSARY_SEED"), share.Of(adversaryShare)
 	if seed == "" {
 		seed = "1"
-	}
-	if text := os.Getenv("ADVERSARY"); text != "" {
-		var err error
-		if share, err = strconv.ParseUint(text, 10, 32); err != nil || share == 0 {
-			t.Fatalf("ADVERSARY is %q, not how many cells one is to be played of", text)
-		}
-	} else if os.Getenv("ADVERSARY_ONLY")+os.Getenv("ADVERSARY_CASE") != "" {
-		share = 1
 	}
 	counts := &adversaryCounts{cells: map[string]int{}}
 	t.Run("scenes", func(t *testing.T) {
 		for n, sc := range scenes() {
 			for m, id := range rig.Identities() {
-				whole := share < adversaryShare || n%len(rig.Identities()) == m || sc.ticket || sc.ssh // else one identity a scene: the set-up costs most
-				if sc.ticket && id != rig.RootTicket || sc.ssh && id != rig.TokenSSH || !whole || !isPicked(sc.name+", "+string(id), os.Getenv("ADVERSARY_ONLY")) {
+				whole := part < adversaryShare || n%len(rig.Identities()) == m || sc.ticket || sc.ssh // else one identity a scene: the set-up costs most
+				if sc.ticket && id != rig.RootTicket || sc.ssh && id != rig.TokenSSH || !whole || !share.Picks(sc.name+", "+string(id)) {
 					continue
 				}
 				t.Run(sc.name+", "+string(id), func(t *testing.T) {
 					t.Parallel()
 					b := newAdversaryBench(t, id, sc)
-					for _, c := range b.cells(t, seed, uint32(share)) {
+					for _, c := range b.cells(t, seed, uint32(part)) {
 						a, effective := b.play(t, c)
 						counts.add(sc.name, string(id), c.intervention.name, effective)
 						counts.compared(a.claimed)
@@ -300,9 +286,9 @@ func TestAdversary(t *testing.T) {
 		}
 	})
 	counts.print(t)
-	t.Logf("seed %s, one cell in %d: %d effective of %d, %s", seed, share, counts.effective, counts.played,
+	t.Logf("seed %s, one cell in %d: %d effective of %d, %s", seed, part, counts.effective, counts.played,
 		time.Since(started).Round(time.Second))
-	if os.Getenv("ADVERSARY") != "1" || os.Getenv("ADVERSARY_ONLY")+os.Getenv("ADVERSARY_CASE") != "" {
+	if part != 1 || share.IsPicked() {
 		return
 	}
 	if counts.effective < 3000 {

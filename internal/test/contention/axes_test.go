@@ -13,6 +13,7 @@ import (
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/world"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/share"
 )
 
 // axesSweep says how much of the sweep over drawn worlds is played.
@@ -22,12 +23,13 @@ type axesSweep struct {
 	share       uint32 // one cell in so many
 }
 
-// axesShare reads AXES: "1" plays the whole, "1-16" those worlds of it; without it a few cells of a few worlds are played.
+// axesShare is the part of the sweep that a run plays: a few cells of a few worlds; with AXES=1-16 those worlds of the whole.
 func axesShare(t *testing.T) axesSweep {
 	t.Helper()
 	whole := axesSweep{first: 1, last: axesWorlds, scenes: 6, share: 10}
 	text := os.Getenv("AXES")
 	switch from, to, isRange := strings.Cut(text, "-"); {
+	case share.IsWhole():
 	case text == "":
 		return axesSweep{first: 1, last: 4, scenes: 2, share: 150}
 	case isRange:
@@ -35,10 +37,10 @@ func axesShare(t *testing.T) axesSweep {
 		whole.first, err = strconv.ParseUint(from, 10, 32)
 		whole.last, errTo = strconv.ParseUint(to, 10, 32)
 		if err != nil || errTo != nil {
-			t.Fatalf("AXES is %q, neither 1 nor a range of worlds", text)
+			t.Fatalf("AXES is %q, not a range of worlds", text)
 		}
-	case text != "1":
-		t.Fatalf("AXES is %q, neither 1 nor a range of worlds", text)
+	default:
+		t.Fatalf("AXES is %q, not a range of worlds", text)
 	}
 	return whole
 }
@@ -73,7 +75,7 @@ func drawnOf(seed uint64, texts ...any) uint32 {
 // TestAxesThirdParty plays cells of TestAdversary in worlds that are drawn from the axes of package world, while the background
 // actors of these worlds act, too. No other party's object is changed, and each of ours that is left is named.
 //
-// AXES=1 plays the whole, AXES=1-16 the worlds of these seeds, ADVERSARY_CASE parts of names of cells.
+// AXES=1-16 plays the worlds of these seeds.
 func TestAxesThirdParty(t *testing.T) {
 	t.Parallel()
 	started, sweep := time.Now(), axesShare(t)
@@ -120,7 +122,7 @@ func TestAxesThirdParty(t *testing.T) {
 	counts.print(t)
 	t.Logf("worlds %d to %d, one cell in %d: %d effective of %d in %d worlds; %d scenes were refused before they began; %s", sweep.first,
 		sweep.last, sweep.share, counts.effective, counts.played, len(worlds), refused, time.Since(started).Round(time.Second))
-	if os.Getenv("AXES") == "1" && os.Getenv("ADVERSARY_CASE") == "" && (counts.effective < 10_000 || len(worlds) < 60) {
+	if share.IsWhole() && !share.IsPicked() && (counts.effective < 10_000 || len(worlds) < 60) {
 		t.Error("want at least 10,000 effective cells in at least 60 worlds")
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -17,6 +16,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/terraformtest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/share"
 )
 
 // manyVMsOf are VMs without ids, many in a run, several runs at once.
@@ -134,9 +134,9 @@ func (c crowd) figures(t *testing.T, what string, began time.Time) {
 		what, len(c.sessions), len(ids), highest, len(ops), asked, lost, time.Since(began).Round(10*time.Millisecond))
 }
 
-// sizeOfCrowd is how many runs there are, and how many VMs in each: the whole with DESTROY_ALL (make test-full).
+// sizeOfCrowd is how many runs there are, and how many VMs in each: the whole.
 func sizeOfCrowd() (runs, each int) {
-	if os.Getenv("DESTROY_ALL") != "" {
+	if share.IsWhole() {
 		return 20, 10
 	}
 	return 6, 3

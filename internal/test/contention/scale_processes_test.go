@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -15,6 +14,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/clock"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/terraformtest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/share"
 )
 
 // aliased is a configuration with three providers, each a process of its own, two of them for one cluster.
@@ -55,12 +55,12 @@ resource "proxmox_vm" "edge" {
 `
 
 // TestScaleProcesses: many runs of Terraform at once create VMs without ids, each with three provider processes, two for one cluster and one
-// for another: twenty with 10 VMs in the first cluster with DESTROY_ALL (make test-full). Each VM has an id of its own, and nothing is left.
+// for another: twenty with 10 VMs in the first cluster in the whole. Each VM has an id of its own, and nothing is left.
 func TestScaleProcesses(t *testing.T) {
 	rig.UseCLI(t)
 	rig.WithoutEnvironment(t)
 	runs, each := 2, 2
-	if os.Getenv("DESTROY_ALL") != "" {
+	if share.IsWhole() {
 		runs, each = 20, 5
 	}
 	world := func() *rig.World {

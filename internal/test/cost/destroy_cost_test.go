@@ -17,14 +17,12 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/terraformtest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/share"
 )
-
-// whole reports whether the laws are held at all sizes, with COST=1, or at small ones.
-func whole() bool { return os.Getenv("COST") != "" }
 
 // sizes are the numbers of VMs of one run and of other guests in the cluster for which the laws are held.
 func sizes() (counts, others []int) {
-	if whole() {
+	if share.IsWhole() {
 		return []int{1, 10, 50, 200}, []int{1000, 5000}
 	}
 	return []int{1, 10}, []int{200}
@@ -147,7 +145,7 @@ func TestCostDestroyRightAfterAnUpdate(t *testing.T) {
 func TestCostDestroyOfAThousandVMs(t *testing.T) {
 	t.Parallel()
 	n, g := 20, 100
-	if whole() {
+	if share.IsWhole() {
 		n, g = 1000, 5000
 	}
 	synctest.Test(t, func(t *testing.T) {
@@ -180,7 +178,7 @@ func running(t *testing.T, w *rig.World, n int) *terraformtest.Session {
 // heap's growth of a garbage collector and 40 MiB for the rest, a provider among 5,000 guests needs less than 150 MiB.
 func TestCostMemoryOfADestroy(t *testing.T) {
 	g := 500
-	if whole() {
+	if share.IsWhole() {
 		g = 5000
 	}
 	w := company(t, g, pvesim.Options{})

@@ -15,6 +15,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/terraformtest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/share"
 )
 
 // TestExamples applies and destroys every example, with each kind of credentials. The plan in between is empty, and
@@ -89,7 +90,7 @@ func readmeConfig(t *testing.T) string {
 }
 
 // TestAccExamples does the same as TestExamples with a CLI, which also finds what is not formatted or does not validate:
-// with one example of six, and with all of them where EXAMPLES_ALL is set (make test-full).
+// with one example of six; the whole with all of them.
 func TestAccExamples(t *testing.T) {
 	atHome(t)
 	rig.UseCLI(t)
@@ -101,7 +102,7 @@ func TestAccExamples(t *testing.T) {
 	all, played := rig.Examples(t), 0
 	for n, name := range slices.Sorted(maps.Keys(all)) {
 		config := all[name]
-		if hasForEach(config) || n%6 != 0 && os.Getenv("EXAMPLES_ALL") == "" {
+		if hasForEach(config) || n%6 != 0 && !share.IsWhole() {
 			continue // TestAccExamplesForEach
 		}
 		played++

@@ -15,6 +15,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/terraformtest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/share"
 )
 
 // TestGrowingDataDisk grows a disk of the guide's VM: same volumes, no restart, and a smaller size is refused in the plan.
@@ -86,6 +87,7 @@ func TestReplacedTemplate(t *testing.T) {
 // TestAccReplacedTemplate does it with a CLI, which orders what depends on each other: linked clones go before their
 // template.
 func TestAccReplacedTemplate(t *testing.T) {
+	share.InWhole(t)
 	atHome(t)
 	rig.UseCLI(t)
 	rig.WithoutEnvironment(t)

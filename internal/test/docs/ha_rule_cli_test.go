@@ -9,11 +9,13 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/share"
 )
 
 // TestAccHARuleAndItsVMs: what the guide says of VMs that are removed and replaced under a rule, in the order that a CLI
 // gives it. Each apply is the only one, and the plan after it is empty.
 func TestAccHARuleAndItsVMs(t *testing.T) {
+	share.InWhole(t)
 	atHome(t)
 	rig.UseCLI(t)
 	rig.WithoutEnvironment(t)

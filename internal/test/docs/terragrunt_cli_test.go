@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/share"
 )
 
 // grunt is the Terragrunt example in a directory of its own, with the real program, Terraform and provider processes.
@@ -99,14 +100,14 @@ func (g grunt) states(t *testing.T) (names []string) {
 }
 
 // TestAccTerragruntProgram plans, applies, plans and destroys all units of the example's clusters with Terragrunt itself, those of the stacks
-// among them: twenty at once in the first cluster with DESTROY_ALL (make test-full).
+// among them: twenty at once in the first cluster in the whole.
 func TestAccTerragruntProgram(t *testing.T) {
 	rig.UseCLI(t)
 	rig.WithoutEnvironment(t)
 	worlds := map[string]*rig.World{"lab": processWorld(t), "edge": processWorld(t)}
 	g := newGrunt(t, worlds)
 	total := map[string]int{"lab": 3 + 2, "edge": 2}
-	if os.Getenv("DESTROY_ALL") != "" {
+	if share.IsWhole() {
 		g.multiply(t, "lab", 18)
 		total["lab"] = 18 + 2
 	}

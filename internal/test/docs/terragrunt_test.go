@@ -18,6 +18,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/terraformtest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/share"
 )
 
 // unit is a configuration with a state of its own, as Terragrunt makes one of a directory with a terragrunt.hcl.
@@ -182,27 +183,24 @@ func TestAccTerragrunt(t *testing.T) {
 }
 
 // TestAccExamplesForEach applies the examples that TestAccExamples leaves out, because its library cannot read the state
-// of a resource with for_each.
+// of a resource with for_each. `make test` applies one in four.
 func TestAccExamplesForEach(t *testing.T) {
 	atHome(t)
 	rig.UseCLI(t)
 	rig.WithoutEnvironment(t)
 	settings := rig.DevOverride(t, t.TempDir())
-	count := 0
-	for name, config := range rig.Examples(t) {
-		if !hasForEach(config) {
-			continue
-		}
-		count++
+	examples := rig.Examples(t)
+	maps.DeleteFunc(examples, func(_, config string) bool { return !hasForEach(config) })
+	if len(examples) == 0 {
+		t.Error("no example has for_each")
+	}
+	for name, config := range share.Rows(examples, 4) {
 		w := rig.WorldOf(t, config, pvesim.Options{RealNetwork: true, Clock: rig.NewFastClock()})
 		ws := rig.NewWorkspace(t, w, settings, map[string]string{"main.tf": config})
 		t.Run(name, func(t *testing.T) {
 			cycle(t, []rig.Workspace{ws})
 			w.MustBeClean(t)
 		})
-	}
-	if count == 0 {
-		t.Error("no example has for_each")
 	}
 }
 

@@ -109,7 +109,7 @@ func eachIdentity(t *testing.T, title string, want int, scenarios func(rig.Fault
 	}
 }
 
-// TestSweepCreate fails every operation of every create in every way, for every identity; `make test` one in four, each
+// TestSweepCreate fails every operation of every create in every way, for every identity; `make test` a share, each
 // with another identity.
 func TestSweepCreate(t *testing.T) {
 	t.Parallel()
@@ -143,7 +143,7 @@ func (n tally) play(t *testing.T, b *rig.CreateBench, who rig.FaultIdentity, sc 
 }
 
 // TestSweepUndo fails every operation of the undo as well. The create is made to fail where the most is to be undone: at
-// the start, at the commit, and by a killed worker. `make test` plays one case in four.
+// the start, at the commit, and by a killed worker. `make test` plays a share.
 func TestSweepUndo(t *testing.T) {
 	t.Parallel()
 	eachIdentity(t, "undos", 100, sweepScenarios, sweepUndo)

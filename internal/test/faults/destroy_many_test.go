@@ -2,7 +2,6 @@ package faults_test
 
 import (
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -13,6 +12,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/terraformtest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/share"
 )
 
 const (
@@ -44,7 +44,7 @@ type hazard struct {
 
 // TestDestroyOfManyVMs: fifty VMs at once, each guest's stop ends with a warning, storages keep volumes while PVE says that all
 // is well, and a node crashes in between. Every leftover is in state and named, and
-// everything else is gone. When the hazards are over the next destroy removes the rest. DESTROY_ALL tests every identity.
+// everything else is gone. When the hazards are over the next destroy removes the rest. The whole tests every identity.
 func TestDestroyOfManyVMs(t *testing.T) {
 	t.Parallel()
 	hazards := []hazard{
@@ -52,7 +52,7 @@ func TestDestroyOfManyVMs(t *testing.T) {
 		{"warnings, node away", "9.2", map[string]int{"local-zfs": -1, "local-lvm": 5, "shared-nfs": -1}, 0},
 	}
 	identities := []rig.Identity{rig.TokenNoSSH, rig.TokenSSH}
-	if os.Getenv("DESTROY_ALL") != "" { // make test-full
+	if share.IsWhole() { // make test-full
 		identities = append(identities, rig.TokenNoAllocate, rig.RootTicket)
 	}
 	for i, who := range identities {

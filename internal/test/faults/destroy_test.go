@@ -3,7 +3,6 @@ package faults_test
 import (
 	"fmt"
 	"net/http"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -14,16 +13,16 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/terraformtest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/share"
 )
 
 // TestDestroySweep fails each operation of a destroy in each way. Whatever is left then is in state and named, no third party
 // is touched, no guest is cut off, and the next destroy ends well, or, where a lock is left that this identity cannot take
-// away, says the command. With DESTROY_ALL set every identity is swept, and every fault played;
-// else one in four.
+// away, says the command. The whole sweeps every identity.
 func TestDestroySweep(t *testing.T) {
 	t.Parallel()
 	identities := []rig.Identity{rig.TokenSSH, rig.TokenNoAllocate}
-	if os.Getenv("DESTROY_ALL") != "" { // make test-full
+	if share.IsWhole() { // make test-full
 		identities = rig.Identities()
 	}
 	for n, who := range identities {
@@ -32,7 +31,7 @@ func TestDestroySweep(t *testing.T) {
 			sw := newDestroySweep(t, who)
 			for seq := sw.from; seq <= sw.to; seq++ {
 				for p, phase := range []fault.Phase{fault.Before, fault.After, fault.Task, fault.KillTask, fault.Offline} {
-					if (seq+p+n)%destroyShare == 0 || os.Getenv("DESTROY_ALL") != "" {
+					if (seq+p+n)%destroyShare == 0 || share.IsWhole() {
 						sw.run(seq, phase)
 					}
 				}
@@ -46,8 +45,8 @@ func TestDestroySweep(t *testing.T) {
 	}
 }
 
-// destroyShare is the part of the faults of a destroy that `make test` plays: one in so many. DESTROY_ALL plays all.
-const destroyShare = 4
+// destroyShare is the part of the faults of a destroy that `make test` plays: one in so many.
+const destroyShare = 8
 
 // destroySweep is a world with a VM to be destroyed, and what became of it.
 type destroySweep struct {

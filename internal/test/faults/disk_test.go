@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +11,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/share"
 )
 
 // diskBench is a world in which a turn is taken again and again.
@@ -91,7 +91,7 @@ func (b *diskBench) finished(what string, first error) {
 }
 
 // TestDiskSurvivesFaults fails the requests of each turn in each way. The data is there afterwards, and the next apply comes to the end. In
-// the normal run one in 16, with DESTROY_ALL all.
+// the normal run one in 16.
 func TestDiskSurvivesFaults(t *testing.T) {
 	t.Parallel()
 	for n, turn := range rig.DiskSteps() {
@@ -100,7 +100,7 @@ func TestDiskSurvivesFaults(t *testing.T) {
 			b, effective := newDiskBench(t, rig.RootTicket, turn), 0
 			for at, op := range b.played {
 				for p, phase := range []fault.Phase{fault.Before, fault.After, fault.Task, fault.KillTask, fault.Partial} {
-					if op.Method == http.MethodGet && phase != fault.Before || os.Getenv("DESTROY_ALL") == "" && (at+p+n)%16 != 0 {
+					if op.Method == http.MethodGet && phase != fault.Before || !share.IsWhole() && (at+p+n)%16 != 0 {
 						continue
 					}
 					b.reset()
@@ -122,11 +122,11 @@ func TestDiskSurvivesFaults(t *testing.T) {
 	}
 }
 
-// TestDiskSurvivesInterrupts: Ctrl-C at the requests of turns, those of all of them with CANCEL_ALL.
+// TestDiskSurvivesInterrupts: Ctrl-C at the requests of turns, in the whole those of all of them.
 func TestDiskSurvivesInterrupts(t *testing.T) {
 	t.Parallel()
 	for n, turn := range rig.DiskSteps() {
-		if n != 6 && !rig.AllInterrupts() {
+		if n != 6 && !share.IsWhole() {
 			continue
 		}
 		t.Run(turn.Name, func(t *testing.T) {

@@ -7,7 +7,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -15,6 +14,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/terraformtest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/share"
 )
 
 // severed is the network before a cluster whose endpoint on pve1 dies when an operation has begun: before it is sent, or before its
@@ -108,8 +108,7 @@ const failoverScratch = `resource "proxmox_vm" "it" {
 `
 
 // TestFailoverInTheMiddle kills the endpoint that serves at each request of a create, an update and a destroy, before it is sent and before
-// its answer comes. Everything goes on through the other one, and nothing is done twice. The normal run draws one in 31; CANCEL_ALL=1 has
-// them all.
+// its answer comes. Everything goes on through the other one, and nothing is done twice. `make test` draws one in 31.
 func TestFailoverInTheMiddle(t *testing.T) {
 	t.Parallel()
 	cases := 0
@@ -129,7 +128,7 @@ func TestFailoverInTheMiddle(t *testing.T) {
 // drawn is the share of the cases that the normal run has.
 const drawn = 31
 
-func failInTheMiddle(t *testing.T, hcl string, id rig.Identity, share int) (cases int) {
+func failInTheMiddle(t *testing.T, hcl string, id rig.Identity, nth int) (cases int) {
 	w := rig.NewWorld(t)
 	start := w.Sim.Snapshot()
 	changed := strings.Replace(hcl, `name = "it"`, `name = "it"`+"\n  description = \"new\"\n  tags = [\"new\"]", 1)
@@ -164,7 +163,7 @@ func failInTheMiddle(t *testing.T, hcl string, id rig.Identity, share int) (case
 	total := run(&severed{}, "undisturbed")
 	for at := 1; at <= total; at++ {
 		for side, answer := range []bool{false, true} {
-			if (2*at+side+share)%drawn != 0 && os.Getenv("CANCEL_ALL") == "" {
+			if (2*at+side+nth)%drawn != 0 && !share.IsWhole() {
 				continue
 			}
 			n := &severed{at: int64(at), answer: answer}

@@ -3,12 +3,12 @@ package faults_test
 import (
 	"fmt"
 	"net/http"
-	"os"
 	"testing"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/share"
 )
 
 // imagePhases are the ways in which an operation can go wrong where no id is to be had.
@@ -31,14 +31,14 @@ func phasesOf(op pvesim.Op) []fault.Phase {
 	return imagePhases
 }
 
-// imageShare is the part of the cells of an image's sweep that `make test` plays: one in so many. DESTROY_ALL plays all.
+// imageShare is the part of the cells of an image's sweep that `make test` plays: one in so many.
 const imageShare = 7
 
-func isImageCellDrawn(at int) bool { return os.Getenv("DESTROY_ALL") != "" || at%imageShare == 0 }
+func isImageCellDrawn(at int) bool { return share.IsWhole() || at%imageShare == 0 }
 
 // enoughImageCells is the least number of faults with an effect, of so many in the whole.
 func enoughImageCells(whole int) int {
-	if os.Getenv("DESTROY_ALL") != "" {
+	if share.IsWhole() {
 		return whole
 	}
 	return max(1, whole/(2*imageShare))
@@ -50,7 +50,7 @@ func TestSweepImage(t *testing.T) {
 	t.Parallel()
 	for _, who := range rig.Identities() {
 		for n, c := range rig.ImageCases(t) {
-			if n > 0 && who != rig.TokenNoSSH && os.Getenv("DESTROY_ALL") == "" { // the rest: make test-full
+			if n > 0 && who != rig.TokenNoSSH && !share.IsWhole() { // the rest: make test-full
 				continue
 			}
 			t.Run(string(who)+"/"+c.Name, func(t *testing.T) {

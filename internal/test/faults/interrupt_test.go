@@ -13,6 +13,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/terraformtest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/share"
 )
 
 // interruptedVM is the VM of the tests: something of every kind that a task may be at work on.
@@ -115,7 +116,7 @@ func TestCancelUpdate(t *testing.T) {
 func TestCancelDelete(t *testing.T) {
 	t.Parallel()
 	for _, id := range rig.Identities() {
-		if (id == rig.TokenSSH || id == rig.TokenNoAllocate) && !rig.AllInterrupts() {
+		if (id == rig.TokenSSH || id == rig.TokenNoAllocate) && !share.IsWhole() {
 			continue // they destroy as the token without SSH does
 		}
 		t.Run(string(id), func(t *testing.T) {

@@ -3,15 +3,14 @@ package faults_test
 import (
 	"fmt"
 	"maps"
-	"os"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/share"
 )
 
 // newLifeBench applies the previous configuration, once.
@@ -47,8 +46,7 @@ func newLifeBench(t *testing.T, id rig.Identity, l rig.Step) *rig.ChangeBench {
 
 // TestSweepLife fails every operation of every change and of every destroy in every way: the next plan and apply bring
 // about what the configuration says, nothing of the VM is lost, nothing is left over, and no other guest is touched. `make
-// test` plays one case in four.
-// SWEEP_ONLY restricts it to the lives whose name contains the text, SWEEP_CASE to such faults.
+// test` plays a share.
 func TestSweepLife(t *testing.T) {
 	t.Parallel()
 	started := time.Now()
@@ -64,7 +62,7 @@ func TestSweepLife(t *testing.T) {
 				identities = []rig.Identity{rig.TokenSSH}
 			}
 			for who, id := range identities {
-				if l.Ticket && id != rig.RootTicket || !strings.Contains(l.Name, os.Getenv("SWEEP_ONLY")) {
+				if l.Ticket && id != rig.RootTicket || !share.Picks(l.Name) {
 					continue
 				}
 				t.Run(l.Name+", "+string(id), func(t *testing.T) {
@@ -72,11 +70,11 @@ func TestSweepLife(t *testing.T) {
 					b := newLifeBench(t, id, l)
 					taskless := rig.Fault{} // the last operation that turned out to have no task
 					for at, f := range b.Clean(t) {
-						if !rig.IsDrawn(at, who) && os.Getenv("SWEEP_CASE") == "" {
+						if !rig.IsDrawn(at, who) {
 							continue
 						}
 						dead := f.Phase == fault.KillTask || f.Phase == fault.Partial
-						if !strings.Contains(f.String(), os.Getenv("SWEEP_CASE")) || dead && f.Op == taskless.Op && f.Nth == taskless.Nth {
+						if !share.PicksCase(f.String()) || dead && f.Op == taskless.Op && f.Nth == taskless.Nth {
 							continue
 						}
 						o, effective := b.Run(t, f)
@@ -105,7 +103,7 @@ func TestSweepLife(t *testing.T) {
 		t.Logf("%-46s %18d %18d %18d", cell, counts[cell][rig.OutcomeDone], counts[cell][rig.OutcomeConverged], counts[cell][rig.OutcomeAssisted])
 	}
 	t.Logf("changes and destroys: %d effective cases, %s", total, time.Since(started).Round(time.Second))
-	if total < rig.Enough(1000) && os.Getenv("SWEEP_ONLY") == "" {
+	if total < rig.Enough(1000) {
 		t.Errorf("want at least %d effective cases", rig.Enough(1000))
 	}
 }

@@ -6,12 +6,13 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/create"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/share"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
 // restoreScenarios are the restores that are swept: where the disks were, with one moved and one grown, and all to one storage.
 //
-// `make test` does each with one identity of two; CANCEL_ALL=1 each with all.
+// `make test` does each with one identity of two, and the whole each with all.
 func restoreScenarios(who rig.FaultIdentity) []rig.Scenario {
 	all := []rig.Scenario{
 		{Name: "restore", VMID: 101, Request: create.Request{Node: "pve1", Start: true, Pool: "web", Restore: &guest.Restore{Archive: rig.WebBackup},
@@ -23,7 +24,7 @@ func restoreScenarios(who rig.FaultIdentity) []rig.Scenario {
 				Options: vm.Options{Name: rig.Pointer("web-5"), Protection: rig.Pointer(false)}, CPU: vm.CPU{Cores: rig.Pointer(int64(2))}}}},
 	}
 	switch {
-	case rig.AllInterrupts():
+	case share.IsWhole():
 		return all
 	case who.Ticket:
 		return all[:1]

@@ -2,17 +2,17 @@ package faults_test
 
 import (
 	"net/http"
-	"os"
 	"strings"
 	"testing"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/share"
 )
 
 // TestSweepSourceChain fails everything that is written on the way from an image that the node downloads to the VM whose disk is made of it:
 // by its volume, and, of ISO content, over SSH. Every leftover is in state or was named, the next apply completes the
-// configuration, and the destroy leaves nothing. DESTROY_ALL fails every write of both ways.
+// configuration, and the destroy leaves nothing. The whole fails every write of both ways.
 func TestSweepSourceChain(t *testing.T) {
 	t.Parallel()
 	data := rig.QCOW2("an image")
@@ -36,7 +36,7 @@ func TestSweepSourceChain(t *testing.T) {
 				if op.Method == http.MethodGet {
 					continue
 				}
-				if writes++; writes%2 == 0 && os.Getenv("DESTROY_ALL") == "" {
+				if writes++; writes%2 == 0 && !share.IsWhole() {
 					continue
 				}
 				for _, phase := range []fault.Phase{fault.Before, fault.After, fault.Task, fault.KillTask, fault.Partial} {

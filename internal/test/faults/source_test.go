@@ -3,7 +3,6 @@ package faults_test
 import (
 	"fmt"
 	"net/http"
-	"os"
 	"slices"
 	"testing"
 
@@ -11,12 +10,13 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/share"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
 // TestSweepSource fails every request and every command of a create whose disks are named by their paths, in every way, and then every
-// one of the undo of an import that was killed or whose end was not seen; one in three and of the first import only, unless
-// DESTROY_ALL says all.
+// one of the undo of an import that was killed or whose end was not seen. `make test` plays one in
+// three, and of the first import only.
 func TestSweepSource(t *testing.T) {
 	t.Parallel()
 	for _, who := range rig.FaultIdentities() {
@@ -31,7 +31,7 @@ func TestSweepSource(t *testing.T) {
 			if n := len(slices.DeleteFunc(slices.Clone(ops), func(op pvesim.Op) bool { return !isCommand(op) })); n != 2 && who.SSH || n != 0 && !who.SSH {
 				t.Fatalf("%d disks were imported over SSH", n)
 			}
-			imports, whole := 0, os.Getenv("DESTROY_ALL") != ""
+			imports, whole := 0, share.IsWhole()
 			for at, op := range ops {
 				if isCommand(op) {
 					imports++

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"hash/fnv"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -14,6 +13,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/terraformtest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/share"
 )
 
 // killedTurn is a change of a VM, or its end, whose provider gets killed.
@@ -178,15 +178,15 @@ func (b *killedTurn) takeOut(t *testing.T, lost string, add func(string, ...any)
 // answer. The next apply, at once or when the cluster has done what it was at, brings about what the configuration says, or the one after
 // that; nothing of the VM is lost, nothing is left over or locked, no other guest is touched, and no guest goes off unasked.
 //
-// `make test` plays some kills of some changes, KILL_ALL=1 all, KILL_ALL=N one in N; KILL_ONLY restricts it to such names.
+// `make test` plays some kills of some changes, SHARE=1 all.
 func TestKillLife(t *testing.T) {
 	t.Parallel()
-	share := KillShare(t)
+	part := uint32(share.Of(0))
 	var mu sync.Mutex
 	tally, kills := map[string]int{}, 0
 	t.Run("turns", func(t *testing.T) {
 		for _, l := range rig.Steps() {
-			if share == 0 && !slices.Contains([]string{"restart", "detach a disk", "destroy, running"}, l.Name) || !strings.Contains(l.Name, os.Getenv("KILL_ONLY")) {
+			if part == 0 && !slices.Contains([]string{"restart", "detach a disk", "destroy, running"}, l.Name) || !share.Picks(l.Name) {
 				continue
 			}
 			id := rig.TokenNoSSH
@@ -202,7 +202,7 @@ func TestKillLife(t *testing.T) {
 				for i, at := range b.rehearse(t) {
 					drawn := fnv.New32a()
 					_, _ = drawn.Write([]byte(l.Name + at.String()))
-					if every := max(share, 1); share == 0 && drawn.Sum32()%6 != 0 || drawn.Sum32()%every != 0 {
+					if every := max(part, 1); part == 0 && drawn.Sum32()%6 != 0 || drawn.Sum32()%every != 0 {
 						continue
 					}
 					for n, after := range []time.Duration{0, 30 * time.Second} {

@@ -3,7 +3,6 @@ package kill_test
 import (
 	"fmt"
 	"hash/fnv"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -16,6 +15,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/terraformtest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/share"
 )
 
 // killedThing is a change of something other than a VM whose provider gets killed.
@@ -209,12 +209,12 @@ func removeSnapshot(world *state.World, vmid int, name string) {
 // TestKillLife does with VMs.
 func TestKillOtherResources(t *testing.T) {
 	t.Parallel()
-	share := KillShare(t)
+	part := uint32(share.Of(0))
 	var mu sync.Mutex
 	tally, kills := map[int]int{}, 0
 	t.Run("things", func(t *testing.T) {
 		for _, thing := range killedThings(t) {
-			if share == 0 && !slices.Contains(killedThingsDrawn, thing.name) || !strings.Contains(thing.name, os.Getenv("KILL_ONLY")) {
+			if part == 0 && !slices.Contains(killedThingsDrawn, thing.name) || !share.Picks(thing.name) {
 				continue
 			}
 			t.Run(thing.name, func(t *testing.T) {
@@ -223,7 +223,7 @@ func TestKillOtherResources(t *testing.T) {
 				for i, at := range b.rehearse(t) {
 					drawn := fnv.New32a()
 					_, _ = drawn.Write([]byte(thing.name + at.String()))
-					if share == 0 && !at.IsWrite() || drawn.Sum32()%max(share, 1) != 0 {
+					if part == 0 && !at.IsWrite() || drawn.Sum32()%max(part, 1) != 0 {
 						continue
 					}
 					after := []time.Duration{0, 30 * time.Second}[i%2]

@@ -4,10 +4,8 @@ import (
 	"bytes"
 	"fmt"
 	"hash/fnv"
-	"os"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -17,6 +15,7 @@ import (
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/share"
 )
 
 // killPlans are creates from scratch and of a template, of VMs with and without a name and an id.
@@ -174,22 +173,8 @@ func afterThePlan(text string) string {
 	return after
 }
 
-// KillShare is the share of the cells that is played: the whole with KILL_ALL=1, one in N with KILL_ALL=N; 0 where it is not set.
-func KillShare(t *testing.T) uint32 {
-	t.Helper()
-	text := os.Getenv("KILL_ALL")
-	if text == "" {
-		return 0
-	}
-	share, err := strconv.ParseUint(text, 10, 16)
-	if err != nil || share == 0 {
-		t.Fatalf("KILL_ALL=%s: want 1 for every cell, N for one in N", text)
-	}
-	return uint32(share)
-}
-
 // drawKills are the cells of the plans that are played, always the same ones.
-func drawKills(plans []*rig.KillPlan, returns []killReturn, share uint32) (cells []killCell) {
+func drawKills(plans []*rig.KillPlan, returns []killReturn, part uint32) (cells []killCell) {
 	for _, p := range plans {
 		for i, at := range p.Moments {
 			for _, comes := range returns {
@@ -197,7 +182,7 @@ func drawKills(plans []*rig.KillPlan, returns []killReturn, share uint32) (cells
 				drawn := fnv.New32a()
 				_, _ = drawn.Write([]byte(c.String()))
 				c.who = rig.KillTarget(drawn.Sum32() >> 8 % 2)
-				if drawn.Sum32()%share == 0 {
+				if drawn.Sum32()%part == 0 {
 					cells = append(cells, c)
 				}
 			}
@@ -210,15 +195,15 @@ func drawKills(plans []*rig.KillPlan, returns []killReturn, share uint32) (cells
 // before its answer: VMs with a name and without, with an id of their own and without, waited for and not. The next apply of the same
 // configuration alone comes to what an undisturbed one does, and to nothing else; after the commit, with the import that it names.
 //
-// `make test` plays some cells of two of the twelve, KILL_ALL=1 all, KILL_ALL=N one in N; KILL_ONLY restricts it to such names.
+// `make test` plays some cells of two of the twelve, SHARE=1 all.
 func TestKillCreate(t *testing.T) {
 	t.Parallel()
-	tools, plans, share := rig.NewKillTools(t), killPlans(), KillShare(t)
+	tools, plans, part := rig.NewKillTools(t), killPlans(), uint32(share.Of(0))
 	returns := []killReturn{killedNow, killedBefore, killedElsewhere}
-	if share == 0 {
-		plans, returns, share = []*rig.KillPlan{plans[4], plans[9]}, returns[:2], 8
+	if part == 0 {
+		plans, returns, part = []*rig.KillPlan{plans[4], plans[9]}, returns[:2], 8
 	}
-	plans = slices.DeleteFunc(plans, func(p *rig.KillPlan) bool { return !strings.Contains(p.Name, os.Getenv("KILL_ONLY")) })
+	plans = slices.DeleteFunc(plans, func(p *rig.KillPlan) bool { return !share.Picks(p.Name) })
 	dir := t.TempDir()
 	t.Run("no kill", func(t *testing.T) {
 		for _, p := range plans {
@@ -231,7 +216,7 @@ func TestKillCreate(t *testing.T) {
 	if t.Failed() {
 		return
 	}
-	cells := drawKills(plans, returns, share)
+	cells := drawKills(plans, returns, part)
 	var mu sync.Mutex
 	tally, played := map[string]int{}, 0
 	t.Run("killed", func(t *testing.T) {

@@ -19,6 +19,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/thirdparty"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/terraformtest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/share"
 )
 
 // richTemplate gives the cluster's template options of many kinds.
@@ -101,7 +102,7 @@ func TestClonePlan(t *testing.T) {
 }
 
 // TestClonePlanDrawn: so it is for drawn templates, VMs and snapshots, and drawn configurations of their clones.
-// CLONEPLAN_SEED draws other ones, CLONEPLAN_ONLY repeats one that failed, and CLONEPLAN_CONFIGS draws more than 12.
+// CLONEPLAN_SEED draws other ones, CLONEPLAN_ONLY repeats one that failed.
 func TestClonePlanDrawn(t *testing.T) {
 	t.Parallel()
 	number := func(name string, otherwise int) int {
@@ -110,7 +111,7 @@ func TestClonePlanDrawn(t *testing.T) {
 		}
 		return otherwise
 	}
-	seed, only, all := number("CLONEPLAN_SEED", 20261127), number("CLONEPLAN_ONLY", -1), number("CLONEPLAN_CONFIGS", 12)
+	seed, only, all := number("CLONEPLAN_SEED", 20261127), number("CLONEPLAN_ONLY", -1), share.Count(12, 500)
 	t.Logf("CLONEPLAN_SEED=%d", seed)
 	w, made := driftWorld(t, "pve1"), 0
 	for n := range all {

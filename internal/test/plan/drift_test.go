@@ -26,6 +26,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/terraformtest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/share"
 )
 
 const driftAddress = "proxmox_vm.it"
@@ -41,17 +42,10 @@ type drifter struct {
 }
 
 // TestNoDrift: whatever the schema accepts, the plan after its apply is empty; so it is after attributes are taken out and
-// put back, and after the VM is imported. NODRIFT_SEED draws other ones, and with NODRIFT_ONLY repeats one that failed;
-// NODRIFT_CONFIGS draws fewer than 500.
+// put back, and after the VM is imported. NODRIFT_SEED draws other ones, and with NODRIFT_ONLY repeats one that failed.
 func TestNoDrift(t *testing.T) {
 	t.Parallel()
-	configurations, workers, started := 500, max(2, runtime.GOMAXPROCS(0)), time.Now()
-	if text := os.Getenv("NODRIFT_CONFIGS"); text != "" { // make test draws fewer
-		configurations, _ = strconv.Atoi(text)
-	}
-	if testing.Short() {
-		configurations = 40
-	}
+	configurations, workers, started := share.Count(16, 500), max(2, runtime.GOMAXPROCS(0)), time.Now()
 	seed := uint64(20261121) // the same draws in every run; NODRIFT_SEED draws others
 	if text := os.Getenv("NODRIFT_SEED"); text != "" {
 		seed, _ = strconv.ParseUint(text, 10, 64)

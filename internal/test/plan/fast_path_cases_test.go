@@ -15,6 +15,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/terraformtest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/share"
 )
 
 const twinVM = `
@@ -33,7 +34,8 @@ resource "proxmox_vm" "it" {
 }
 `
 
-// TestFastPathFollowsTheFramework: after every kind of change to a VM, the fast path and the framework give the same answer.
+// TestFastPathFollowsTheFramework: after every kind of change to a VM, the fast path and the framework give the same answer. `make
+// test` plays one in three.
 func TestFastPathFollowsTheFramework(t *testing.T) {
 	t.Parallel()
 	guest := func(change func(*state.Guest)) func(*rig.World, *terraformtest.Session) {
@@ -41,7 +43,7 @@ func TestFastPathFollowsTheFramework(t *testing.T) {
 			w.Change(func(world *state.World) { change(world.Guests[500]) })
 		}
 	}
-	for what, happens := range map[string]func(*rig.World, *terraformtest.Session){
+	cases := map[string]func(*rig.World, *terraformtest.Session){
 		"nothing":           func(*rig.World, *terraformtest.Session) {},
 		"changed by hand":   guest(func(g *state.Guest) { g.Config["memory"], g.Config["vga"] = "512", "qxl" }),
 		"a pending change":  guest(func(g *state.Guest) { g.Pending = map[string]string{"memory": "2048"} }),
@@ -60,7 +62,8 @@ func TestFastPathFollowsTheFramework(t *testing.T) {
 			w.Change(func(world *state.World) { world.Nodes["pve1"].Online = false })
 		},
 		"migrated": func(w *rig.World, _ *terraformtest.Session) { rig.MigrateByHand(t, w, 500, "pve2") },
-	} {
+	}
+	for what, happens := range share.Rows(cases, 3) {
 		t.Run(what, func(t *testing.T) {
 			w := rig.NewWorld(t, pvesim.Options{Nodes: []string{"pve1", "pve2"}})
 			w.ExpectPowerOffs(state.PowerShutdown, state.PowerReboot)
@@ -201,7 +204,7 @@ func privates(good []byte) map[string][]byte {
 }
 
 // TestFastPathAndHostileRequests: the fast path answers as the framework does, both to requests that no Terraform sends and to those
-// that a state edited by hand makes it send.
+// that a state edited by hand makes it send. `make test` plays one in three.
 func TestFastPathAndHostileRequests(t *testing.T) {
 	t.Parallel()
 	w := rig.NewWorld(t)
@@ -236,7 +239,7 @@ func TestFastPathAndHostileRequests(t *testing.T) {
 		}
 		return hostile{t: t, typ: found.typ, value: value}
 	}
-	for what, config := range unpack(validate.Config).values() {
+	for what, config := range share.Rows(unpack(validate.Config).values(), 3) {
 		for _, allowed := range []*tfprotov6.ValidateResourceConfigClientCapabilities{nil, {WriteOnlyAttributesAllowed: true}} {
 			req := validate
 			req.Config, req.ClientCapabilities = config, allowed
@@ -248,7 +251,7 @@ func TestFastPathAndHostileRequests(t *testing.T) {
 		_, err := twin.PlanResourceChange(ctx, &req)
 		send("plan of the configuration "+what, err)
 	}
-	for what, state := range unpack(read.CurrentState).values() {
+	for what, state := range share.Rows(unpack(read.CurrentState).values(), 3) {
 		req := read
 		req.CurrentState = state
 		_, err := twin.ReadResource(ctx, &req)
@@ -262,7 +265,7 @@ func TestFastPathAndHostileRequests(t *testing.T) {
 		_, err = twin.PlanResourceChange(ctx, &change)
 		send("plan of the proposal "+what, err)
 	}
-	for what, private := range privates(read.Private) {
+	for what, private := range share.Rows(privates(read.Private), 3) {
 		req, change := read, plan
 		req.Private, change.PriorPrivate = private, private
 		_, err := twin.ReadResource(ctx, &req)
@@ -270,7 +273,7 @@ func TestFastPathAndHostileRequests(t *testing.T) {
 		_, err = twin.PlanResourceChange(ctx, &change)
 		send("plan with private state "+what, err)
 	}
-	for what, stored := range storedStates(t, upgrade.RawState.JSON) {
+	for what, stored := range share.Rows(storedStates(t, upgrade.RawState.JSON), 3) {
 		for version := range int64(2) {
 			req := upgrade
 			req.Version, req.RawState = version, &tfprotov6.RawState{JSON: stored}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/share"
 )
 
 // misspelt is a name that is nearly another one: a letter more before what PVE reads out of it.
@@ -89,7 +90,7 @@ func TestLawDiagnosticsOfNames(t *testing.T) {
 	for n, a := range attributes {
 		base, at, plain := l.oddBase(a, 20000+n)
 		row := a.typ + " " + at
-		if !isWhole() && n%7 != 0 && !slices.Contains(namesOfTheServer(), row) {
+		if n%share.Of(7) != 0 && !slices.Contains(namesOfTheServer(), row) {
 			continue
 		}
 		if at == "cdroms.ide3.file" {
@@ -124,7 +125,7 @@ func TestLawDiagnosticsOfNames(t *testing.T) {
 			continue
 		}
 		found = append(found, row)
-		if !isWhole() && n%3 != 0 || strings.HasPrefix(at, "clone.") || strings.HasPrefix(at, "restore.") || strings.HasSuffix(at, ".import_from") {
+		if n%share.Of(3) != 0 || strings.HasPrefix(at, "clone.") || strings.HasPrefix(at, "restore.") || strings.HasSuffix(at, ".import_from") {
 			continue // of a new VM
 		}
 		rig.Must(t, s.SetResource(a.typ+".it", base.tree()))

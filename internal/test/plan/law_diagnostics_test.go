@@ -21,6 +21,7 @@ import (
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/terraformtest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/share"
 )
 
 // failure is a way in which requests do not reach PVE, or are not answered by it, or are refused by it.
@@ -172,24 +173,17 @@ func (f *failure) isAnswer() bool { return f.noConnection == nil && f.raw == "" 
 // frontHost is the host of the endpoint of a cluster in memory.
 const frontHost = "pve1.pvesim.test"
 
-// diagnosisShare: one row in so many runs in every test run, and all of them with DIAGNOSTICS=1.
+// diagnosisShare: one row in so many is the share of `make test`.
 const diagnosisShare = 47
-
-func isWhole() bool { return os.Getenv("DIAGNOSTICS") != "" }
 
 // TestLawDiagnostics: whatever keeps a request from PVE, or makes PVE refuse it, each diagnostic of it calls only PVE's words
 // PVE's, has the next step that fits that cause and no other one's, and is on no attribute of an object that is not its cause.
-// DIAGNOSTICS=1 tries all rows, DIAGNOSTICS_ONLY those whose names match.
 func TestLawDiagnostics(t *testing.T) {
 	t.Parallel()
 	known := newAuthority(t)
 	all := failures(t, frontHost, known)
 	rows, started := diagnosisRows(t, all), time.Now()
-	only := regexp.MustCompile(os.Getenv("DIAGNOSTICS_ONLY"))
-	whole := isWhole() || only.String() != ""
-	drawn := func(number int, r diagnosisRow) bool {
-		return (whole || number%diagnosisShare == 0) && only.MatchString(r.String())
-	}
+	drawn := func(number int, r diagnosisRow) bool { return share.Plays(number, diagnosisShare, r.String()) }
 	hits := play(t, rows, drawn, func() *authority { return known }, func(known *authority, _ int, r diagnosisRow) bool {
 		isHit, err := r.try(t, all, known)
 		if err != nil {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -16,6 +15,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/model"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/terraformtest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/share"
 )
 
 // The law of imports. A configuration that describes an object as it is plans no change right after the import, the power
@@ -28,8 +28,7 @@ type importRow struct {
 	config        flat
 }
 
-// importShare is the part of the rows that every run takes; IMPORTS=1 takes all, IMPORTS_ONLY those with a text in their
-// name.
+// importShare is the part of the rows that `make test` plays.
 const importShare = 47
 
 // untold are the attributes of a VM that no server tells: only the provider has them.
@@ -219,14 +218,11 @@ func (r importRow) plansNothing(ctx context.Context, s *terraformtest.Session, c
 // TestLawImport: the rows are every attribute of every resource that can be imported, with two values.
 func TestLawImport(t *testing.T) {
 	t.Parallel()
-	rows, only, all := importRows(t), os.Getenv("IMPORTS_ONLY"), os.Getenv("IMPORTS") != ""
-	rows = slices.DeleteFunc(rows, func(r importRow) bool {
+	rows := slices.DeleteFunc(importRows(t), func(r importRow) bool {
 		typ, _, _ := strings.Cut(r.address, ".")
 		return unimportable(typ)
 	})
-	drawn := func(number int, r importRow) bool {
-		return only != "" && strings.Contains(r.name, only) || only == "" && (all || number%importShare == 0)
-	}
+	drawn := func(number int, r importRow) bool { return share.Plays(number, importShare, r.name) }
 	open := func() *rig.World {
 		w := worldOfOthers(t)()
 		w.Change(forgetOthers)
@@ -244,7 +240,7 @@ func TestLawImport(t *testing.T) {
 	if len(rows) < 400 {
 		t.Errorf("%d rows, want at least 400", len(rows))
 	}
-	if all && only == "" && made < len(rows)*9/10 {
+	if share.IsWhole() && !share.IsPicked() && made < len(rows)*9/10 {
 		t.Errorf("only %d objects could be made", made)
 	}
 }

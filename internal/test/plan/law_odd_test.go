@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -17,9 +16,10 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/terraformtest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/share"
 )
 
-// oddShare: one row in so many runs in every test run, and all of them with ODD_ALL=1.
+// oddShare: one row in so many is the share of `make test`.
 const oddShare = 97
 
 // oddRow is one attribute with one odd value, in a new object or in one that had another value.
@@ -45,17 +45,14 @@ type oddLaw struct {
 }
 
 // TestLawOddStrings: an odd value of an attribute is refused in the plan, on that attribute, or it is applied and the plan
-// after it is empty. ODD_ALL=1 tries all rows, of them ODD_ONLY those whose names match.
+// after it is empty.
 func TestLawOddStrings(t *testing.T) {
 	t.Parallel()
 	l := &oddLaw{changes: oneChanges(t), image: "plain"}
 	l.files = rig.ServeFiles(t, map[string][]byte{"/plain.qcow2": rig.QCOW2(l.image)})
 	l.image = string(rig.QCOW2(l.image))
 	rows, started := oddRows(t), time.Now()
-	all, only := os.Getenv("ODD_ALL") != "", regexp.MustCompile(os.Getenv("ODD_ONLY"))
-	drawn := func(number int, r oddRow) bool {
-		return all && only.MatchString(r.String()) || !all && number%oddShare == 0
-	}
+	drawn := func(number int, r oddRow) bool { return share.Plays(number, oddShare, r.String()) }
 	open := func() *rig.World {
 		w := worldOfOthers(t)()
 		w.Change(func(world *state.World) {

@@ -7,10 +7,7 @@ import (
 	"hash/fnv"
 	"maps"
 	"net/http"
-	"os"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -20,6 +17,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/terraformtest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/printed"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/share"
 )
 
 // allowedCase is a change that a plan with enough privileges carries out: from one configuration, or nothing, to another.
@@ -384,19 +382,11 @@ func (l *privilegeLaw) usual(cases []allowedCase) map[string]bool {
 // TestLawPrivileges: a privilege that is missing is refused by the plan, with commands that make it pass; or it is not
 // needed. No apply fails for want of a privilege after a plan that passed, and no plan refuses what PVE allows. The rows are
 // every change of one attribute, every creation with it, and the operations of privilegeCases; each without each privilege
-// that PVE asks it for, on that path alone. PRIVILEGES_ALL=1 plays all of them, PRIVILEGES_ALL=N one in N,
-// PRIVILEGES_ONLY those of the cases whose names match.
+// that PVE asks it for, on that path alone.
 func TestLawPrivileges(t *testing.T) {
 	t.Parallel()
-	share, only := uint32(privilegeShare), regexp.MustCompile(os.Getenv("PRIVILEGES_ONLY"))
-	if text := os.Getenv("PRIVILEGES_ALL"); text != "" {
-		n, err := strconv.ParseUint(text, 10, 16)
-		if err != nil || n == 0 {
-			t.Fatalf("PRIVILEGES_ALL=%s: want 1 for every row, N for one in N", text)
-		}
-		share = uint32(n)
-	}
-	queue := slices.DeleteFunc(privilegeCases(t), func(c allowedCase) bool { return !only.MatchString(c.name) })
+	part := uint32(share.Of(privilegeShare))
+	queue := slices.DeleteFunc(privilegeCases(t), func(c allowedCase) bool { return !share.Picks(c.name) })
 	var mu sync.Mutex
 	counts, seen, skipped := map[verdict]int{}, map[string]bool{}, map[string]string{}
 	first := newPrivilegeLaw(t)
@@ -462,7 +452,7 @@ func TestLawPrivileges(t *testing.T) {
 				mu.Unlock()
 				sum := fnv.New32a()
 				_, _ = sum.Write([]byte(c.name))
-				if only.String() == "" && sum.Sum32()%share != 0 {
+				if sum.Sum32()%part != 0 {
 					continue
 				}
 				err, why := play(l, c), beyondLaw()[c.name]

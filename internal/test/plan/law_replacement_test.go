@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +14,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/terraformtest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/share"
 )
 
 // The law of replacements. With create_before_destroy Terraform deposes the old object, and then plans the new one once
@@ -287,21 +286,10 @@ func (l *replacementLaw) stays(ctx context.Context, s *terraformtest.Session, at
 
 // TestLawReplacement: the rows are every way to replace an object of each resource, with each request that its plan makes
 // failing in each way from the plan to the end of the apply, and with each change of the cluster in between.
-// REPLACEMENTS=1 plays all, REPLACEMENTS=N one in N, REPLACEMENTS_ONLY those with a text in their name.
 func TestLawReplacement(t *testing.T) {
 	t.Parallel()
 	objects := replacedObjects(t)
-	only, share := os.Getenv("REPLACEMENTS_ONLY"), replacementShare
-	if text := os.Getenv("REPLACEMENTS"); text != "" {
-		n, err := strconv.Atoi(text)
-		if err != nil || n < 1 {
-			t.Fatalf("REPLACEMENTS=%s: want 1 for every row, N for one in N", text)
-		}
-		share = n
-	}
-	drawn := func(number int, name string) bool {
-		return only != "" && strings.Contains(name, only) || only == "" && number%share == 0
-	}
+	drawn := func(number int, name string) bool { return share.Plays(number, replacementShare, name) }
 	rows, played := 0, 0
 	for _, of := range play(t, objects, func(int, replacedObject) bool { return true },
 		func() *replacementLaw { return newReplacementLaw(t) },

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"os"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -18,9 +16,10 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/terraformtest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/share"
 )
 
-// restartShare: one row in so many runs in every test run, and all of them with RESTARTS_ALL=1.
+// restartShare: one row in so many is the share of `make test`.
 const restartShare = 211
 
 // moment is how the VM is when the change is planned.
@@ -100,15 +99,11 @@ func hotplugRows() (rows []restartRow) {
 	return rows
 }
 
-// TestLawRestarts: a plan says that the VM will be restarted if and only if the apply changes its power. RESTARTS_ALL=1 tries
-// all rows, of them RESTARTS_ONLY those whose names match.
+// TestLawRestarts: a plan says that the VM will be restarted if and only if the apply changes its power.
 func TestLawRestarts(t *testing.T) {
 	t.Parallel()
-	rows, all, only := restartRows(t), os.Getenv("RESTARTS_ALL") != "", regexp.MustCompile(os.Getenv("RESTARTS_ONLY"))
-	count, started := map[string]int{}, time.Now()
-	drawn := func(number int, r restartRow) bool {
-		return all && only.MatchString(r.String()) || !all && number%restartShare == 0
-	}
+	rows, count, started := restartRows(t), map[string]int{}, time.Now()
+	drawn := func(number int, r restartRow) bool { return share.Plays(number, restartShare, r.String()) }
 	open := func() *rig.World {
 		w := driftWorld(t, "pve1", "pve2")
 		w.Change(addOthers)

@@ -19,6 +19,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/terraformtest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/share"
 )
 
 // The law of unknown values, of the provider block: an argument that another resource makes is not known in the plan, and
@@ -32,7 +33,7 @@ type blockRow struct {
 	open, known flat // of the provider block
 }
 
-// blockShare is the part of the rows that every run takes; UNKNOWNS=1 takes all.
+// blockShare is the part of the rows that `make test` plays.
 const blockShare = 24
 
 // blockBodies are what is made with the provider's defaults, and then changed.
@@ -213,7 +214,7 @@ func TestLawUnknownsOfTheProvider(t *testing.T) {
 	base, rows, outcomes := w.Sim.Snapshot(), blockRows(t, w), map[outcome]int{}
 	_, _, top := blockPaths(t)
 	for number, r := range rows {
-		if !drawn(number, blockShare, r.name) {
+		if !share.Plays(number, blockShare, r.name) {
 			continue
 		}
 		what, err := r.try(t.Context(), w, base, top)

@@ -24,7 +24,7 @@ type otherResource struct {
 	changes    map[string]oneChange
 }
 
-// othersShare is the part of the rows of TestLawUnknownsOfOthers that every run takes.
+// othersShare is the part of the rows of TestLawUnknownsOfOthers that `make test` plays.
 const othersShare = 8
 
 // TestLawUnknownsOfOthers holds every attribute of every other resource to the law of unknown values, at create, update

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,6 +19,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/terraformtest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/share"
 )
 
 // The law of unknown values. A value of a configuration may come from another resource: it is not known in the plan, and
@@ -51,20 +51,11 @@ func (r unknownRow) place(f flat, vmid int) flat {
 	return f
 }
 
-// unknownShare is the part of the rows that every run takes; UNKNOWNS=1 takes all, UNKNOWNS_ONLY those with a text in
-// their name.
+// unknownShare is the part of the rows that `make test` plays.
 const unknownShare = 80
 
 // afterNull is the row of a value that was null before; some cannot be.
 const afterNull = "a value after null"
-
-// drawn reports whether a row is one of this run.
-func drawn(number, share int, name string) bool {
-	if only := os.Getenv("UNKNOWNS_ONLY"); only != "" {
-		return strings.Contains(name, only)
-	}
-	return os.Getenv("UNKNOWNS") != "" || number%share == 0
-}
 
 // TestLawUnknowns holds every attribute of a VM to the law, and every group, map and list as a whole.
 func TestLawUnknowns(t *testing.T) {
@@ -79,10 +70,10 @@ func TestLawUnknowns(t *testing.T) {
 }
 
 // carryOutRows tries one in so many rows, and counts the outcomes.
-func carryOutRows(t *testing.T, rows []unknownRow, share int) map[outcome]int {
+func carryOutRows(t *testing.T, rows []unknownRow, part int) map[outcome]int {
 	t.Helper()
 	outcomes := map[outcome]int{}
-	for _, is := range play(t, rows, func(number int, r unknownRow) bool { return drawn(number, share, r.name) }, worldOfOthers(t),
+	for _, is := range play(t, rows, func(number int, r unknownRow) bool { return share.Plays(number, part, r.name) }, worldOfOthers(t),
 		func(w *rig.World, number int, r unknownRow) outcome {
 			is, err := r.try(t.Context(), w, 10000+4*number)
 			if err != nil {

@@ -2,17 +2,17 @@ package plan_test
 
 import (
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/share"
 )
 
 // TestPlanLines counts the lines that a CLI prints of a plan, from the first resource to the summary: a reader of a review
-// finds what changes without scrolling. PLAN_LINES_ALL=1 counts those of all cases.
+// finds what changes without scrolling. The whole counts those of all cases.
 func TestPlanLines(t *testing.T) {
 	rig.UseCLI(t)
 	rig.WithoutEnvironment(t)
@@ -44,7 +44,7 @@ func TestPlanLines(t *testing.T) {
 		return fmt.Sprintf("  node = \"pve1\"\n  name = \"web-1\"\n  disks = { scsi0 = { storage = \"local-zfs\", size = \"32G\" } }\n"+groups, cores)
 	}
 	atMost("the same from scratch", scratch(2), 40)
-	if os.Getenv("PLAN_LINES_ALL") == "" {
+	if !share.IsWhole() {
 		return
 	}
 	atMost("the README's VM", readme(clone, "", ""), 75)

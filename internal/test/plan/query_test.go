@@ -17,6 +17,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/terraformtest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/share"
 )
 
 // queryWorld is a cluster of two nodes with guests of all sorts beside its templates.
@@ -153,7 +154,7 @@ func TestQueryReadsListedVMsOnly(t *testing.T) {
 }
 
 // TestQueryGenerates: what a query generates of the recorded configurations is what an import does, with firewall, HA and pool, and it says the
-// same: the plan of it is empty, and nothing is written. Half-made ones are left out, with a warning.
+// same: the plan of it is empty, and nothing is written. Half-made ones are left out, with a warning. `make test` imports one in four.
 func TestQueryGenerates(t *testing.T) {
 	t.Parallel()
 	all := recorded(t)
@@ -195,6 +196,9 @@ func TestQueryGenerates(t *testing.T) {
 	}
 	provider := w.ProviderBlock(rig.RootTicket)
 	for n, f := range found {
+		if n%share.Of(4) != 0 {
+			continue
+		}
 		address := fmt.Sprintf("proxmox_vm.all_%d", n)
 		generated, err := s.GenerateListed(t.Context(), f, address)
 		if err != nil {
@@ -222,14 +226,14 @@ func TestQueryGenerates(t *testing.T) {
 		if err != nil || by != generated {
 			t.Errorf("%s: the query generates\n%s\nand an import\n%s\n%v", f.DisplayName, generated, by, err)
 		}
-		if n%4 == 0 { // TestAdoptRecorded plans what an import generates of each
+		if n%8 == 0 { // TestAdoptRecorded plans what an import generates of each
 			if pl, err := s.Plan(t.Context()); err != nil || !pl.Empty() {
 				t.Errorf("%s: %v\n%s\n%s", f.DisplayName, err, pl, generated)
 			}
 		}
 		s.Forget(address)
 	}
-	if len(alone) > 0 {
+	if len(alone) > 0 && share.IsWhole() {
 		t.Errorf("only the query says %v", alone)
 	}
 	w.MustBeClean(t)

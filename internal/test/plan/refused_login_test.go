@@ -1,13 +1,13 @@
 package plan_test
 
 import (
-	"os"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/share"
 )
 
 // TestOneCauseRefusedLoginIsNotRepeated: PVE holds each 401 back for 3 s. A run of many VMs whose token has expired ends
@@ -16,7 +16,7 @@ import (
 func TestOneCauseRefusedLoginIsNotRepeated(t *testing.T) {
 	t.Parallel()
 	many := 100
-	if os.Getenv("DIAGNOSTICS") != "" {
+	if share.IsWhole() {
 		many = 400
 	}
 	for name, c := range map[string]struct {

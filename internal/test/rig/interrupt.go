@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -18,6 +17,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/terraformtest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/share"
 )
 
 // Interrupter is the provider's log, and presses Ctrl-C when the answer to an operation has been noted in it.
@@ -110,19 +110,16 @@ func (st *InterruptStage) interrupt(at fault.Match, lost bool, run func(context.
 	return effective, err
 }
 
-// AllInterrupts is whether there is time for all cases.
-func AllInterrupts() bool { return os.Getenv("CANCEL_ALL") != "" }
-
 // cellShare is the part of a sweep's cells that `make test` plays: one in so many.
-const cellShare = 40
+const cellShare = 60
 
 // IsDrawn reports whether a cell of a sweep, counted by at, is played for an identity, counted by who. Identities in
 // sequence play different cells, so that a cell that several have is played by one of them.
-func IsDrawn(at, who int) bool { return AllInterrupts() || (at+who)%cellShare == 0 }
+func IsDrawn(at, who int) bool { return share.IsWhole() || (at+who)%cellShare == 0 }
 
 // Enough is the least number of cases that a sweep plays, of so many in the whole.
 func Enough(whole int) int {
-	if AllInterrupts() {
+	if share.IsWhole() {
 		return whole
 	}
 	return whole / (2 * cellShare)
@@ -133,13 +130,13 @@ const interruptShare = 5
 
 // EnoughInterrupts is the least number of interrupts, of so many in the whole.
 func EnoughInterrupts(whole int) int {
-	if AllInterrupts() {
+	if share.IsWhole() {
 		return whole
 	}
 	return max(1, whole/interruptShare)
 }
 
-// Each interrupts an operation at its requests, in both ways, and counts: at each one with CANCEL_ALL.
+// Each interrupts an operation at its requests, in both ways, and counts: at each one in the whole.
 func (st *InterruptStage) Each(what string, run func(context.Context) error, check func(name string, err error)) int {
 	st.T.Helper()
 	st.Again()
@@ -148,14 +145,14 @@ func (st *InterruptStage) Each(what string, run func(context.Context) error, che
 	}
 	ops, cases, at := st.World.Sim.Ops(), 0, 0
 	for i, op := range ops {
-		if i > 1 && op.Method == http.MethodGet && ops[i-1].Method == http.MethodGet && ops[i-2].Method == http.MethodGet && !AllInterrupts() {
+		if i > 1 && op.Method == http.MethodGet && ops[i-1].Method == http.MethodGet && ops[i-2].Method == http.MethodGet && !share.IsWhole() {
 			continue // the third read in a row, or poll, is like the second
 		}
 		for _, lost := range []bool{false, true} {
 			if lost && (op.Method == http.MethodGet || op.Path == "/access/ticket") {
 				continue // a read is sent again
 			}
-			if at++; at%interruptShare != 1 && !AllInterrupts() {
+			if at++; at%interruptShare != 1 && !share.IsWhole() {
 				continue
 			}
 			effective, err := st.interrupt(fault.Match{Method: op.Method, Path: op.Path, Nth: countOps(ops[:i+1], op.Method, op.Path)}, lost, run)

@@ -2,13 +2,13 @@ package storage_test
 
 import (
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/share"
 )
 
 const volumeOf300 = `"local-zfs:vm-300-disk-0"`
@@ -137,14 +137,14 @@ func TestDiskSurvivesSnapshots(t *testing.T) {
 }
 
 // TestDiskSurvivesWhereItCanBe makes, attaches, grows and removes a disk as each identity, on each kind of storage and with one version of
-// PVE for each of the pairs; with DESTROY_ALL=1 with every version.
+// PVE for each of the pairs; in the whole with every version.
 func TestDiskSurvivesWhereItCanBe(t *testing.T) {
 	t.Parallel()
 	profiles := []string{"8.0", "8.2", "8.4", "9.2"}
 	for n, id := range rig.Identities() {
 		for m, storage := range []string{"local-zfs", "local-lvm", "local2", "shared-nfs", "ceph"} {
 			for i, profile := range profiles {
-				if i != (n+m)%len(profiles) && os.Getenv("DESTROY_ALL") == "" {
+				if i != (n+m)%len(profiles) && !share.IsWhole() {
 					continue
 				}
 				t.Run(fmt.Sprintf("%s/%s/%s", id, storage, profile), func(t *testing.T) {

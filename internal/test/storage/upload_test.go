@@ -17,14 +17,13 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/clock"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/share"
 )
 
-const (
-	uploadSize  = 1 << 30
-	uploadLimit = 64 << 20
-)
+// uploadLimit is the most memory that an upload takes.
+const uploadLimit = 64 << 20
 
-// TestUploadInConstantMemory uploads 1 GiB, in a process of its own in which nothing else is at work: plan and apply of the
+// TestUploadInConstantMemory uploads a file, of 1 GiB in the whole, in a process of its own in which nothing else is at work: plan and apply of the
 // provider, and the simulator at the other end of the line. Both together stay below the limit.
 func TestUploadInConstantMemory(t *testing.T) {
 	if os.Getenv("UPLOAD_ALONE") != "" {
@@ -46,10 +45,11 @@ func TestUploadInConstantMemory(t *testing.T) {
 }
 
 func uploadAlone(t *testing.T) {
+	size := int64(share.Count(256, 1024)) << 20
 	path := filepath.Join(t.TempDir(), "large.raw")
 	file, err := os.Create(path)
 	if err == nil {
-		err = file.Truncate(uploadSize)
+		err = file.Truncate(size)
 	}
 	if err != nil || file.Close() != nil {
 		t.Fatal(err)
@@ -65,12 +65,12 @@ func uploadAlone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("%d MiB uploaded in %s: %d MiB of memory at most, provider and simulator together; %d MiB before", uploadSize>>20,
+	t.Logf("%d MiB uploaded in %s: %d MiB of memory at most, provider and simulator together; %d MiB before", size>>20,
 		time.Since(begin).Round(time.Second), *peak>>20, before>>20)
 	if *peak > uploadLimit && !rig.RaceDetector {
 		t.Errorf("more than %d MiB", uploadLimit>>20)
 	}
-	if v := rig.VolumeOn(w, strings.Trim(rig.ImageAttr(s, "volume"), `"`)); v == nil || v.Size != uploadSize {
+	if v := rig.VolumeOn(w, strings.Trim(rig.ImageAttr(s, "volume"), `"`)); v == nil || v.Size != size {
 		t.Errorf("on the storage: %+v", v)
 	}
 	if err := s.Destroy(t.Context()); err != nil {

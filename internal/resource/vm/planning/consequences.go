@@ -39,8 +39,9 @@ func (p *Planning) planPendingChanges() {
 type consequences struct{ unknown, null map[string]bool }
 
 // PlanConsequences plans what follows from other changes: the volume of a disk that moves, the boot order when devices
-// come and go, the machine type that PVE pins for Windows. The consequences of a change that is not known yet are
-// not known either.
+// come and go. The consequences of a change that is not known yet are not known either. The machine that PVE pins when
+// a guest becomes a Windows needs no row: one that the state does not know is open anyway, and a pinned one counts as
+// the one that it is a version of (model.WithoutPinnedMachine).
 func (p *Planning) PlanConsequences() {
 	c := consequences{unknown: map[string]bool{}, null: map[string]bool{}}
 	d := p.delta()
@@ -49,10 +50,6 @@ func (p *Planning) PlanConsequences() {
 	p.consequencesForCloudInit(c, migrates)
 	if p.Config.At("boot_order").IsNull() && p.Plan.BootOrder != nil && p.changesBootOrder() {
 		c.unknown["boot_order"] = true
-	}
-	if p.Config.At("machine").IsNull() && (d.change("ostype") == open ||
-		model.Value(p.Prior.OSType) != model.Value(p.Plan.OSType)) {
-		c.unknown["machine"] = true
 	}
 	if d.swaps("smbios.uuid") != same {
 		c.unknown["uuid"] = true
