@@ -30,13 +30,13 @@ func TestSweepSourceChain(t *testing.T) {
 			if err := sw.Session.Run(t.Context()); err != nil {
 				t.Fatal(sw.Said(err))
 			}
-			nth, writes := map[string]int{}, n
+			nth, writes := map[string]int{}, 2*n
 			for _, op := range sw.World.Sim.Ops() {
 				nth[rig.OpName(op)]++
 				if op.Method == http.MethodGet {
 					continue
 				}
-				if writes++; writes%2 == 0 && !share.IsWhole() {
+				if writes++; writes%share.Of(4) != 0 {
 					continue
 				}
 				for _, phase := range []fault.Phase{fault.Before, fault.After, fault.Task, fault.KillTask, fault.Partial} {
