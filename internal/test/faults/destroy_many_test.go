@@ -15,13 +15,14 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/share"
 )
 
-const (
-	manyVMs   = 50
-	firstOfVM = 500
-)
+const firstOfVM = 500
+
+// manyVMs is how many VMs are destroyed at once.
+func manyVMs() int { return share.Count(24, 50) }
 
 // destroyedVMs is the configuration of many VMs on two nodes, with volumes on four storages.
-var destroyedVMs = fmt.Sprintf(`
+func destroyedVMs() string {
+	return fmt.Sprintf(`
 resource "proxmox_vm" "many" {
   count = %d
   vmid  = %d + count.index
@@ -32,17 +33,18 @@ resource "proxmox_vm" "many" {
     scsi1 = { storage = "shared-nfs", size = "1G" }
   }
 }
-`, manyVMs, firstOfVM)
+`, manyVMs(), firstOfVM)
+}
 
 // hazard is a fault during the destroy.
 type hazard struct {
 	name    string
 	profile string
 	frees   map[string]int // of a storage: so many of the next frees fail; negative: all
-	away    time.Duration  // of the node whose 13th destroy makes it crash; 0: until the test brings it back
+	away    time.Duration  // of pve2, which crashes in the middle; 0: until the test brings it back
 }
 
-// TestDestroyOfManyVMs: fifty VMs at once, each guest's stop ends with a warning, storages keep volumes while PVE says that all
+// TestDestroyOfManyVMs: fifty VMs at once, 24 in `make test`, each guest's stop ends with a warning, storages keep volumes while PVE says that all
 // is well, and a node crashes in between. Every leftover is in state and named, and
 // everything else is gone. When the hazards are over the next destroy removes the rest. The whole tests every identity.
 func TestDestroyOfManyVMs(t *testing.T) {
@@ -71,14 +73,14 @@ func destroyMany(t *testing.T, who rig.Identity, hard hazard) {
 	// only if no other cluster uses it.
 	block := strings.Replace(w.ProviderBlock(who), "{\n", "{\n  exclusive_storages = [\"shared-nfs\"]\n", 1)
 	s := w.NewSession()
-	rig.Must(t, s.Configure(block, destroyedVMs))
+	rig.Must(t, s.Configure(block, destroyedVMs()))
 	s.Parallelism = 10
 	if err := s.Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	w.Change(func(world *state.World) {
 		for id, g := range world.Guests {
-			if id >= firstOfVM && id < firstOfVM+manyVMs {
+			if id >= firstOfVM && id < firstOfVM+manyVMs() {
 				g.StopWarning = "failed to remove veth pair"
 			}
 		}
@@ -86,7 +88,7 @@ func destroyMany(t *testing.T, who rig.Identity, hard hazard) {
 			world.Storages[id].BusyFrees = n
 		}
 	})
-	w.Sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: "DELETE", Path: "/nodes/{node}/qemu/{vmid}", VMID: firstOfVM + 25}, Phase: fault.Offline, AwayMS: int(hard.away.Milliseconds())}})
+	w.Sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: "DELETE", Path: "/nodes/{node}/qemu/{vmid}", VMID: firstOfVM + (manyVMs()/2 | 1)}, Phase: fault.Offline, AwayMS: int(hard.away.Milliseconds())}})
 	w.Sim.ResetOps()
 	w.Sim.ResetPowerOffs()
 	rig.Must(t, s.Configure(block, "")) // cheaper than a destroy, which plans the VMs as well
@@ -117,7 +119,7 @@ func destroyMany(t *testing.T, who rig.Identity, hard hazard) {
 		t.Errorf("still in state: %v", s.Addresses())
 	}
 	w.MustBeClean(t)
-	t.Logf("%d VMs: %s; %d requests, %s on the server's clock; then a second destroy removed the leftovers", manyVMs, counted, requests, took.Round(time.Second))
+	t.Logf("%d VMs: %s; %d requests, %s on the server's clock; then a second destroy removed the leftovers", manyVMs(), counted, requests, took.Round(time.Second))
 }
 
 // destroyTally counts the VMs after a destroy that met hazards.
@@ -138,7 +140,7 @@ func (n destroyTally) String() string {
 func mustAccountFor(t *testing.T, w *rig.World, s *terraformtest.Session, err error) (n destroyTally) {
 	t.Helper()
 	said := err.Error()
-	for i := range manyVMs {
+	for i := range manyVMs() {
 		vmid, address := firstOfVM+i, fmt.Sprintf("proxmox_vm.many[%d]", i)
 		left, kept := rig.TracesOf(w, vmid), slices.Contains(s.Addresses(), address)
 		if kept && !strings.Contains(said, fmt.Sprint("VM ", vmid)) {
