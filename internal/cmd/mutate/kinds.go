@@ -37,8 +37,8 @@ type mistake struct {
 func kinds() []*kind {
 	const plans, planning = "./internal/test/plan", "internal/resource/vm/planning/*.go"
 	front := []law{{"./internal/preflight", ".", ""}, {"./internal/resource/vm/...", ".", ""},
-		{plans, "TestLawDiagnostics|TestLawOddStrings|Refus|Certain|Preflight", ""}, {plans, "TestLawReplacement", ""}, {plans, "OneChange", every},
-		{"./internal/test/lifecycle", ".", ""}}
+		{plans, "TestLawDiagnostics|TestLawOddStrings|Refus|Certain|Preflight", ""}, {plans, "TestLawReplacement", ""},
+		{plans, "OneChange", every}, {"./internal/test/lifecycle", ".", ""}}
 	return []*kind{
 		{name: "a forgotten privilege", find: forgotten,
 			files: []string{"internal/preflight/privileges.go", "internal/preflight/grant.go",
