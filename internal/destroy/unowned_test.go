@@ -71,6 +71,18 @@ func TestDestroyUnowned(t *testing.T) {
 	}
 }
 
+// TestDestroyUnownedThatHasMoved: a VM that is on another node by the time of its removal is not removed, and the
+// removal does not say so.
+func TestDestroyUnownedThatHasMoved(t *testing.T) {
+	r := newRig(t, asToken)
+	u := r.unowned()
+	r.change(func(w *state.World) { w.Guests[300].Node = "pve2" })
+	err := r.s.Orphans().RemoveVM(t.Context(), &request.Tasks{}, u)
+	if is, _ := r.has(300, contested); err == nil || !is {
+		t.Errorf("VM %t, %v", is, err)
+	}
+}
+
 // TestFreeUnowned: a volume goes whose id no guest has and that no guest uses.
 func TestFreeUnowned(t *testing.T) {
 	const volume = "local-zfs:vm-400-disk-0"

@@ -52,9 +52,6 @@ func (o Orphans) RemoveVM(ctx context.Context, tasks *request.Tasks, u Unowned) 
 		}
 		return nil
 	}})
-	if pve.IsKind(err, pve.NotFound) {
-		return nil
-	}
 	if err == nil {
 		_, err = o.Guard.RemoveVM(ctx, tasks, e, true)
 	}
