@@ -180,7 +180,12 @@ func (f *Files) ReadSnippet(ctx context.Context, spec Spec) (*Source, bool, erro
 	}
 	data, err := f.shell.ReadFile(ctx, spec.Node, path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, false, f.ready(ctx, spec.Node, spec.Storage)
+		if err := f.ready(ctx, spec.Node, spec.Storage); err != nil {
+			return nil, false, err
+		}
+		if data, err = f.shell.ReadFile(ctx, spec.Node, path); errors.Is(err, fs.ErrNotExist) { // mounted by now
+			return nil, false, nil
+		}
 	}
 	return Of(spec.Name, data), err == nil, err
 }
