@@ -164,10 +164,12 @@ func (d *destruction) cutOff(ctx context.Context, timeout time.Duration) error {
 // looked at just now, it is looked at before each try: another guest may have the VMID by then.
 func (d *destruction) askToShutDown(ctx context.Context, timeout time.Duration) (result pve.TaskResult, err error) {
 	looked := pve.Elapsed(d.seenAt, d.d.clock.Now()) <= recent && !d.r.ForceStop
+	since := d.seenAt
 	d.seenAt = time.Time{}
 	err = d.d.jobs.Contend(ctx, d.node, d.r.Ref.VMID, func(ctx context.Context) error {
 		var e guard.Evidence
 		if !looked {
+			since = d.d.clock.Now()
 			if e, err = d.proveSelf(ctx, false); err == nil {
 				err = d.d.CheckFresh(e)
 			}
@@ -179,19 +181,19 @@ func (d *destruction) askToShutDown(ctx context.Context, timeout time.Duration) 
 		if d.r.ForceStop {
 			result, err = d.d.ShutDownOrStop(ctx, &d.tasks, e, timeout)
 		} else {
-			result, err = d.d.jobs.Once(ctx, &d.tasks, d.request(timeout))
+			result, err = d.d.jobs.Once(ctx, &d.tasks, d.request(timeout, since))
 		}
 		return err
 	})
 	return result, err
 }
 
-// request asks the guest to shut down, and no more.
-func (d *destruction) request(timeout time.Duration) request.Request {
+// request asks the guest to shut down, and no more. The VM was looked at at that time.
+func (d *destruction) request(timeout time.Duration, since time.Time) request.Request {
 	node, vmid := d.node, d.r.Ref.VMID
 	return request.Request{Node: node, Type: "qmshutdown", ID: vmid, Done: d.d.guests.IsStopped(node, vmid),
 		Send: func(ctx context.Context) (pve.UPID, error) {
-			return d.d.api.QEMU(node, vmid).Shutdown(ctx, guest.Within(timeout))
+			return d.d.api.QEMU(node, vmid).Shutdown(guest.Soon(ctx, d.d.clock, since), guest.Within(timeout))
 		}}
 }
 

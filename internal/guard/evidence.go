@@ -300,17 +300,10 @@ func HasIdentity(identity guest.Identity) func(pve.GuestConfig) error {
 	}
 }
 
-// evidenceLife is how long evidence permits something. The request follows at once, but the machine may sleep first.
-const evidenceLife = 30 * time.Second
-
-// ErrStale says that the evidence is too old: the machine has slept, or the server was very slow. Nothing was sent.
-var ErrStale = errors.New("too much time has passed since the guest was looked at, and another may have its id now; " +
-	"nothing was sent")
-
-// CheckFresh returns ErrStale for evidence that is too old.
+// CheckFresh returns guest.ErrLate for evidence that is too old.
 func (g *Guard) CheckFresh(e Evidence) error {
-	if pve.Elapsed(e.at, g.clock.Now()) > evidenceLife {
-		return ErrStale
+	if pve.Elapsed(e.at, g.clock.Now()) > guest.LookLife {
+		return guest.ErrLate
 	}
 	return nil
 }

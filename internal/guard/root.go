@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
 )
@@ -24,7 +25,7 @@ func (g *Guard) FreeByRoot(ctx context.Context, node, volume string,
 		if err != nil {
 			return err
 		}
-		err = g.shell.FreeVolume(ctx, node, volume)
+		err = g.shell.FreeVolume(guest.Soon(ctx, g.clock, e.at), node, volume)
 		if pve.IsKind(err, pve.Ambiguous) {
 			g.awaitFree(ctx, node, volume)
 		}
@@ -61,7 +62,7 @@ func (g *Guard) RemoveByRoot(ctx context.Context, f Snippet, prove func(context.
 		if err != nil {
 			return err
 		}
-		return g.shell.RemoveFile(ctx, f.Node, f.Path, f.SHA256)
+		return g.shell.RemoveFile(guest.Soon(ctx, g.clock, e.at), f.Node, f.Path, f.SHA256)
 	})
 }
 
@@ -89,9 +90,10 @@ func (g *Guard) TakeLock(ctx context.Context, e Evidence, description string) er
 func (g *Guard) unlockByRoot(ctx context.Context, e Evidence) error {
 	began := g.clock.Now()
 	return g.shell.Hold(ctx, e.node, func(ctx context.Context) error {
-		if pve.Elapsed(began, g.clock.Now()) > evidenceLife {
-			return ErrStale
+		if pve.Elapsed(began, g.clock.Now()) > guest.LookLife {
+			return guest.ErrLate
 		}
+		looked := g.clock.Now()
 		now, err := g.api.QEMU(e.node, e.vmid).Config(ctx)
 		switch {
 		case err != nil:
@@ -100,7 +102,7 @@ func (g *Guard) unlockByRoot(ctx context.Context, e Evidence) error {
 			return &pve.Error{Op: fmt.Sprintf("unlock VM %d on node %s", e.vmid, e.node), Kind: pve.DigestMismatch,
 				Message: "its configuration was changed while it was looked at; it was not touched"}
 		}
-		return g.shell.Unlock(ctx, e.node, e.vmid)
+		return g.shell.Unlock(guest.Soon(ctx, g.clock, looked), e.node, e.vmid)
 	})
 }
 

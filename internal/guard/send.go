@@ -29,7 +29,9 @@ func (g *Guard) RemoveVM(ctx context.Context, tasks *request.Tasks, e Evidence, 
 		return pve.TaskResult{}, err
 	}
 	return g.jobs.Once(ctx, tasks, request.Request{Node: e.node, Type: "qmdestroy", ID: e.vmid,
-		Send: func(ctx context.Context) (pve.UPID, error) { return g.api.QEMU(e.node, e.vmid).Destroy(ctx, purge) }})
+		Send: func(ctx context.Context) (pve.UPID, error) {
+			return g.api.QEMU(e.node, e.vmid).Destroy(guest.Soon(ctx, g.clock, e.at), purge)
+		}})
 }
 
 // Unprotect switches off the protection of a guest that is about to go with its volumes, bound to the digest of the
@@ -47,7 +49,9 @@ func (g *Guard) Free(ctx context.Context, tasks *request.Tasks, e Evidence, volu
 		return err
 	}
 	_, err := g.jobs.Once(ctx, tasks, request.Request{Node: e.place, Type: "imgdel", ID: e.vmid,
-		Send: func(ctx context.Context) (pve.UPID, error) { return g.api.Volume(e.place, volume).Destroy(ctx) }})
+		Send: func(ctx context.Context) (pve.UPID, error) {
+			return g.api.Volume(e.place, volume).Destroy(guest.Soon(ctx, g.clock, e.at))
+		}})
 	return err
 }
 
@@ -62,7 +66,9 @@ func (g *Guard) CutOff(ctx context.Context, tasks *request.Tasks, e Evidence, pa
 	}
 	_, err := g.jobs.Once(ctx, tasks, request.Request{Node: e.node, Type: "qmstop", ID: e.vmid,
 		Done: g.guests.IsStopped(e.node, e.vmid),
-		Send: func(ctx context.Context) (pve.UPID, error) { return g.api.QEMU(e.node, e.vmid).HardStop(ctx, params) }})
+		Send: func(ctx context.Context) (pve.UPID, error) {
+			return g.api.QEMU(e.node, e.vmid).HardStop(guest.Soon(ctx, g.clock, e.at), params)
+		}})
 	return err
 }
 
@@ -72,7 +78,9 @@ func (g *Guard) reset(ctx context.Context, tasks *request.Tasks, e Evidence) err
 		return err
 	}
 	_, err := g.jobs.Once(ctx, tasks, request.Request{Node: e.node, Type: "qmreset", ID: e.vmid,
-		Send: func(ctx context.Context) (pve.UPID, error) { return g.api.QEMU(e.node, e.vmid).HardReset(ctx) }})
+		Send: func(ctx context.Context) (pve.UPID, error) {
+			return g.api.QEMU(e.node, e.vmid).HardReset(guest.Soon(ctx, g.clock, e.at))
+		}})
 	return err
 }
 
@@ -85,7 +93,7 @@ func (g *Guard) ShutDownOrStop(ctx context.Context, tasks *request.Tasks, e Evid
 	return g.jobs.Once(ctx, tasks, request.Request{Node: e.node, Type: "qmshutdown", ID: e.vmid,
 		Done: g.guests.IsStopped(e.node, e.vmid),
 		Send: func(ctx context.Context) (pve.UPID, error) {
-			return g.api.QEMU(e.node, e.vmid).ShutdownOrStop(ctx, timeout)
+			return g.api.QEMU(e.node, e.vmid).ShutdownOrStop(guest.Soon(ctx, g.clock, e.at), timeout)
 		}})
 }
 
@@ -105,7 +113,7 @@ func (g *Guard) dropEntry(ctx context.Context, e Evidence, send func(context.Con
 	if err := permits(g, e, e.free); err != nil {
 		return err
 	}
-	return send(ctx)
+	return send(guest.Soon(ctx, g.clock, e.at))
 }
 
 // InState is a VM in state on its node. It has one of these identities; there are two if a change of ours has just

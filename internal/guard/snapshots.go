@@ -66,7 +66,7 @@ func (s Snapshots) Remove(ctx context.Context, c SnapshotClaim) error {
 		_, err = s.jobs.Settle(ctx, c.Tasks, request.Request{Node: c.Node, Type: "qmdelsnapshot", ID: c.VMID,
 			Done: s.isWithout(c),
 			Send: func(ctx context.Context) (pve.UPID, error) {
-				return s.api.QEMU(c.Node, c.VMID).DeleteSnapshot(ctx, c.Name, force)
+				return s.api.QEMU(c.Node, c.VMID).DeleteSnapshot(guest.Soon(ctx, s.clock, e.at), c.Name, force)
 			}})
 		return err
 	})
@@ -90,7 +90,7 @@ func (s Snapshots) RollBackTo(ctx context.Context, c SnapshotClaim, start bool) 
 		}
 		result, err = s.jobs.Settle(ctx, c.Tasks, request.Request{Node: c.Node, Type: "qmrollback", ID: c.VMID,
 			Send: func(ctx context.Context) (pve.UPID, error) {
-				return s.api.QEMU(c.Node, c.VMID).RollBackToSnapshot(ctx, c.Name, params)
+				return s.api.QEMU(c.Node, c.VMID).RollBackToSnapshot(guest.Soon(ctx, s.clock, e.at), c.Name, params)
 			}})
 		return err
 	})

@@ -160,10 +160,11 @@ func (g *guardError) Unwrap() error { return g.err }
 // VM it is.
 func (f firewallOf) send(ctx context.Context, try func(context.Context) error) error {
 	return f.s.jobs.Contend(ctx, f.node, f.vmid, func(ctx context.Context) error {
+		since := f.s.clock.Now()
 		if err := f.guard(ctx); err != nil {
 			return &guardError{err}
 		}
-		return try(ctx)
+		return try(Soon(ctx, f.s.clock, since))
 	})
 }
 

@@ -85,10 +85,11 @@ func (h *HAEntries) ReadHA(ctx context.Context, vmid int) (*HA, error) {
 // configuration may be waited for: it returns nil if the VMID still has the VM that is meant.
 func (h *HAEntries) contend(ctx context.Context, vmid int, prove, send func(context.Context) error) error {
 	return h.jobs.Contend(ctx, "", vmid, func(ctx context.Context) error {
+		since := h.jobs.Clock.Now()
 		if err := prove(ctx); err != nil {
 			return err
 		}
-		return send(ctx)
+		return send(Soon(ctx, h.jobs.Clock, since))
 	})
 }
 

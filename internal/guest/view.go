@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/framework/oplog"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
@@ -152,6 +153,25 @@ func (v *View) Guard(ctx context.Context) error {
 
 // Moment is how long a reading proves whose VM it is. The machine may sleep between the answer and the next request.
 const Moment = 10 * time.Second
+
+// LookLife is how long a look permits a request that no digest binds. The request follows at once, but it may wait for
+// its turn, for a connection or for another try, and the machine may sleep meanwhile.
+const LookLife = 30 * time.Second
+
+// ErrLate says that the look is too old: the machine has slept, or the server was very slow. Nothing was sent.
+var ErrLate = errors.New("too much time has passed since the guest was looked at, and another may have its id now; " +
+	"nothing was sent")
+
+// Soon returns a context in which a request is sent only while a look from since permits it. Tasks are not awaited in
+// it.
+func Soon(ctx context.Context, clock pve.Clock, since time.Time) context.Context {
+	return oplog.WithCheck(ctx, func() error {
+		if pve.Elapsed(since, clock.Now()) > LookLife {
+			return ErrLate
+		}
+		return nil
+	})
+}
 
 // ErrSlow says that no reading of the configuration was recent enough to prove whose VM it is. Nothing was sent.
 var ErrSlow = errors.New("each reading of the VM's configuration took longer than ten seconds: another VM may have " +

@@ -53,6 +53,7 @@ func (v *View) beforeEach(look, try func(context.Context) error) func(context.Co
 		}
 		v.logStep(ctx)
 		v.waited, v.Written, v.proved, v.Settled = true, nil, false, false
+		ctx = Soon(ctx, v.jobs.Clock, v.seen)
 		v.NoteSeen(false)
 		return try(ctx)
 	}
@@ -109,7 +110,7 @@ func (v *View) Power(ctx context.Context, r request.Request) (pve.TaskResult, er
 		v.Written, v.Settled = nil, false
 		if tries++; tries == 1 && v.proved && v.SeenWithin(Moment) {
 			v.proved, v.waited = false, true
-			return send(ctx)
+			return send(Soon(ctx, v.jobs.Clock, v.seen))
 		}
 		v.stale = v.stale || v.waited || tries > 1
 		_, err := v.Fresh(ctx)
@@ -121,7 +122,7 @@ func (v *View) Power(ctx context.Context, r request.Request) (pve.TaskResult, er
 		}
 		config := v.config
 		v.stale, v.waited = len(config.Waiting()) > 0 || config.Current()["lock"] != "", true
-		return send(ctx)
+		return send(Soon(ctx, v.jobs.Clock, v.seen))
 	}
 	return v.jobs.Perform(ctx, &v.Tasks, r)
 }

@@ -100,6 +100,10 @@ func (s *Shell) attempt(ctx context.Context, c *connection, line string) outcome
 	if err != nil {
 		return outcome{status: -1, lost: lost, err: err}
 	}
+	if err := oplog.Checked(ctx); err != nil {
+		_ = session.Close() // nothing was run in it
+		return outcome{status: -1, err: err}
+	}
 	done := make(chan outcome, 1)
 	go func() { done <- runSession(session, line) }()
 	select {

@@ -6,6 +6,9 @@ import (
 	"crypto/rsa"
 	"errors"
 	"fmt"
+	"net"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -14,6 +17,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/framework/oplog"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/fault"
 )
 
@@ -108,6 +112,54 @@ func TestHoldWaitsForItsTurn(t *testing.T) {
 	})
 	if err != nil {
 		t.Error(err)
+	}
+}
+
+// TestLateCommandIsNotRun: what a command was decided by is out of date once the node is reached, or once a dead
+// connection is replaced. Then nothing is run there.
+func TestLateCommandIsNotRun(t *testing.T) {
+	errLate := errors.New("too late")
+	for name, reconnects := range map[string]bool{"the first connection": false, "another connection": true} {
+		for what, do := range map[string]func(context.Context, *Shell, string) error{
+			"unlock": func(ctx context.Context, s *Shell, _ string) error { return s.Unlock(ctx, "pve1", 100) },
+			"free": func(ctx context.Context, s *Shell, _ string) error {
+				return s.FreeVolume(ctx, "pve1", "a:vm-100-disk-0")
+			},
+			"remove": func(ctx context.Context, s *Shell, file string) error {
+				return s.RemoveFile(ctx, "pve1", file, SHA256Of([]byte("text")))
+			},
+		} {
+			srv, dir := fileServer(t)
+			file, late := filepath.Join(dir, "there"), false
+			if err := os.WriteFile(file, []byte("text"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			armed := !reconnects
+			shell := srv.shell(func(c *Config) {
+				c.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
+					late = armed
+					return srv.dial(ctx, network, addr)
+				}
+			})
+			if reconnects {
+				if err := shell.Reach(t.Context(), "pve1"); err != nil {
+					t.Fatal(err)
+				}
+				armed = true
+				srv.kill()
+			}
+			ctx := oplog.WithCheck(t.Context(), func() error {
+				if late {
+					return errLate
+				}
+				return nil
+			})
+			err := do(ctx, shell, file)
+			_, commands := srv.seen()
+			if _, gone := os.Stat(file); !errors.Is(err, errLate) || len(commands) > 0 || gone != nil {
+				t.Errorf("%s over %s: %v; ran %q; the file: %v", what, name, err, commands, gone)
+			}
+		}
 	}
 }
 

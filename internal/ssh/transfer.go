@@ -67,6 +67,9 @@ func (s *Shell) transferOver(ctx context.Context, c *connection, use func(*sftp.
 	defer stop()
 	client, err := s.startSFTP(session)
 	if err == nil {
+		err = oplog.Checked(ctx)
+	}
+	if err == nil {
 		began = true
 		err = use(client) // the client's requests end with the session
 	}

@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -61,6 +62,7 @@ func (cfg Config) transports(t *tls.Config) (reads, writes *http.Transport) {
 	}
 	reads, writes = newTransport(), newTransport()
 	writes.DisableKeepAlives = true
+	writes.DialContext, writes.DialTLSContext = checking(writes.DialContext), checking(writes.DialTLSContext)
 	return reads, writes
 }
 
@@ -68,7 +70,7 @@ func (cfg Config) transports(t *tls.Config) (reads, writes *http.Transport) {
 type sendError struct {
 	err      error
 	sent     bool // the server may have seen it
-	isClosed bool // the caller's context ended
+	isClosed bool // the caller's context ended, or its check refuses it
 	isLocal  bool // it failed on this machine
 }
 
@@ -98,7 +100,7 @@ func (c *Conn) sendCounted(ctx context.Context, r *Request) (*response, error) {
 
 // send is the last link: one HTTP exchange. Its errors are *sendError.
 func (c *Conn) send(ctx context.Context, r *Request) (*response, error) {
-	if err := ctx.Err(); err != nil {
+	if err := cmp.Or(ctx.Err(), oplog.Checked(ctx)); err != nil {
 		return nil, &sendError{err: err, isClosed: true}
 	}
 	if r.File != nil {
