@@ -173,6 +173,17 @@ func Soon(ctx context.Context, clock pve.Clock, since time.Time) context.Context
 	})
 }
 
+// unlessLate tries a look with the request that follows it once more if the request came too late: nothing was sent
+// then, and the server may only be busy.
+func unlessLate(ctx context.Context, try func(context.Context) error) error {
+	const tries = 5
+	for n := 1; ; n++ {
+		if err := try(ctx); n == tries || !errors.Is(err, ErrLate) {
+			return err
+		}
+	}
+}
+
 // ErrSlow says that no reading of the configuration was recent enough to prove whose VM it is. Nothing was sent.
 var ErrSlow = errors.New("each reading of the VM's configuration took longer than ten seconds: another VM may have " +
 	"its id by the time the request arrives, so it was not sent. Look after the load of the server and the network")

@@ -42,7 +42,7 @@ func (v *View) BeforeEach(look, try func(context.Context) error) func(context.Co
 
 func (v *View) beforeEach(look, try func(context.Context) error) func(context.Context) error {
 	tries := 0
-	return func(ctx context.Context) error {
+	once := func(ctx context.Context) error {
 		v.stale = v.stale || v.waited || tries > 0
 		tries++
 		if err := look(ctx); err != nil {
@@ -57,6 +57,7 @@ func (v *View) beforeEach(look, try func(context.Context) error) func(context.Co
 		v.NoteSeen(false)
 		return try(ctx)
 	}
+	return func(ctx context.Context) error { return unlessLate(ctx, once) }
 }
 
 // IsThere is the plainest look: it proves whose VM it is and nothing else.
@@ -105,24 +106,30 @@ func (v *View) Power(ctx context.Context, r request.Request) (pve.TaskResult, er
 	r.Node, r.ID = v.node, v.VMID
 	v.logStep(ctx)
 	v.Powered = true
-	send, tries := r.Send, 0
-	r.Send = func(ctx context.Context) (pve.UPID, error) {
+	send, tries, upid := r.Send, 0, pve.UPID("")
+	once := func(ctx context.Context) (err error) {
 		v.Written, v.Settled = nil, false
 		if tries++; tries == 1 && v.proved && v.SeenWithin(Moment) {
 			v.proved, v.waited = false, true
-			return send(Soon(ctx, v.jobs.Clock, v.seen))
+			upid, err = send(Soon(ctx, v.jobs.Clock, v.seen))
+			return err
 		}
 		v.stale = v.stale || v.waited || tries > 1
-		_, err := v.Fresh(ctx)
-		if err == nil {
+		if _, err = v.Fresh(ctx); err == nil {
 			err = GuardUnlessSeen(ctx, v)
 		}
 		if err != nil {
-			return "", err
+			return err
 		}
 		config := v.config
 		v.stale, v.waited = len(config.Waiting()) > 0 || config.Current()["lock"] != "", true
-		return send(Soon(ctx, v.jobs.Clock, v.seen))
+		upid, err = send(Soon(ctx, v.jobs.Clock, v.seen))
+		return err
+	}
+	r.Send = func(ctx context.Context) (pve.UPID, error) {
+		upid = ""
+		err := unlessLate(ctx, once)
+		return upid, err
 	}
 	return v.jobs.Perform(ctx, &v.Tasks, r)
 }
