@@ -58,6 +58,8 @@ type Options struct {
 	Silent bool
 	// StillEvery is the interval of the lines that say what an operation waits for; zero for half a minute.
 	StillEvery time.Duration
+	// Ended receives the summary of each operation.
+	Ended func(oplog.Summary)
 	// Opened receives each session that a configuration opened, so that a test can close it.
 	Opened func(*kit.Session)
 }
@@ -187,7 +189,7 @@ func oplogs(p provider.Provider) interceptor.Options {
 		return interceptor.Options{}
 	}
 	o := interceptor.Options{Tracer: own.options.Tracer, Kept: own.options.Keeps, Silent: own.options.Silent,
-		Every: own.options.StillEvery}
+		Every: own.options.StillEvery, Ended: own.options.Ended}
 	if own.options.Clock != nil {
 		o.Now = own.options.Clock.Now
 	}

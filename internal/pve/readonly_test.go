@@ -26,7 +26,9 @@ func TestLawReadOnlyOperations(t *testing.T) {
 		if (err == nil) != may || (sent.Load() > 0) != may {
 			t.Errorf("%q: %v, and %d requests were sent", name, err, sent.Load())
 		}
-		operation.Close("ok")
+		if sum := operation.Close("ok"); (sum.Refused == "") != may {
+			t.Errorf("%q: the summary says that it refused %q", name, sum.Refused)
+		}
 	}
 	if err := client.QEMU("pve1", 100).UpdateConfig(t.Context(), Params{"cores": "2"}); err != nil {
 		t.Errorf("without an operation: %v", err)

@@ -123,12 +123,10 @@ func checkVMID(op, node string, vmid int) error {
 
 // refuseWhereReading is the error of a change within an operation that only reads: a plan, a refresh or an import.
 func refuseWhereReading(ctx context.Context, op, node string) error {
-	operation := oplog.From(ctx)
-	if operation.MayWrite() {
-		return nil
+	if err := oplog.From(ctx).RefuseWrite(op + " on node " + node); err != nil {
+		return refusal(op, node, err.Error())
 	}
-	return refusal(op, node, "the operation "+operation.Name()+" only reads; nothing was run. This is a mistake of the "+
-		"provider")
+	return nil
 }
 
 func refusal(op, node, why string) error {

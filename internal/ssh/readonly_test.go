@@ -50,7 +50,9 @@ func TestLawReadOnlySSH(t *testing.T) {
 		if logins, commands := srv.seen(); logins > 0 && name == "plan" || len(commands) > 0 {
 			t.Errorf("%s: %d logins, %q", name, logins, commands)
 		}
-		operation.Close("ok")
+		if sum := operation.Close("ok"); sum.Refused == "" {
+			t.Errorf("%s: the summary says nothing of what it refused", name)
+		}
 	}
 	if names := namesIn(t, dir); !slices.Equal(names, []string{"there"}) {
 		t.Errorf("the node has %q", names)

@@ -1,7 +1,9 @@
 package oplog
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"slices"
@@ -103,15 +105,14 @@ func From(ctx context.Context) *Operation {
 // writers are the operations that may change something. All others are for reading.
 var writers = []string{"create", "update", "delete", "invoke"}
 
-// MayWrite reports whether the operation may change anything on a server. Code outside of any operation may.
-func (o *Operation) MayWrite() bool { return o == nil || slices.Contains(writers, o.config.Name) }
-
-// Name is the operation's, "" without one: read, plan, create, update, delete, import, invoke, list.
-func (o *Operation) Name() string {
-	if o == nil {
-		return ""
+// RefuseWrite returns the error of a request or a command that may change something, in an operation that only reads.
+// Code outside of any operation may write. The summary names what was refused, also where the caller drops the error.
+func (o *Operation) RefuseWrite(what string) error {
+	if o == nil || slices.Contains(writers, o.config.Name) {
+		return nil
 	}
-	return o.config.Name
+	o.note(func() { o.sum.Refused = cmp.Or(o.sum.Refused, what) })
+	return fmt.Errorf("the operation %s only reads; nothing was sent. This is a mistake of the provider", o.config.Name)
 }
 
 // ID returns the id that every line of the operation carries; "" without an operation.

@@ -51,6 +51,8 @@ type Summary struct {
 	Polls int
 	// Retries counts the requests that were sent once more: for a lost answer, or for a lock.
 	Retries int
+	// Refused is the first write that was refused since the operation only reads: a mistake of the provider.
+	Refused string
 	// Commands counts the commands over SSH.
 	Commands int
 	// BytesSent and BytesReceived count the bytes of the bodies of requests and answers.

@@ -123,9 +123,10 @@ func (c *Conn) Do(ctx context.Context, r *Request) (Answer, error) {
 			Message: "a name in the path is empty or not a name; nothing was sent"}
 	}
 	operation := oplog.From(ctx)
-	if r.IsWrite() && !operation.MayWrite() {
-		return Answer{}, &fault.Error{Op: r.Op, Method: r.Method, Path: r.Path, Kind: fault.Invalid,
-			Message: "the operation " + operation.Name() + " only reads; nothing was sent. This is a mistake of the provider"}
+	if r.IsWrite() {
+		if err := operation.RefuseWrite(r.Method + " " + r.Path); err != nil {
+			return Answer{}, &fault.Error{Op: r.Op, Method: r.Method, Path: r.Path, Kind: fault.Invalid, Message: err.Error()}
+		}
 	}
 	if r.IsWrite() && c.creds.identity.PlanOnly {
 		return Answer{}, &fault.Error{Op: r.Op, Method: r.Method, Path: r.Path, Kind: fault.Invalid,

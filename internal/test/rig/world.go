@@ -1,6 +1,7 @@
 package rig
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -18,6 +19,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
 	"github.com/hashicorp/terraform-plugin-log/tflogtest"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/framework/oplog"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/provider"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/clock"
@@ -192,7 +194,7 @@ func (w *World) NewSession() *terraformtest.Session {
 
 // Factory starts providers whose network ends in this cluster.
 func (w *World) Factory() terraformtest.Factory {
-	o := provider.Options{SSHDial: w.Sim.SSHDial, Clock: clock.Client{Cluster: w.Sim.World().Clock}}
+	o := provider.Options{SSHDial: w.Sim.SSHDial, Clock: clock.Client{Cluster: w.Sim.World().Clock}, Ended: w.noteRefused}
 	if w.DialSSH != nil {
 		o.SSHDial = w.DialSSH
 	}
@@ -297,6 +299,17 @@ func (w *World) record(rpc, address string) func() {
 			}
 		}
 	}
+}
+
+// noteRefused notes the write that the provider refused itself in an operation that only reads. Nothing of it is seen on
+// the cluster.
+func (w *World) noteRefused(sum oplog.Summary) {
+	if sum.Refused == "" {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.written = append(w.written, fmt.Sprintf("%s of %s would have sent %s", sum.Name, cmp.Or(sum.Thing, sum.Type), sum.Refused))
 }
 
 // isRead tells whether a request changes nothing on the cluster. A login makes a ticket only.

@@ -28,6 +28,8 @@ type Options struct {
 	Now func() time.Time
 	// Tracer is nil for none.
 	Tracer oplog.Tracer
+	// Ended receives the summary of each operation; nil for none.
+	Ended func(oplog.Summary)
 	// Silent: the log has no reader, so nothing is written.
 	Silent bool
 	// Kept: the log or the trace is kept, so an error names its operation.
@@ -64,6 +66,9 @@ func (s *server) begin(ctx context.Context, name, resource string) (context.Cont
 func (s *server) close(ctx context.Context, o *oplog.Operation, said []*tfprotov6.Diagnostic, err error) {
 	result, first := outcome(ctx, said, err)
 	sum := o.Close(result)
+	if s.options.Ended != nil {
+		s.options.Ended(sum)
+	}
 	if sum.Name == "plan" && !sum.HasWork() && result == "ok" {
 		return // it has compared, without requests
 	}

@@ -58,6 +58,9 @@ func Fields(sum oplog.Summary) map[string]string {
 	if sum.Thing != "" {
 		fields["thing"] = sum.Thing
 	}
+	if sum.Refused != "" {
+		fields["refused_write"] = sum.Refused
+	}
 	if sum.Commands > 0 {
 		fields["ssh_commands"] = strconv.Itoa(sum.Commands)
 	}
