@@ -340,9 +340,15 @@ func (d *drifter) note(config flat) {
 // attributes are all that can be configured, with "*" for slots.
 func attributes(t *testing.T) []string {
 	t.Helper()
+	return slices.Sorted(maps.Keys(described(t)))
+}
+
+// described are the attributes with their descriptions.
+func described(t *testing.T) map[string]string {
+	t.Helper()
 	var response resource.SchemaResponse
 	vm.New(nil).Schema(t.Context(), resource.SchemaRequest{}, &response)
-	var all []string
+	all := map[string]string{}
 	var walk func(prefix string, level map[string]schema.Attribute)
 	walk = func(prefix string, level map[string]schema.Attribute) {
 		for name, a := range level {
@@ -355,12 +361,11 @@ func attributes(t *testing.T) []string {
 				}
 			default:
 				if (a.IsOptional() || a.IsRequired()) && prefix+name != "ha.group" { // PVE 9 has no groups
-					all = append(all, prefix+name)
+					all[prefix+name] = a.GetMarkdownDescription()
 				}
 			}
 		}
 	}
 	walk("", response.Schema.Attributes)
-	slices.Sort(all)
 	return all
 }

@@ -121,6 +121,7 @@ func replacedObjects(t *testing.T) []replacedObject {
 	t.Helper()
 	const imported = "name = \"web\"\nnode = \"pve1\"\npool = \"web\"\nnetworks = { net0 = { bridge = \"vmbr0\" } }\n" +
 		"disks = { scsi0 = { storage = \"local-zfs\", import_from = \"local:import/%s.qcow2\" } }\n"
+	const restored = "node = \"pve1\"\nprotection = false\nrestore = { archive = %q }\n"
 	const vm = "proxmox_vm.it"
 	placed := func(vmid int, name string) string {
 		return fmt.Sprintf("vmid = %d\nname = %q\nnode = \"pve1\"\ndisks = { scsi0 = { storage = \"local-zfs\", size = \"1G\" } }\n", vmid, name)
@@ -148,6 +149,7 @@ firewall = { enabled = true, rules = [{ type = "group", action = "web-servers" }
 		{name: "clone", address: vm, before: "name = \"copy\"\nclone = { vmid = 8000, full = true }\n", after: "name = \"copy\"\nclone = { vmid = 9000 }\nprotection = false\n"},
 		{name: "clone of a name", address: vm, before: "name = \"copy\"\nclone = { name = \"existing\", full = true }\n",
 			after: "name = \"copy\"\nprotection = false\nclone = { name = \"template\", full = true, storage = \"local-lvm\" }\n"},
+		{name: "VM of a backup", address: vm, who: rig.RootTicket, before: fmt.Sprintf(restored, rig.WebBackup), after: fmt.Sprintf(restored, laterBackup)},
 		{name: "other VMID", address: vm, before: placed(400, "db"), after: placed(401, "db2"), placed: true},
 		{name: "same VMID, other name", address: vm, before: placed(400, "db"), after: placed(400, "db2"), renames: true, stuck: true},
 		{name: "same VMID without a name", address: vm, before: strings.Replace(placed(400, "x"), "name = \"x\"\n", "", 1), stuck: true},

@@ -140,7 +140,6 @@ func beyondOneChange() map[string]oneChange {
 	}
 	return map[string]oneChange{
 		"nodes, elsewhere":        {path: "nodes", from: cty.ListVal(texts("pve1")), to: cty.ListVal(texts("pve2")), beside: flat{"node": none, "disks.scsi0.storage": text("local-zfs")}},
-		"template, back":          {path: "template", from: cty.True, to: cty.False, beside: flat{"disks.scsi0.storage": text("local-zfs")}},
 		"storage, running":        {path: "disks.scsi0.storage", from: text("local-zfs"), to: text("local-lvm"), beside: running},
 		"size, running":           {path: "disks.scsi0.size", from: text("4G"), to: text("6G"), beside: running},
 		"cores, running":          {path: "cpu.cores", from: cty.NumberIntVal(1), to: cty.NumberIntVal(2), beside: running},

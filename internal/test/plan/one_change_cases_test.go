@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/zclconf/go-cty/cty"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
 )
 
 // The outcomes of a change that sends nothing.
@@ -14,6 +16,9 @@ const (
 	replacedBy    = "replace" // the VM is replaced
 	refusedChange = "refused" // the plan refuses it
 )
+
+// laterBackup is another backup of the VM of rig.WebBackup.
+const laterBackup = "local:backup/vzdump-qemu-700-2026_02_01-00_00_00.vma.zst"
 
 // oneChange is one attribute that goes from one value to another, in a configuration with the others that it needs.
 type oneChange struct {
@@ -49,7 +54,6 @@ func noChange() map[string]string {
 		"disks.*.imported_disk.volume": "names a volume that the VM has already: TestNoDrift and the tests of disks that change slots",
 		"disks.*.imported_disk.sha256": "is looked at before a new VM is made: TestAdoptMigratedDisk",
 		"disks.*.imported_disk.source": "is for people: TestAdoptMigratedDisk",
-		"restore.archive":              "names a backup, and another one is another VM: TestRestoreReplaces",
 		"restore.storage":              "counts only when a VM is made of a backup: TestRestoreOptions",
 		"restore.bwlimit":              "counts only when a VM is made of a backup: TestRestoreOptions",
 	}
@@ -180,13 +184,15 @@ func specialChanges() map[string]oneChange {
 	local, zfs, lvm := text("local"), text("local-zfs"), text("local-lvm")
 	all := map[string]oneChange{
 		"vmid": {from: cty.NilVal, to: cty.NumberIntVal(499), want: replacedBy}, "node": {to: text("pve2"), want: "POST migrate target,with-local-disks"},
-		"pool":          {want: "PUT pools delete,poolid,vms"},
-		"power_state":   {beside: flat{"power_state": cty.NilVal}, from: text("running"), to: text("stopped"), want: "POST status/shutdown timeout"},
-		"template":      {from: no, to: yes, want: "POST template"},
-		"protection":    {from: no, to: yes, want: "PUT config protection"},
-		"boot_order":    {from: cty.ListVal(texts("scsi0")), to: cty.ListValEmpty(cty.String), want: "PUT config boot"},
-		"disks.*.size":  {to: text("6G"), want: "PUT resize disk,size"},
-		"disks.*.model": {want: "PUT config ide0"},
+		"pool":            {want: "PUT pools delete,poolid,vms"},
+		"power_state":     {beside: flat{"power_state": cty.NilVal}, from: text("running"), to: text("stopped"), want: "POST status/shutdown timeout"},
+		"template":        {from: no, to: yes, want: "POST template"},
+		"protection":      {from: no, to: yes, want: "PUT config protection"},
+		"restore.archive": {from: text(rig.WebBackup), to: text(laterBackup), beside: flat{"protection": no}, want: replacedBy},
+		"template, back":  {path: "template", from: yes, to: no, beside: flat{"disks.scsi0.storage": zfs}, want: replacedBy},
+		"boot_order":      {from: cty.ListVal(texts("scsi0")), to: cty.ListValEmpty(cty.String), want: "PUT config boot"},
+		"disks.*.size":    {to: text("6G"), want: "PUT resize disk,size"},
+		"disks.*.model":   {want: "PUT config ide0"},
 
 		"disks.*.storage":     {from: zfs, to: lvm, want: "POST move_disk delete,disk,storage"},
 		"disks.*.format":      {beside: flat{"disks.scsi0.storage": local}, want: "POST move_disk delete,disk,format,storage"},

@@ -64,6 +64,10 @@ func addOthers(world *state.World) {
 		v.Storage, v.Node, v.Size, v.Data = "local", "pve1", 1<<30, "other"
 		world.Put(&v)
 	}
+	world.AddBackup("pve1")
+	later := state.WebBackup("pve1")
+	_, later.Name, _ = strings.Cut(laterBackup, ":")
+	world.Put(later)
 }
 
 // TestOneChange: the change of one attribute alone sends exactly the option that holds it, with the digest of the configuration
@@ -107,6 +111,21 @@ func TestOneChange(t *testing.T) {
 	}
 }
 
+// TestReplacingAttributes: the documentation says of an attribute that a change replaces the VM where TestOneChange has a
+// change of it that does, and only there.
+func TestReplacingAttributes(t *testing.T) {
+	replaces := map[string]bool{}
+	for name, c := range oneChanges(t) {
+		path, _, _ := strings.Cut(name, ",")
+		replaces[path] = replaces[path] || c.want == replacedBy
+	}
+	for path, says := range described(t) {
+		if documented := strings.Contains(says, "replaces the VM"); documented != replaces[path] {
+			t.Errorf("%s: a change replaces the VM: %t, and the documentation says so: %t", path, replaces[path], documented)
+		}
+	}
+}
+
 // try applies a configuration and the change.
 func (c oneChange) try(ctx context.Context, w *rig.World, vmid int) error {
 	before, after := c.configs(vmid)
@@ -134,6 +153,9 @@ func (c oneChange) try(ctx context.Context, w *rig.World, vmid int) error {
 	case c.want == replacedBy:
 		if change == nil || change.Action != terraformtest.Replace {
 			return fmt.Errorf("the plan does not replace the VM:\n%s", pl)
+		}
+		if why := strings.NewReplacer(`["`, ".", `"]`, "").Replace(strings.Join(change.RequiresReplace, ", ")); why != c.path {
+			return fmt.Errorf("the plan replaces the VM because of %s, not of %s", why, c.path)
 		}
 		return nil
 	}

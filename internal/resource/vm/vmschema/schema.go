@@ -98,9 +98,9 @@ func cloneAttributes() map[string]schema.Attribute {
 				"apart."},
 		"full": schema.BoolAttribute{Optional: true,
 			MarkdownDescription: "`true`: copy the disks; `false`: linked clone, whose disks depend on the template's. " +
-				"Default: PVE's, linked for templates and full for VMs."},
+				"Default: PVE's, linked for templates and full for VMs. A change replaces the VM."},
 		"snapshot": schema.StringAttribute{Optional: true, Validators: []validator.String{kit.SnapshotName()},
-			MarkdownDescription: "Snapshot of the source to clone. Default: its current state."},
+			MarkdownDescription: "Snapshot of the source to clone. Default: its current state. A change replaces the VM."},
 		"storage": schema.StringAttribute{Optional: true, Validators: []validator.String{kit.StorageID()},
 			MarkdownDescription: "Storage for all disks of a full clone. Default: each disk stays on the source's storage. " +
 				"Not for linked clones."},
@@ -153,7 +153,7 @@ func generalAttributes() map[string]schema.Attribute {
 			MarkdownDescription: "Refuse to destroy the VM and to remove its disks, in Terraform too."},
 		"template": schema.BoolAttribute{Optional: true, Computed: true,
 			MarkdownDescription: "Convert the VM to a template, for good. A clone is a template only if " +
-				"this says so."},
+				"this says so. A change back to `false` replaces the VM."},
 		"boot_order": schema.ListAttribute{Optional: true, Computed: true, ElementType: types.StringType,
 			Validators: []validator.List{listvalidator.UniqueValues(), listvalidator.ValueStringsAre(bootDevice())},
 			MarkdownDescription: "Devices to boot from, first one first: `[\"scsi0\", \"net0\"]`. An empty list: boot from " +
