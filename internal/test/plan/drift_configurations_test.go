@@ -220,11 +220,10 @@ func (f flat) repair() {
 func (f flat) repairDisks() {
 	for _, slot := range f.slots("disks") {
 		at, bus := "disks."+slot, strings.TrimRight(slot, "0123456789")
-		if _, ok := f[at+".storage"]; !ok {
-			f[at+".storage"] = cty.StringVal("local-zfs")
-		}
-		if _, ok := f[at+".size"]; !ok {
-			f[at+".size"] = cty.StringVal("4G")
+		for key, value := range map[string]string{".storage": "local-zfs", ".size": "4G"} {
+			if _, ok := f[at+key]; !ok && !f.has(at+".imported_disk.volume") { // which says both
+				f[at+key] = cty.StringVal(value)
+			}
 		}
 		if f.text(at+".storage") != "local" {
 			f.drop(at + ".format")

@@ -203,8 +203,11 @@ func (l *oddLaw) oddBaseOfVM(path string, vmid int) (flat, string, cty.Value) {
 	return base, c.path, base[c.path]
 }
 
-// addHolder makes a VM that holds a disk for others.
+// addHolder makes VMs that hold a disk for others each.
 func addHolder(world *state.World) {
+	world.Put(&state.Volume{Storage: "local", Node: "pve1", Name: "8002/vm-8002-disk-0.qcow2", Content: "images", VMID: 8002, Format: "qcow2", Size: 2 << 30})
+	world.Guests[8002] = &state.Guest{VMID: 8002, Type: "qemu", Node: "pve1", Config: map[string]string{
+		"description": rig.HolderDescription(), "scsi0": "local:8002/vm-8002-disk-0.qcow2,size=2G", "memory": "16", "protection": "1"}}
 	world.Put(&state.Volume{Storage: "local-lvm", Node: "pve1", Name: "vm-8001-disk-0", Content: "images", VMID: 8001, Format: "raw", Size: 4 << 30})
 	world.Guests[8001] = &state.Guest{VMID: 8001, Type: "qemu", Node: "pve1", Config: map[string]string{
 		"description": rig.HolderDescription(), "scsi0": "local-lvm:vm-8001-disk-0,size=4G", "memory": "16", "protection": "1"}}

@@ -141,6 +141,7 @@ func beyondOneChange() map[string]oneChange {
 	return map[string]oneChange{
 		"nodes, elsewhere":        {path: "nodes", from: cty.ListVal(texts("pve1")), to: cty.ListVal(texts("pve2")), beside: flat{"node": none, "disks.scsi0.storage": text("local-zfs")}},
 		"storage, running":        {path: "disks.scsi0.storage", from: text("local-zfs"), to: text("local-lvm"), beside: running},
+		"another volume":          {path: "disks.scsi0.imported_disk.volume", from: text("local-lvm:vm-8001-disk-0"), to: text("local:8002/vm-8002-disk-0.qcow2")},
 		"size, running":           {path: "disks.scsi0.size", from: text("4G"), to: text("6G"), beside: running},
 		"cores, running":          {path: "cpu.cores", from: cty.NumberIntVal(1), to: cty.NumberIntVal(2), beside: running},
 		"description, running":    {path: "description", from: text("a"), to: text("b"), beside: running},
@@ -273,7 +274,7 @@ const (
 
 // try plans with the unknown value and applies with the known one.
 func (r unknownRow) try(ctx context.Context, w *rig.World, vmid int) (outcome, error) {
-	defer func() {
+	clear := func() {
 		w.Change(func(world *state.World) {
 			for id := range world.Guests {
 				if id < 8000 || id > 9999 {
@@ -285,7 +286,8 @@ func (r unknownRow) try(ctx context.Context, w *rig.World, vmid int) (outcome, e
 			}
 		})
 		w.ResetCalls()
-	}()
+	}
+	defer clear()
 	r.endpoint = w.Sim.Endpoint()
 	s, err := r.begin(ctx, w, vmid)
 	switch {
@@ -304,6 +306,7 @@ func (r unknownRow) try(ctx context.Context, w *rig.World, vmid int) (outcome, e
 		}
 	}
 	r.noEndpoint = false
+	clear() // the twin may attach the same volume
 	twin, failed := r.begin(ctx, w, vmid+2)
 	if failed != nil {
 		return broken, failed
@@ -311,7 +314,7 @@ func (r unknownRow) try(ctx context.Context, w *rig.World, vmid int) (outcome, e
 	known := r.place(r.known, vmid+2)
 	again := r.carryOut(ctx, twin, known, known)
 	plain := strings.NewReplacer(strconv.Itoa(vmid+2), "ID", strconv.Itoa(vmid+3), "ID", strconv.Itoa(vmid), "ID", strconv.Itoa(vmid+1), "ID")
-	if mine, other := plain.Replace(errorsOf(s)), plain.Replace(errorsOf(twin)); again == nil || mine != other {
+	if mine, other := plain.Replace(errorsOf(s)), plain.Replace(errorsOf(twin)); mine == "" || again == nil || mine != other {
 		return broken, fmt.Errorf("%w\nand of the known value it is\n%w\n%s", err, again, r.known)
 	}
 	return refusedToo, nil
