@@ -97,7 +97,7 @@ var others = map[string][]string{
 		"internal/pvesim", "internal/pvesim/fault", "internal/pvesim/state", "internal/pvesim/thirdparty",
 		"internal/resource/vm", "internal/resource/vm/model", "internal/terraformtest", "internal/test/printed",
 		"internal/test/rig"},
-	"internal/test/rig": {"internal/create", "internal/guest", "internal/ownership", "internal/provider", "internal/pve", "internal/pvesim",
+	"internal/test/rig": {"internal/create", "internal/framework/oplog", "internal/guest", "internal/ownership", "internal/provider", "internal/pve", "internal/pvesim",
 		"internal/pvesim/clock", "internal/pvesim/fault", "internal/pvesim/state", "internal/service", "internal/ssh",
 		"internal/terraformtest", "internal/test/lab", "internal/test/share", "internal/update", "internal/vm",
 		"internal/vm/property"},

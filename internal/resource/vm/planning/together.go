@@ -34,6 +34,7 @@ func (p refusals) refuseCombinations() {
 		"hotplug", "numa_nodes", "virtiofs", "pci", "machine", "power_state"}, p.sets) {
 		c.VCPUs()
 		c.MemoryHotplug()
+		c.NUMANodes()
 		c.PCIExpress()
 	}
 	p.diags.Append(c.Diags...)

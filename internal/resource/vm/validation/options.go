@@ -57,7 +57,7 @@ func (c *Validation) Processors() {
 		!c.IsTrue("cpu.numa") {
 		c.Refuse("memory.hugepages", "Huge pages need cpu.numa = true.")
 	}
-	c.numaNodes()
+	c.NUMANodes()
 }
 
 // VCPUs refuses more of them than there are processors, with which QEMU does not start.
@@ -107,8 +107,8 @@ func isPluggable(mib float64) bool {
 	return has == mib
 }
 
-// numaNodes refuses NUMA nodes with which PVE starts no VM (qemu-server QemuServer/Memory.pm config).
-func (c *Validation) numaNodes() {
+// NUMANodes refuses NUMA nodes with which PVE starts no VM (qemu-server QemuServer/Memory.pm config).
+func (c *Validation) NUMANodes() {
 	slots, known := c.Keys("numa_nodes")
 	if !known || len(slots) == 0 || c.Copies() || !c.IsTrue("cpu.numa") || !c.IsDecided("memory.size") {
 		return
