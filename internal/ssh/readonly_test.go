@@ -51,7 +51,7 @@ func TestLawReadOnlySSH(t *testing.T) {
 			t.Errorf("%s: %d logins, %q", name, logins, commands)
 		}
 		if sum := operation.Close("ok"); sum.Refused == "" {
-			t.Errorf("%s: the summary says nothing of what it refused", name)
+			t.Errorf("%s: the summary does not name the refused command", name)
 		}
 	}
 	if names := namesIn(t, dir); !slices.Equal(names, []string{"there"}) {
