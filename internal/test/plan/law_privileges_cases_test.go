@@ -187,6 +187,8 @@ func beyondLaw() map[string]string {
 		"create with clone.tags":                   "likewise, a source by its tags",
 		"update of clone.name":                     "the same",
 		"restore":                                  "PVE asks for what the backup's configuration names, and for the backup itself, without a command",
+		"create with restore.archive":              "the same",
+		"update of restore.archive":                "the same",
 		"update of cloud_init_password_wo_version": "the request of a plan has no password",
 	}
 }
