@@ -159,14 +159,13 @@ func (g *guardError) Unwrap() error { return g.err }
 // send sends a request as soon as no other request holds the lock of the firewall. Right before each try it looks whose
 // VM it is.
 func (f firewallOf) send(ctx context.Context, try func(context.Context) error) error {
-	once := func(ctx context.Context) error {
-		since := f.s.clock.Now()
+	look := func(ctx context.Context) error {
 		if err := f.guard(ctx); err != nil {
 			return &guardError{err}
 		}
-		return try(Soon(ctx, f.s.clock, since))
+		return nil
 	}
-	return f.s.jobs.Contend(ctx, f.node, f.vmid, func(ctx context.Context) error { return unlessLate(ctx, once) })
+	return f.s.jobs.Contend(ctx, f.node, f.vmid, soonAfter(f.s.clock, look, try))
 }
 
 // NameLeftFirewall returns a sentence about the firewall file that our requests left of a VM that a third party has

@@ -84,14 +84,7 @@ func (h *HAEntries) ReadHA(ctx context.Context, vmid int) (*HA, error) {
 // contend sends a request that names the VMID alone. prove is called before each try, since the lock of HA's
 // configuration may be waited for: it returns nil if the VMID still has the VM that is meant.
 func (h *HAEntries) contend(ctx context.Context, vmid int, prove, send func(context.Context) error) error {
-	once := func(ctx context.Context) error {
-		since := h.jobs.Clock.Now()
-		if err := prove(ctx); err != nil {
-			return err
-		}
-		return send(Soon(ctx, h.jobs.Clock, since))
-	}
-	return h.jobs.Contend(ctx, "", vmid, func(ctx context.Context) error { return unlessLate(ctx, once) })
+	return h.jobs.Contend(ctx, "", vmid, soonAfter(h.jobs.Clock, prove, send))
 }
 
 // EnterHA makes an entry. prove is called before each try.

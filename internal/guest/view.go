@@ -184,9 +184,21 @@ func unlessLate(ctx context.Context, try func(context.Context) error) error {
 	}
 }
 
+// soonAfter returns a function that looks, and sends the request that the look permits while it does.
+func soonAfter(clock pve.Clock, look, send func(context.Context) error) func(context.Context) error {
+	once := func(ctx context.Context) error {
+		since := clock.Now()
+		if err := look(ctx); err != nil {
+			return err
+		}
+		return send(Soon(ctx, clock, since))
+	}
+	return func(ctx context.Context) error { return unlessLate(ctx, once) }
+}
+
 // ErrSlow says that no reading of the configuration was recent enough to prove whose VM it is. Nothing was sent.
 var ErrSlow = errors.New("each reading of the VM's configuration took longer than ten seconds: another VM may have " +
-	"its id by the time the request arrives, so it was not sent. Look after the load of the server and the network")
+	"its id by the time the request arrives, so it was not sent. Check the load of the server and of the network")
 
 // GuardNow is View.Guard, followed by what else is to happen before the request, and reads again if that took so long
 // that the machine must have slept. It gives up with ErrSlow.
