@@ -62,7 +62,19 @@ func (d *Destroyer) deleteInState(ctx context.Context, r Request) ([]saga.Residu
 	if err != nil {
 		err = errors.Join(err, all.inHA.putBack(ctx, all))
 	}
+	// A plan may be made for one cluster and applied to another.
+	if err == nil && all.gone && !d.guests.HasTrace(ctx, r.Ref.VMID) {
+		all.warnings = append(all.warnings, notInCluster(r.Ref.VMID))
+	}
 	return left, all.warnings, err
+}
+
+// notInCluster is the warning of a destroy that has found nothing of a VM, not even a task.
+func notInCluster(vmid int) guest.Warning {
+	return guest.Warning{Summary: fmt.Sprintf("VM %d is not in this cluster", vmid),
+		Detail: "No task of this cluster names its id either. Nothing was destroyed, and Terraform forgets the VM. If the " +
+			"endpoint is that of another cluster, whose nodes may have the same names, the VM still stands in its own: with " +
+			"the right endpoint an import takes it back into the state."}
 }
 
 // deleteUncommitted goes on with the roll-back of a create that left something, under the proof that the create had.

@@ -257,6 +257,11 @@ func mayDestroy(r Request, node string, config map[string]string) error {
 	if err := guest.Guard(r.Ref, node, config); err != nil {
 		return err
 	}
+	if r.Ref.Identity.None {
+		return &guest.FieldError{Path: "smbios", Summary: fmt.Sprintf("VM %d cannot be told from another", r.Ref.VMID),
+			Detail: "It has neither a uuid nor a time of creation, so nothing shows that it is the one in state. It was not " +
+				"touched. Set smbios = { uuid = \"...\" } and apply, then destroy"}
+	}
 	if r.Ref.Identity.IsZero() {
 		return fmt.Errorf("state does not know which VM %d it means: it has no uuid. It was not touched; run terraform "+
 			"refresh first",

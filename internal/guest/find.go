@@ -124,8 +124,8 @@ func (g *Guests) isFree(ctx context.Context, vmid int, err error) bool {
 // Guard is the check before every read, change and removal of a VM in state.
 func Guard(ref Ref, node string, config map[string]string) error {
 	seen := IdentityOf(config)
-	if ref.Identity.IsZero() || ref.Identity.Matches(seen) || ref.NextUUID != "" && strings.EqualFold(ref.NextUUID,
-		seen.UUID) {
+	same := ref.Identity.Matches(seen) || ref.Identity.IsZero() && !ref.Identity.Contradicts(seen)
+	if same || ref.NextUUID != "" && strings.EqualFold(ref.NextUUID, seen.UUID) {
 		return nil
 	}
 	if IsHalfDestroyed(config) {

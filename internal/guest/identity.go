@@ -12,11 +12,19 @@ import (
 type Identity struct {
 	UUID  string `json:"uuid,omitempty"`
 	CTime string `json:"ctime,omitempty"`
+	// None: the VM was read, and has neither.
+	None bool `json:"none,omitempty"`
 }
 
 // IdentityOf reads what tells a VM from a later one with the same id.
 func IdentityOf(config map[string]string) Identity {
 	return Identity{UUID: vm.UUID(config), CTime: vm.CTime(config)}
+}
+
+// Seen notes of the identity of a VM that was read if there is none.
+func (i Identity) Seen() Identity {
+	i.None = i.IsZero()
+	return i
 }
 
 // IsZero reports whether there is nothing to compare.
@@ -31,6 +39,10 @@ func (i Identity) Matches(other Identity) bool {
 	}
 	return i.CTime != "" && i.CTime == other.CTime
 }
+
+// Contradicts reports whether a VM certainly is another than the one that was seen without an identity: PVE writes the
+// creation time only when it makes a VM (qemu-server 9.2.6 API2/Qemu.pm create_vm). A uuid it may have got since.
+func (i Identity) Contradicts(other Identity) bool { return i.None && i.IsZero() && other.CTime != "" }
 
 // Proves reports whether a configuration carries this uuid, which PVE gives to one VM only. The creation time proves
 // nothing: clones have their template's.

@@ -31,7 +31,7 @@ func (g *Guests) Read(ctx context.Context, ref Ref) (Guest, Presence, error) {
 	}
 	at, seen, err := g.Find(ctx, ref, resources)
 	if seen == Gone {
-		return Guest{Untraced: !g.hasTrace(ctx, ref.VMID)}, Gone, nil
+		return Guest{Untraced: !g.HasTrace(ctx, ref.VMID)}, Gone, nil
 	}
 	if err != nil {
 		return Guest{}, seen, err
@@ -47,9 +47,9 @@ func (g *Guests) Read(ctx context.Context, ref Ref) (Guest, Presence, error) {
 	return guest, Found, err
 }
 
-// hasTrace reports whether a task of this cluster names a VMID, or may. Two hosts whose nodes have the same name differ
+// HasTrace reports whether a task of this cluster names a VMID, or may. Two hosts whose nodes have the same name differ
 // in that, and in no name (pve-manager API2/Cluster.pm: a node that is in no cluster tells no name of one).
-func (r *Runs) hasTrace(ctx context.Context, vmid int) bool {
+func (r *Runs) HasTrace(ctx context.Context, vmid int) bool {
 	resources, err := r.api.Cluster().Resources(ctx)
 	if err != nil {
 		return true

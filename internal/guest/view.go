@@ -84,7 +84,7 @@ func (i *StateClaim) Check(node string, config map[string]string, _ bool) error 
 func (g *Guests) View(claim *StateClaim, at Location) *View {
 	config := at.Config
 	if seen := IdentityOf(config.Current()); !claim.Ref.Identity.Matches(seen) {
-		claim.Ref.Identity = seen
+		claim.Ref.Identity = seen.Seen()
 	}
 	if next := IdentityOf(config.Merged()); next != IdentityOf(config.Current()) {
 		claim.Next = &next // an earlier change waits for the restart

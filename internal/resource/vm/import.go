@@ -56,7 +56,8 @@ func (r *Resource) ImportState(ctx context.Context, req resource.ImportStateRequ
 				"configured, or none, and changes what else is not as it is configured. Until then a create with the "+
 				"configuration that the run had goes on with it.")
 	}
-	resp.Diagnostics.Append(model.PrivateState{Managed: managed, Identity: found.Identity}.Write(ctx, resp.Private)...)
+	private := model.PrivateState{Managed: managed, Identity: found.Identity.Seen()}
+	resp.Diagnostics.Append(private.Write(ctx, resp.Private)...)
 }
 
 // adopted is the state of a VM that is taken over.

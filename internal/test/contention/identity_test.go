@@ -19,6 +19,7 @@ func recycle(w *rig.World) {
 	w.Change(func(world *state.World) {
 		config := maps.Clone(world.Guests[400].Config)
 		config["name"], config["smbios1"], config["description"] = "the third party's", "uuid="+rig.OtherUUID, "precious"
+		config["meta"] = "creation-qemu=9.0.2,ctime=1750000000"
 		world.Guests[400] = &state.Guest{VMID: 400, Type: "qemu", Node: "pve1", Config: config}
 		for _, v := range world.Volumes {
 			if v.VMID == 400 {
@@ -237,5 +238,111 @@ func TestAnotherClusterIsSaidOfEachObject(t *testing.T) {
 				t.Errorf("%v; %v; it says %s", err, pl, said)
 			}
 		})
+	}
+}
+
+// TestGuardWithoutIdentity: an old VM has neither a uuid nor a time of creation. It is destroyed, and another made under its id, before
+// the plan, or between plan and apply: PVE notes the time of creation of each VM that it makes, so this is another one.
+func TestGuardWithoutIdentity(t *testing.T) {
+	t.Parallel()
+	changed := strings.Replace(rig.GuardedVM, "1024", "2048", 1)
+	steps := map[string]func(*testing.T, *rig.World, *terraformtest.Session) error{
+		"plan": func(t *testing.T, w *rig.World, s *terraformtest.Session) error {
+			recycle(w)
+			_, err := s.Plan(t.Context())
+			return err
+		},
+		"update": func(t *testing.T, w *rig.World, s *terraformtest.Session) error {
+			w.Reconfigure(t, s, rig.TokenNoSSH, changed)
+			pl, err := s.Plan(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			recycle(w)
+			return s.Apply(t.Context(), pl)
+		},
+		"destroy": func(t *testing.T, w *rig.World, s *terraformtest.Session) error {
+			pl, err := s.Plan(t.Context(), terraformtest.ToDestroy())
+			if err != nil {
+				t.Fatal(err)
+			}
+			recycle(w)
+			return s.Apply(t.Context(), pl)
+		},
+	}
+	for name, step := range steps {
+		t.Run(name, func(t *testing.T) {
+			w, s := importedWithoutIdentity(t)
+			err := step(t, w, s)
+			if err == nil || !strings.Contains(err.Error(), rig.OtherUUID) || !strings.Contains(err.Error(), "state rm") {
+				t.Errorf("want an error with the uuid and the ways out, got %v", err)
+			}
+			w.MustBeClean(t)
+		})
+	}
+	t.Run("its own destroy", func(t *testing.T) { // needs a uuid, which the VM may get
+		w, s := importedWithoutIdentity(t)
+		if err := s.Destroy(t.Context()); err == nil || !strings.Contains(err.Error(), "Set smbios") {
+			t.Errorf("want an error that asks for a uuid, got %v", err)
+		}
+		w.Reconfigure(t, s, rig.TokenNoSSH, strings.Replace(rig.GuardedVM, "memory", "smbios = { uuid = \""+rig.OtherUUID+"\" }\n  memory", 1))
+		if err := s.Converge(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Destroy(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// importedWithoutIdentity is a world with an old VM, and a session that has imported it.
+func importedWithoutIdentity(t *testing.T) (*rig.World, *terraformtest.Session) {
+	t.Helper()
+	w := rig.NewWorld(t)
+	maker := w.Session(t, rig.TokenNoSSH, rig.GuardedVM)
+	if err := maker.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.Change(func(world *state.World) {
+		delete(world.Guests[400].Config, "smbios1")
+		delete(world.Guests[400].Config, "meta")
+	})
+	s := w.Session(t, rig.TokenNoSSH, rig.GuardedVM)
+	if err := s.Import(t.Context(), "proxmox_vm.mine", "pve1/400"); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Converge(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return w, s
+}
+
+// TestDestroyOnAnotherHostWithTheSameNodes: the plan of a destroy is applied to another cluster, whose nodes have the same names. Nothing
+// is found there, so Terraform forgets the VM: a warning says where it may stand. Of a VM that was removed here nothing is said.
+func TestDestroyOnAnotherHostWithTheSameNodes(t *testing.T) {
+	t.Parallel()
+	for what, here := range map[string]bool{"another host": false, "removed here": true} {
+		w := rig.NewWorld(t)
+		s := w.Session(t, rig.TokenNoSSH, rig.GuardedVM)
+		if err := s.Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		pl, err := s.Plan(t.Context(), terraformtest.ToDestroy())
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.Change(func(world *state.World) {
+			delete(world.Guests, 400)
+			maps.DeleteFunc(world.Volumes, func(_ state.VolumeKey, v *state.Volume) bool { return v.VMID == 400 })
+			if !here {
+				clear(world.Tasks)
+			}
+		})
+		w.Sim.Advance(20e9)
+		err = s.Apply(t.Context(), pl)
+		said := fmt.Sprint(s.Diagnostics())
+		if err != nil || len(s.Addresses()) > 0 || strings.Contains(said, "VM 400 is not in this cluster") == here {
+			t.Errorf("%s: %v; the state has %v; it says %s", what, err, s.Addresses(), said)
+		}
 	}
 }

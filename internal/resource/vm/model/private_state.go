@@ -115,12 +115,12 @@ func (p PrivateState) Write(ctx context.Context, out kit.PrivateWriter) diag.Dia
 }
 
 // NoteIdentity writes the identity of the VM in state as it was seen now, where that is news: a change of its uuid
-// gives it another.
+// gives it another, and an old VM may have none.
 func (p PrivateState) NoteIdentity(ctx context.Context, out kit.PrivateWriter, seen guest.Identity) diag.Diagnostics {
-	if seen.IsZero() || p.Identity.Matches(seen) {
+	if p.Identity.Matches(seen) || seen.IsZero() && (p.Proof != nil || p.Identity != guest.Identity{}) {
 		return nil
 	}
-	return writeIdentity(ctx, out, seen)
+	return writeIdentity(ctx, out, seen.Seen())
 }
 
 // NoteDetached writes which unused disks of a VM are known to be its own, where that is news: those that were in a slot
