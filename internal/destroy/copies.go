@@ -11,6 +11,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/saga"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/shell"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
 )
 
@@ -158,4 +159,30 @@ func rebornNote(vmid int, node string, volumes []string) Note {
 	return Note{Text: fmt.Sprintf("VM %d is destroyed, and volumes of the names that it had are on node %s: %s. Nothing "+
 		"shows that they are not another user's, made since. They were left alone; look whose they are before you remove "+
 		"any", vmid, node, strings.Join(volumes, ", "))}
+}
+
+// snapshotsLeft warns of the snapshots that stay on disks of another id, such as that of a proxmox_disk. PVE removes
+// a snapshot from all disks (pve-guest-common AbstractConfig.pm snapshot_delete). But with a VM it frees only the
+// volumes that carry its id, and nothing names the snapshots of the others any more (qemu-server QemuServer.pm
+// destroy_vm).
+func snapshotsLeft(vmid int, snapshots map[string]map[string]string) []guest.Warning {
+	var lines []string
+	for _, name := range slices.Sorted(maps.Keys(snapshots)) {
+		for _, slot := range vm.Slots(snapshots[name]) {
+			value := snapshots[name][slot]
+			volume := guest.VolumeOf(value)
+			owner, owned := volid.Owner(volume)
+			if owned && owner != vmid && !strings.Contains(value, "media=cdrom") {
+				lines = append(lines, fmt.Sprintf("  %s of %s", name, volume))
+			}
+		}
+	}
+	if len(lines) == 0 {
+		return nil
+	}
+	return []guest.Warning{{Summary: fmt.Sprintf("Snapshots that VM %d had are left on disks of others", vmid),
+		Detail: "PVE removes no disk of another VM's id with a VM, and not its snapshots either. They take up space, and " +
+			"their names are taken for that disk:\n" + strings.Join(lines, "\n") + "\nPVE has no command that removes them " +
+			"by themselves; those of the storage do (zfs destroy, rbd snap rm, lvremove, qemu-img snapshot -d). Deleting a " +
+			"VM's snapshots before the VM leaves none."}}
 }

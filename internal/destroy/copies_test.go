@@ -33,3 +33,35 @@ func TestCommandsForCopies(t *testing.T) {
 		t.Errorf("of the shared storage: %s", said)
 	}
 }
+
+// TestSnapshotsLeftOnDisksOfOthers: a VM goes with a snapshot of a disk of another id. The disk stays, and its snapshot with it, which no
+// configuration names any more: a warning does. Of its own disks, and of a medium, nothing is said.
+func TestSnapshotsLeftOnDisksOfOthers(t *testing.T) {
+	const own, held, medium = "local-zfs:vm-300-disk-0", "local-zfs:vm-310-disk-0", "local-zfs:vm-310-disk-1"
+	for _, taken := range []bool{false, true} {
+		r := newRig(t, asRoot)
+		ref := r.vm(300)
+		r.vm(310)
+		r.change(func(w *state.World) {
+			w.Guests[300].Config["scsi1"] = held + ",size=1G"
+			if taken {
+				w.Guests[300].Snaps = map[string]map[string]string{"before": {"snaptime": "1", "scsi0": own + ",size=1G",
+					"scsi1": held + ",size=1G", "ide2": medium + ",media=cdrom"}}
+			}
+		})
+		_, warnings, err := r.s.Delete(t.Context(), Request{Ref: ref})
+		if err != nil {
+			t.Fatal(err)
+		}
+		said := ""
+		for _, w := range warnings {
+			said += w.Summary + ": " + w.Detail + "\n"
+		}
+		if strings.Contains(said, "before of "+held) != taken || strings.Contains(said, own) || strings.Contains(said, medium) {
+			t.Errorf("taken %t: %s", taken, said)
+		}
+		if is, kept := r.has(310, held); !is || !kept {
+			t.Errorf("the other VM is there: %t, its disk: %t", is, kept)
+		}
+	}
+}

@@ -37,6 +37,7 @@ type destruction struct {
 	acted               bool // something was done since the other guests were read
 	status              *pve.GuestStatus
 	inHA                kept
+	snapshots           map[string]map[string]string // the options that each keeps, as last read
 	// copied are the nodes that may have copies of its volumes, and why.
 	copied   map[string]string
 	warnings []guest.Warning
@@ -111,6 +112,9 @@ func (d *destruction) removeStopped(ctx context.Context) ([]saga.Residue, error)
 		d.copied[node] = wasThere
 	}
 	d.warnings = append(d.warnings, d.nameCopies(ctx, r, left)...)
+	if r.deleted.gone {
+		d.warnings = append(d.warnings, snapshotsLeft(vmid, d.snapshots)...)
+	}
 	return left, err
 }
 
@@ -168,6 +172,7 @@ func (d *destruction) volumes(ctx context.Context) ([]string, error) {
 	if err != nil && !pve.IsKind(err, pve.NotFound) {
 		return nil, fmt.Errorf("look which volumes the snapshots of VM %d have; it was not removed: %w", vmid, err)
 	}
+	d.snapshots = snapshots
 	return volumesToGo(vmid, d.r.knows, slices.AppendSeq(configs, maps.Values(snapshots))...), nil
 }
 
