@@ -243,7 +243,8 @@ func TestVMIDOfALiveRun(t *testing.T) {
 			Config: map[string]string{"name": "web", "description": mark.String()}}
 	})
 	_, err := b.Create(t.Context(), r)
-	if err == nil || !strings.Contains(err.Error(), "being created by another run") ||
+	var field *guest.FieldError
+	if !errors.As(err, &field) || field.Path != "vmid" || !strings.Contains(field.Summary, "being created by another run") ||
 		strings.Contains(err.Error(), "qm ") {
 		t.Errorf("got %v", err)
 	}

@@ -37,8 +37,10 @@ type mistake struct {
 func kinds() []*kind {
 	const plans, planning = "./internal/test/plan", "internal/resource/vm/planning/*.go"
 	front := []law{{"./internal/preflight", ".", ""}, {"./internal/resource/vm/...", ".", ""},
-		{plans, "TestLawDiagnostics|TestLawOddStrings|Refus|Certain|Preflight", ""}, {plans, "TestLawReplacement", ""},
-		{plans, "OneChange", every}, {"./internal/test/lifecycle", ".", ""}}
+		{plans, "TestLawDiagnostics|TestLawOddStrings|Refus|Certain|Preflight|BadInput|Tells|Together", ""}, {plans, "TestLawReplacement", ""},
+		{plans, "TestLawPrivileges", ""}, {plans, "OneChange", every}, {"./internal/test/lifecycle", ".", ""},
+		{"./internal/create", ".", ""}, {"./internal/test/storage", ".", ""}, {"./internal/test/adoption", ".", ""},
+		{plans, "TestLawPrivileges|TestLawUnknowns", every}}
 	return []*kind{
 		{name: "a forgotten privilege", find: forgotten,
 			files: []string{"internal/preflight/privileges.go", "internal/preflight/grant.go",
@@ -50,13 +52,13 @@ func kinds() []*kind {
 			files: []string{"internal/resource/vm/planning/consequences.go", "internal/resource/vm/planning/replace.go",
 				"internal/resource/vm/planning/volumes.go"},
 			laws: []law{{plans, "TestLawUnknowns", ""}, {"./internal/resource/vm", ".", ""}, {plans, "TestOneChange", every},
-				{plans, "TestLawUnknowns", every}}},
+				{"./internal/test/lifecycle", ".", ""}, {plans, "TestLawUnknowns", every}}},
 		{name: "a wrong attribute in a diagnostic", find: misplaced, laws: front,
 			files: []string{planning, "internal/preflight/*.go", "internal/resource/vm/validation/*.go",
 				"internal/create/taken.go"}},
 		{name: "a dropped warning", find: unwarned, files: []string{planning},
 			laws: []law{{"./internal/resource/vm/...", ".", ""},
-				{plans, "TestLawRestarts|TestLawDiagnostics|Warn|Grown|Forgotten|Preflight", ""}, {"./internal/test/lifecycle", ".", ""},
+				{plans, "TestLawRestarts|TestLawDiagnostics|Warn|Grown|Forgotten|Preflight|Tells", ""}, {"./internal/test/lifecycle", ".", ""},
 				{"./internal/test/adoption", ".", ""}}},
 		{name: "a negated condition", find: negated, laws: front,
 			files: []string{planning, "internal/preflight/*.go", "internal/resource/vm/validation/*.go"}},

@@ -15,6 +15,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"time"
 )
@@ -23,6 +24,7 @@ func main() {
 	seed := flag.Uint64("seed", 20261127, "of the draw of mistakes")
 	count := flag.Int("n", 200, "`number` of mistakes")
 	only := flag.String("kind", "", "only kinds with this `text` in their names")
+	match := flag.String("match", "", "of those drawn, try only the ones whose line matches this `regexp`")
 	list := flag.Bool("list", false, "print the mistakes, and try none")
 	limit := flag.Duration("limit", 10*time.Minute, "for the tests of one mistake")
 	flag.Parse()
@@ -30,7 +32,10 @@ func main() {
 	drawn, err := draw(*seed, *count, *only)
 	if err == nil {
 		fmt.Printf("%d mistakes, seed %d\n", len(drawn), *seed)
-		err = run(ctx, drawn, *list, *limit)
+		var some *regexp.Regexp
+		if some, err = regexp.Compile(*match); err == nil {
+			err = run(ctx, drawn, some, *list, *limit)
+		}
 	}
 	stop()
 	if err != nil {

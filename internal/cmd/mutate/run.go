@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -22,11 +23,13 @@ const (
 	unbuilt verdict = "does not compile"
 )
 
-// run tries the mistakes, and prints how many each law caught.
-func run(ctx context.Context, drawn []mistake, list bool, limit time.Duration) error {
+// run tries the mistakes whose titles match, and prints how many each law caught.
+func run(ctx context.Context, drawn []mistake, match *regexp.Regexp, list bool, limit time.Duration) error {
 	if list {
 		for n, m := range drawn {
-			fmt.Println(m.title(n))
+			if match.MatchString(m.title(n)) {
+				fmt.Println(m.title(n))
+			}
 		}
 		return nil
 	}
@@ -41,6 +44,9 @@ func run(ctx context.Context, drawn []mistake, list bool, limit time.Duration) e
 	}
 	by, outcomes := map[string]int{}, map[verdict]int{}
 	for n, m := range drawn {
+		if !match.MatchString(m.title(n)) {
+			continue
+		}
 		v, who, err := p.try(ctx, n, limit)
 		if ctx.Err() != nil {
 			break

@@ -66,7 +66,7 @@ reboot_policy = "never"
 		if l.Attr("disks.scsi2.volume") == "" || l.Attr("disks.scsi1.volume") != "" || l.Attr("description") != "new" {
 			t.Error("the state is not true")
 		}
-		l.Refuses(after, "boots from scsi2")
+		l.Refuses(after, `disks["scsi2"]`, "boots from scsi2")
 		l.WantRunning()
 	})
 	t.Run("a new disk is refused", func(t *testing.T) {
@@ -181,7 +181,7 @@ func TestOthersVolumeIsDetached(t *testing.T) {
 	l.To(strings.Replace(one, "} }", `}, scsi1 = { storage = "local-zfs", size = "1G" } }`, 1))
 	l.Want(map[string]string{"scsi0": "scsi0", "scsi1": "another's"})
 	l.To(one)
-	l.Warned("vm-399-disk-0", "another VM", "never destroyed")
+	l.Warned(`disks["scsi1"]`, "vm-399-disk-0", "another VM", "never destroyed")
 	l.Want(map[string]string{"scsi0": "scsi0"})
 	if err := l.Session.Destroy(t.Context()); err != nil {
 		t.Fatal(err)

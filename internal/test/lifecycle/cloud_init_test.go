@@ -118,7 +118,7 @@ func TestCloudInitDriveMoves(t *testing.T) {
 	l.WantRunning()
 
 	l = rig.NewVM(t, cloudInitNet+cloudInitFull)
-	l.Refuses(cloudInitNet+strings.Replace(cloudInitFull, "cloud_init = {", `cloud_init = { slot = "ide3",`, 1), "from ide2 at the next stop only")
+	l.Refuses(cloudInitNet+strings.Replace(cloudInitFull, "cloud_init = {", `cloud_init = { slot = "ide3",`, 1), "cloud_init.slot", "from ide2 at the next stop only")
 	l.Want(map[string]string{"ide2": "ide2"})
 	if waiting := l.Waiting(); len(waiting) > 0 {
 		t.Errorf("waits for a restart: %v", waiting)
@@ -131,7 +131,7 @@ func TestRegenerationRefused(t *testing.T) {
 	l := rig.NewVM(t, cloudInitNet+cloudInitFull)
 	l.World.Sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: "PUT", Path: "/nodes/{node}/qemu/{vmid}/cloudinit"}, Phase: fault.Before, Reason: "no space left on device"}})
 	l.To(cloudInitNet + strings.Replace(cloudInitFull, `"ops"`, `"root"`, 1))
-	l.Warned("cloud-init drive of VM 400 may have old data", "no space left on device", "next stop and start")
+	l.Warned("", "cloud-init drive of VM 400 may have old data", "no space left on device", "next stop and start")
 	if user := l.Config()["ciuser"]; user != "root" {
 		t.Errorf("ciuser is %q", user)
 	}
@@ -144,5 +144,5 @@ func TestRegenerationRefused(t *testing.T) {
 		}
 	})
 	l.To(cloudInitNet + strings.Replace(cloudInitFull, `"ops"`, `"admin"`, 1))
-	l.Warned("may have old data", "snippets/user.yaml")
+	l.Warned("", "may have old data", "snippets/user.yaml")
 }

@@ -84,8 +84,8 @@ disks = { virtio0 = { imported_disk = { volume = <scsi0> } }, ide0 = { storage =
 disks = { scsi0 = { storage = "local-zfs", size = "1G" }, scsi5 = { imported_disk = { volume = <ide0> } } }
 `
 	l := rig.NewVM(t, before)
-	l.Refuses(l.Named(boot), "boot order", "power_state")
-	l.Refuses(l.Named(cold), "at the next stop only", "power_state")
+	l.Refuses(l.Named(boot), `disks["virtio0"].imported_disk`, "boot order", "power_state")
+	l.Refuses(l.Named(cold), `disks["scsi5"].imported_disk`, "at the next stop only", "power_state")
 	l.To(l.Named(`boot_order = ["scsi0"]
 disks = { scsi0 = { storage = "local-zfs", size = "1G" }, sata3 = { imported_disk = { volume = <ide0> } } }
 `))
@@ -122,7 +122,7 @@ func TestDiskThatCameAfterThePlan(t *testing.T) {
 	rig.MustSay(t, l.Session.Apply(t.Context(), pl), "scsi1 of VM 400 is not empty any more", "local-zfs:vm-400-disk-7")
 	l.WantSent()
 	l.To(more)
-	l.Warned("scsi1", "is not empty", "local-zfs:vm-400-disk-7", "takes this one over")
+	l.Warned(`disks["scsi1"]`, "scsi1", "is not empty", "local-zfs:vm-400-disk-7", "takes this one over")
 	l.Want(map[string]string{"scsi0": "scsi0", "scsi1": "his"})
 }
 
@@ -132,22 +132,23 @@ func TestDetachAndAttachAgain(t *testing.T) {
 	t.Parallel()
 	l := rig.NewVM(t, rig.ThreeDisks)
 	volume := l.Volume("scsi1")
+	const scsi7 = `disks["scsi7"].imported_disk.volume`
 	less := `disks = { scsi0 = { storage = "local-zfs", size = "1G" }, scsi2 = { storage = "local-zfs", size = "3G" } }
 `
 	l.To(less)
-	l.Warned(volume, "2G", "stays with the VM", "scsi1")
+	l.Warned(`disks["scsi1"]`, volume, "2G", "stays with the VM", "scsi1")
 	l.Want(map[string]string{"scsi0": "scsi0", "unused0": "scsi1", "scsi2": "scsi2"})
 	l.WantSent("PUT config delete=scsi1")
 
 	with := func(disk string) string {
 		return strings.Replace(less, "disks = {", "disks = { scsi7 = { "+disk+" },", 1)
 	}
-	l.Refuses(with(fmt.Sprintf("imported_disk = { volume = %q }, size = \"1G\"", volume)), "cannot be shrunk", "2G")
-	l.Refuses(with(fmt.Sprintf("imported_disk = { volume = %q }, storage = \"local-lvm\"", volume)), "is not there", "a move is a change of its own")
-	l.Refuses(with(`imported_disk = { volume = "local-zfs:vm-400-disk-9" }`), "no volume local-zfs:vm-400-disk-9", volume)
-	l.Refuses(with(fmt.Sprintf("imported_disk = { volume = %q }", l.Volume("scsi2"))), "which keeps it")
-	l.Refuses(with(`imported_disk = { volume = "local-zfs:vm-200-disk-0" }`), "does not carry the id of this VM")
-	l.Refuses(with(fmt.Sprintf("imported_disk = { volume = %q }, import_from = \"local:import/disk.qcow2\"", volume)), "either a volume that exists or a copy")
+	l.Refuses(with(fmt.Sprintf("imported_disk = { volume = %q }, size = \"1G\"", volume)), `disks["scsi7"].size`, "cannot be shrunk", "2G")
+	l.Refuses(with(fmt.Sprintf("imported_disk = { volume = %q }, storage = \"local-lvm\"", volume)), `disks["scsi7"].storage`, "is not there", "a move is a change of its own")
+	l.Refuses(with(`imported_disk = { volume = "local-zfs:vm-400-disk-9" }`), scsi7, "no volume local-zfs:vm-400-disk-9", volume)
+	l.Refuses(with(fmt.Sprintf("imported_disk = { volume = %q }", l.Volume("scsi2"))), scsi7, "which keeps it")
+	l.Refuses(with(`imported_disk = { volume = "local-zfs:vm-200-disk-0" }`), scsi7, "does not carry the id of this VM")
+	l.Refuses(with(fmt.Sprintf("imported_disk = { volume = %q }, import_from = \"local:import/disk.qcow2\"", volume)), scsi7, "either a volume that exists or a copy")
 
 	l.To(with(fmt.Sprintf("imported_disk = { volume = %q }, size = \"4G\"", volume)))
 	l.Want(map[string]string{"scsi0": "scsi0", "scsi7": "scsi1", "scsi2": "scsi2"})
@@ -194,8 +195,8 @@ func TestRemovedDisksDestroyed(t *testing.T) {
 		g.Config["unused0"] = "local-zfs:vm-400-disk-8"
 	})
 	l.To(destroy + one)
-	l.Warned("scsi1", "destroyed with its data", "2G")
-	l.Warned("scsi2", "destroyed with its data", "3G")
+	l.Warned(`disks["scsi1"]`, "scsi1", "destroyed with its data", "2G")
+	l.Warned(`disks["scsi2"]`, "scsi2", "destroyed with its data", "3G")
 	l.Want(map[string]string{"scsi0": "scsi0", "unused0": "a third party's"})
 	l.WantSent("PUT config delete=scsi1,scsi2", "POST config delete=unused1", "POST config delete=unused2")
 	l.WantRunning()
@@ -249,7 +250,7 @@ func TestRemovedDisksThatAreNotDestroyed(t *testing.T) {
 		})
 		l.To(destroy + rig.ThreeDisks)
 		l.To(one)
-		l.Warned("vm-399-disk-0", "another VM", "never destroyed")
+		l.Warned(`disks["scsi1"]`, "vm-399-disk-0", "another VM", "never destroyed")
 		l.Want(map[string]string{"scsi0": "scsi0", "scsi2": "scsi2"})
 		l.Guest(func(world *state.World, _ *state.Guest) {
 			if v := world.Volume("pve1", "local-zfs:vm-399-disk-0"); v == nil || v.Data != "another's" {
@@ -276,7 +277,7 @@ func TestRemovedDisksThatAreNotDestroyed(t *testing.T) {
 	})
 	t.Run("protected", func(t *testing.T) {
 		l := rig.NewVM(t, destroy+"protection = true\n"+rig.ThreeDisks)
-		l.Refuses("protection = true\n"+one, "protected")
+		l.Refuses("protection = true\n"+one, `disks["scsi1"]`, "protected")
 		l.Want(all)
 	})
 }
@@ -288,7 +289,7 @@ func TestANewEmptyDiskWhereOneLeaves(t *testing.T) {
 	l := rig.NewVM(t, rig.ThreeDisks)
 	volume := l.Volume("scsi1")
 	l.Plan(strings.Replace(rig.ThreeDisks, "scsi1", "scsi4", 1))
-	l.Warned("scsi4", "new, empty disk", fmt.Sprintf("disks.scsi4.imported_disk = { volume = %q }", volume))
+	l.Warned(`disks["scsi4"]`, "scsi4", "new, empty disk", fmt.Sprintf("disks.scsi4.imported_disk = { volume = %q }", volume))
 }
 
 // TestDisksChangeInPlace: disks grow and move, with a running guest and their data kept, and nothing else is sent.
@@ -341,10 +342,10 @@ tpm_state = { storage = "local-zfs", version = "v2.0" }
 		}
 	}
 	l := running(t)
-	l.Refuses(change(`"2G"`, `"1G"`), "cannot be shrunk")
-	l.Refuses(change(`"4m"`, `"2m"`), "cannot be changed")
-	l.Refuses(change(`tpm_state = { storage = "local-zfs"`, `tpm_state = { storage = "local-lvm"`), "stopped VM only")
-	l.Refuses(change(`"v2.0"`, `"v1.2"`), "cannot be changed")
+	l.Refuses(change(`"2G"`, `"1G"`), `disks["scsi1"]`, "cannot be shrunk")
+	l.Refuses(change(`"4m"`, `"2m"`), "efi_disk", "cannot be changed")
+	l.Refuses(change(`tpm_state = { storage = "local-zfs"`, `tpm_state = { storage = "local-lvm"`), "tpm_state.storage", "stopped VM only")
+	l.Refuses(change(`"v2.0"`, `"v1.2"`), "tpm_state", "cannot be changed")
 	l.Want(all)
 	l.WantRunning()
 }
@@ -417,6 +418,7 @@ func TestDisksThatOthersChange(t *testing.T) {
 func TestDigestConflict(t *testing.T) {
 	t.Parallel()
 	l := rig.NewVM(t, rig.ThreeDisks)
+	const scsi7 = `disks["scsi7"].imported_disk.volume`
 	less := `disks = { scsi0 = { storage = "local-zfs", size = "1G" }, scsi2 = { storage = "local-zfs", size = "3G" } }
 description = "more"
 `
@@ -454,7 +456,7 @@ disks = { scsi0 = { storage = "local-zfs", size = "1G" }, ide1 = { storage = "lo
 	l = begin(t)
 	volume := l.Volume("ide1")
 	l.To(after + "reboot_policy = \"never\"\n")
-	l.Warned(volume, "was not destroyed", "next stop")
+	l.Warned("", volume, "was not destroyed", "next stop")
 	l.Want(map[string]string{"scsi0": "scsi0", "ide1": "ide1"})
 	l.WantWaiting("ide1")
 	l.WantRunning()

@@ -91,7 +91,7 @@ pci = { hostpci0 = { mapping = "gpu" } }
 func TestPlanRefusesAnImpossibleReplacement(t *testing.T) {
 	t.Parallel()
 	l := rig.NewVM(t, `disks = { scsi0 = { storage = "local-zfs", import_from = "local:import/disk.qcow2" } }`+"\n")
-	l.Refuses(`disks = { scsi0 = { storage = "local-zfs", import_from = "local:import/gone.qcow2" } }`+"\n", "local:import/gone.qcow2")
+	l.Refuses(`disks = { scsi0 = { storage = "local-zfs", import_from = "local:import/gone.qcow2" } }`+"\n", `disks["scsi0"].import_from`, "local:import/gone.qcow2")
 
 	w := rig.NewWorld(t, pvesim.Options{Nodes: []string{"pve1", "pve2"}})
 	s := w.Session(t, rig.TokenNoSSH, rig.VMBlock("name = \"x\"\nnode = \"pve2\"\nprotection = false\nclone = { vmid = 9000, full = true, storage = \"shared-nfs\" }\n"))

@@ -40,6 +40,8 @@ func refusals() []refusal {
 		{name: "VMID taken by a VM", hcl: vm("node = \"pve1\"\n  vmid = 8000"), attribute: "vmid", says: []string{"8000", "existing", "import"}},
 		{name: "VMID taken by a container", hcl: vm("node = \"pve2\"\n  vmid = 8100"), attribute: "vmid", says: []string{"Container", "8100"}},
 		{name: "unknown pool", hcl: vm("node = \"pve1\"\n  pool = \"nopool\""), attribute: "pool", says: []string{`"nopool"`, "web"}},
+		{name: "unknown security group", hcl: vm("node = \"pve1\"\n  firewall = { enabled = true, rules = [{ type = \"group\", action = \"nogroup\" }] }"), attribute: "firewall.rules", says: []string{"security group", `"nogroup"`}},
+		{name: "unknown IP set", hcl: vm("node = \"pve1\"\n  firewall = { enabled = true, rules = [{ type = \"in\", action = \"ACCEPT\", source = \"+dc/noset\" }] }"), attribute: "firewall.rules", says: []string{"IP set", `"+noset"`}},
 		{name: "a name that PVE refuses", hcl: strings.Replace(plain, `name = "x"`, `name = "bad_name!"`, 1), attribute: "name", says: []string{"bad_name!"}},
 		{name: "size without unit or sense", hcl: vm(`node = "pve1"
   disks = { scsi0 = { storage = "local-zfs", size = "big" } }`), attribute: `disks["scsi0"].size`, says: []string{"big"}},

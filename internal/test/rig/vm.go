@@ -133,8 +133,9 @@ func (l *VM) Plan(body string) *terraformtest.Plan {
 	return pl
 }
 
-// Refuses wants a plan to fail with some words, without a request that changes anything.
-func (l *VM) Refuses(body string, words ...string) {
+// Refuses wants a plan to fail with one error, on an attribute and with some words, and without a request that changes
+// anything.
+func (l *VM) Refuses(body, attribute string, words ...string) {
 	l.Helper()
 	l.Configure(body)
 	l.World.ResetCalls()
@@ -142,6 +143,9 @@ func (l *VM) Refuses(body string, words ...string) {
 	if err == nil {
 		l.Errorf("planned without an error:\n%s", body)
 		return
+	}
+	if errs := l.Session.Diagnostics().Errors(); len(errs) != 1 || errs[0].Attribute != attribute {
+		l.Errorf("want one error on %s:\n%v", attribute, err)
 	}
 	for _, word := range words {
 		if !strings.Contains(err.Error(), word) {
@@ -153,16 +157,16 @@ func (l *VM) Refuses(body string, words ...string) {
 	}
 }
 
-// Warned wants a warning with some words in the last operation.
-func (l *VM) Warned(words ...string) {
+// Warned wants a warning on an attribute, "" for none, and with some words in the last operation.
+func (l *VM) Warned(attribute string, words ...string) {
 	l.Helper()
 	for _, d := range l.Session.Diagnostics().Warnings() {
 		text := d.Summary + "\n" + d.Detail
-		if !slices.ContainsFunc(words, func(word string) bool { return !strings.Contains(text, word) }) {
+		if d.Attribute == attribute && !slices.ContainsFunc(words, func(word string) bool { return !strings.Contains(text, word) }) {
 			return
 		}
 	}
-	l.Errorf("no warning with %q in:\n%s", words, l.Session.Diagnostics())
+	l.Errorf("no warning on %q with %q in:\n%s", attribute, words, l.Session.Diagnostics())
 }
 
 // Guest looks at the VM on the server.

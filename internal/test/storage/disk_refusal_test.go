@@ -78,15 +78,18 @@ func TestDiskSurvivesMistakes(t *testing.T) {
 	sized := func(vm string) string {
 		return strings.Replace(vm, volumeOf300+" }", volumeOf300+" }, size = \"2G\"", 1)
 	}
-	for name, c := range map[string]struct{ vm, want string }{
-		"size":      {sized(rig.DiskAttached("a", 400, volumeOf300)), "which says how large it is"},
-		"storage":   {strings.Replace(rig.DiskAttached("a", 400, volumeOf300), volumeOf300+" }", volumeOf300+" }, storage = \"local-lvm\"", 1), "which says where it is"},
-		"template":  {rig.DiskAttached("a", 400, volumeOf300, "template = true", `power_state = "stopped"`), "PVE renames the disks of a template"},
-		"another's": {rig.DiskAttached("a", 400, `"local-zfs:base-9000-disk-0"`), "carries the id 9000"},
+	const volume = `disks["scsi1"].imported_disk.volume`
+	for name, c := range map[string]struct{ vm, attribute, want string }{
+		"size":      {sized(rig.DiskAttached("a", 400, volumeOf300)), `disks["scsi1"].size`, "which says how large it is"},
+		"storage":   {strings.Replace(rig.DiskAttached("a", 400, volumeOf300), volumeOf300+" }", volumeOf300+" }, storage = \"local-lvm\"", 1), `disks["scsi1"].storage`, "which says where it is"},
+		"template":  {rig.DiskAttached("a", 400, volumeOf300, "template = true", `power_state = "stopped"`), volume, "PVE renames the disks of a template"},
+		"another's": {rig.DiskAttached("a", 400, `"local-zfs:base-9000-disk-0"`), volume, "carries the id 9000"},
 	} {
 		d.World.Mark()
 		d.Configure(rig.DiskBlock(rig.SmallDisk) + c.vm)
-		if _, err := d.Session.Plan(t.Context()); err == nil || !strings.Contains(strings.Join(strings.Fields(err.Error()), " "), c.want) {
+		_, err := d.Session.Plan(t.Context())
+		errs := d.Session.Diagnostics().Errors()
+		if len(errs) != 1 || errs[0].Attribute != c.attribute || !strings.Contains(errs[0].Detail, c.want) {
 			t.Errorf("%s: %v", name, err)
 		}
 		d.World.MustBeClean(t)

@@ -1,0 +1,109 @@
+package plan_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
+)
+
+// told is a change of VM 400, and the one diagnostic that its plan is to give.
+type told struct {
+	before, after string
+	has           map[string]string // options that are set by hand meanwhile
+	volumes       []string          // of the VM, that come meanwhile
+	forgets       bool              // Terraform has lost the private state
+	imported      bool              // the VM is imported then
+	refused       bool              // an error, not a warning
+	attribute     string
+	says          []string
+}
+
+// tellings are what only the server tells of a volume, and what becomes of devices and their data.
+func tellings() map[string]told {
+	const (
+		boot   = `scsi0 = { storage = "local-zfs", size = "1G" }`
+		volume = `disks["scsi1"].imported_disk.volume`
+	)
+	disks := func(more ...string) string {
+		return rig.Stopped + "disks = { " + strings.Join(append([]string{boot}, more...), ", ") + " }\n"
+	}
+	imported := func(slot, volume string) string {
+		return fmt.Sprintf("%s = { imported_disk = { volume = %q } }", slot, volume)
+	}
+	const seven, nine = "local-zfs:vm-400-disk-7", "local-zfs:vm-400-disk-9"
+	found := []string{"vm-400-disk-7", "vm-400-disk-9"}
+	second := `scsi1 = { storage = "local-zfs", size = "1G" }`
+	efi := "bios = \"ovmf\"\n" + `efi_disk = { storage = "local-zfs", type = "4m", pre_enrolled_keys = false }` + "\n"
+	tpm := `tpm_state = { storage = "local-zfs", version = "v2.0" }` + "\n"
+	const nic = "networks = { net0 = { bridge = \"vmbr0\" } }\n"
+	destroys := "removed_disks = \"destroy\"\n"
+	return map[string]told{
+		"a slot has a volume that the state does not know": {before: disks(), after: disks(imported("scsi1", seven)), volumes: found,
+			has:     map[string]string{"unused0": seven, "scsi1": nine + ",size=1G"},
+			refused: true, attribute: volume, says: []string{"The slot is not empty", nine, "Choose another slot"}},
+		"another slot has the volume": {before: disks(), after: disks(imported("scsi1", nine)), volumes: found,
+			has:     map[string]string{"scsi5": nine + ",size=1G"},
+			refused: true, attribute: volume, says: []string{nine + " is in scsi5", "Take it out there first"}},
+		"the VM has no such volume": {before: disks(), after: disks(imported("scsi1", seven)), volumes: found[1:],
+			has:     map[string]string{"unused0": nine},
+			refused: true, attribute: volume, says: []string{"no volume " + seven, "Detached it has " + nine}},
+		"a volume is larger than the slot is to be": {before: disks(), volumes: found[:1], has: map[string]string{"unused0": seven},
+			after:   disks(fmt.Sprintf("scsi1 = { imported_disk = { volume = %q }, size = \"512M\" }", seven)),
+			refused: true, attribute: `disks["scsi1"].size`, says: []string{seven + " has 1G and cannot be shrunk"}},
+		"a slot that keeps its volume": {before: disks(second), after: disks(strings.Replace(imported("scsi1", seven), " } }", " }, size = \"1G\", storage = \"local-zfs\" }", 1)),
+			attribute: volume, says: []string{"has no volume " + seven, "nothing is changed"}},
+		"another volume in a slot": {before: disks(second), after: disks(imported("scsi1", seven)), volumes: found[:1],
+			has:       map[string]string{"unused0": seven},
+			attribute: `disks["scsi1"].imported_disk`, says: []string{"scsi1 of VM 400", "gets another volume", "is detached for it and stays with the VM"}},
+		"a disk leaves": {before: disks(second), after: disks(),
+			attribute: `disks["scsi1"]`, says: []string{"scsi1 of VM 400", "is detached", "stays with the VM", "imported_disk = { volume ="}},
+		"a disk is destroyed": {before: disks(second), after: destroys + disks(),
+			attribute: `disks["scsi1"]`, says: []string{"scsi1 of VM 400", "is destroyed with its data", "for good"}},
+		"the variables of the firmware leave": {before: disks() + efi, after: disks() + "bios = \"ovmf\"\n",
+			attribute: "efi_disk", says: []string{"efidisk0 of VM 400", "is detached"}},
+		"the state of the TPM is destroyed": {before: disks() + tpm, after: destroys + disks(),
+			attribute: "tpm_state", says: []string{"tpmstate0 of VM 400", "is destroyed with its data"}},
+		"a new disk where one leaves": {before: disks(second), after: disks(strings.Replace(second, "scsi1", "scsi4", 1)),
+			attribute: `disks["scsi4"]`, says: []string{"will be a new, empty disk", "disks.scsi4.imported_disk = { volume ="}},
+		"a device that was never configured": {before: disks() + nic, after: disks() + nic, imported: true,
+			has:  map[string]string{"net3": "virtio=BC:24:11:00:00:07,bridge=vmbr0"},
+			says: []string{"that the configuration does not name are forgotten", "networks.net3"}},
+		"the notes of the provider are lost": {before: disks(), after: disks(), forgets: true,
+			says: []string{"knew of VM 400", "is lost", "notes again what is configured"}},
+	}
+}
+
+// TestPlanTellsOnTheAttribute: what becomes of disks and devices, and what the server says of a volume, is told on its attribute.
+func TestPlanTellsOnTheAttribute(t *testing.T) {
+	t.Parallel()
+	for name, c := range tellings() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := rig.NewVM(t, c.before)
+			l.Guest(func(world *state.World, g *state.Guest) {
+				for _, volume := range c.volumes {
+					world.Put(&state.Volume{Storage: "local-zfs", Node: "pve1", Name: volume, Content: "images", VMID: 400, Format: "raw", Size: 1 << 30})
+				}
+				for option, value := range c.has {
+					g.Config[option] = value
+				}
+			})
+			if c.forgets {
+				l.Session.SetPrivate(rig.VMAddress, nil)
+			}
+			if c.imported {
+				l.Session.Forget(rig.VMAddress)
+				rig.Must(t, l.Session.Import(t.Context(), rig.VMAddress, "pve1/400"))
+			}
+			if c.refused {
+				l.Refuses(c.after, c.attribute, c.says...)
+				return
+			}
+			l.Plan(c.after)
+			l.Warned(c.attribute, c.says...)
+		})
+	}
+}
