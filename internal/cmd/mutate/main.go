@@ -1,4 +1,4 @@
-// Command mutate makes mistakes in product code, one at a time, and tells which tests notice. The sources stay as they
+// Command mutate makes mistakes in product code and tells which tests notice each. The sources stay as they
 // are. An overlay hands the compiler all mistakes at once, each in a copy of its function, and the environment chooses
 // one: so the tests are compiled once.
 package main

@@ -16,7 +16,7 @@ import (
 	"strings"
 )
 
-// The environment of the program: which mistake it makes, and in which file it notes the mistakes whose functions run.
+// The environment of the program: which mistakes it makes, by their numbers with commas between, and in which file it notes the mistakes whose functions run.
 const chosen, noted = "MUTATE_MISTAKE", "MUTATE_REACHED"
 
 // chooser goes into each package with mistakes.
@@ -24,12 +24,14 @@ const chooser = `package %s
 
 import (
 	"os"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 )
 
 var (
-	mutateMistake = os.Getenv("` + chosen + `")
+	mutateMistakes = strings.Split(os.Getenv("` + chosen + `"), ",")
 	mutateNotes   = os.Getenv("` + noted + `")
 	mutateReached sync.Map
 )
@@ -37,7 +39,7 @@ var (
 // mutateIs reports whether the program makes a mistake, by its number.
 func mutateIs(number int) bool {
 	if mutateNotes == "" {
-		return mutateMistake == strconv.Itoa(number)
+		return slices.Contains(mutateMistakes, strconv.Itoa(number))
 	}
 	if _, known := mutateReached.LoadOrStore(number, true); !known {
 		f, err := os.OpenFile(mutateNotes, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
@@ -55,13 +57,14 @@ func mutateIs(number int) bool {
 
 // program is the product with all mistakes in it.
 type program struct {
-	dir      string // of its files
-	mistakes []mistake
-	broken   map[int]string      // what the compiler says of a mistake, by its index
-	copies   map[string][]extent // where the functions with a mistake stand, by file
-	holds    map[law]bool        // the laws that pass without a mistake
-	tests    map[string][]suite  // the compiled tests of a law's packages
-	reached  map[lawRun][]int    // the mistakes whose functions run in the tests
+	dir       string // of its files
+	mistakes  []mistake
+	broken    map[int]string      // what the compiler says of a mistake, by its index
+	functions map[int]string      // the function of a mistake, by its index
+	copies    map[string][]extent // where the functions with a mistake stand, by file
+	holds     map[law]bool        // the laws that pass without a mistake
+	tests     map[string][]suite  // the compiled tests of a law's packages
+	reached   map[lawRun][]int    // the mistakes whose functions run in the tests
 }
 
 // extent is where the copy of a function with a mistake stands.
@@ -78,7 +81,7 @@ type lawRun struct {
 
 // compile compiles the product with all mistakes that the compiler takes, and the tests of their laws.
 func compile(ctx context.Context, dir string, mistakes []mistake) (*program, error) {
-	p := &program{dir: dir, mistakes: mistakes, broken: map[int]string{}, holds: map[law]bool{},
+	p := &program{dir: dir, mistakes: mistakes, broken: map[int]string{}, functions: map[int]string{}, holds: map[law]bool{},
 		tests: map[string][]suite{}, reached: map[lawRun][]int{}}
 	for {
 		packages, err := p.write()
@@ -168,6 +171,7 @@ func (p *program) withCopies(s *source, indexes []int) (text string, extents []e
 	for _, i := range indexes {
 		m := p.mistakes[i]
 		f := s.function(m.from)
+		p.functions[i] = fmt.Sprintf("%s:%d", m.file, s.offset(f.Pos()))
 		if _, ok := named[f]; !ok {
 			args, more := s.arguments(f)
 			named[f] = args
@@ -276,13 +280,17 @@ func (p *program) compileTests(ctx context.Context, pattern string) error {
 
 // goTool runs the go command with the overlay.
 func (p *program) goTool(ctx context.Context, args ...string) (out string, passed bool) {
-	return output(p.command(ctx, -1, "go", args...))
+	return output(p.command(ctx, nil, "go", args...))
 }
 
-// command is a command that sees the overlay, as do the go commands that it runs, and makes the mistake with the index.
-func (p *program) command(ctx context.Context, index int, name string, args ...string) *exec.Cmd {
+// command is a command that sees the overlay, as do the go commands that it runs, and makes a group of mistakes.
+func (p *program) command(ctx context.Context, group []int, name string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, name, args...)
-	cmd.Env = append(os.Environ(), chosen+"="+strconv.Itoa(index),
+	var numbers []string
+	for _, i := range group {
+		numbers = append(numbers, strconv.Itoa(i))
+	}
+	cmd.Env = append(os.Environ(), chosen+"="+strings.Join(numbers, ","),
 		strings.TrimSpace("GOFLAGS="+os.Getenv("GOFLAGS")+" -overlay="+p.overlay()))
 	return cmd
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -42,31 +43,43 @@ func run(ctx context.Context, drawn []mistake, match *regexp.Regexp, list bool, 
 	if err != nil {
 		return err
 	}
-	by, outcomes := map[string]int{}, map[verdict]int{}
-	for n, m := range drawn {
-		if !match.MatchString(m.title(n)) {
-			continue
+	r := &report{by: map[string]int{}, outcomes: map[verdict]int{}}
+	for _, k := range kinds() {
+		var of []int
+		for i, m := range drawn {
+			if m.kind.name == k.name && match.MatchString(m.title(i)) {
+				of = append(of, i)
+			}
 		}
-		v, who, err := p.try(ctx, n, limit)
-		if ctx.Err() != nil {
+		if err = p.sift(ctx, k, of, limit, r); err != nil {
 			break
 		}
-		if err != nil {
-			return err
-		}
-		outcomes[v]++
-		if v == caught {
-			by[who]++
-		}
-		fmt.Printf("%s\n    %s %s\n", m.title(n), v, who)
 	}
-	tried := outcomes[caught] + outcomes[escaped]
-	fmt.Printf("%d tried, %d caught (%.1f %%), %d more do not compile\n", tried, outcomes[caught],
-		100*float64(outcomes[caught])/float64(max(1, tried)), outcomes[unbuilt])
-	for _, who := range sorted(by) {
-		fmt.Printf("  %4d by %s\n", by[who], who)
+	r.print()
+	return cmp.Or(err, ctx.Err())
+}
+
+// report is what became of the mistakes.
+type report struct {
+	by       map[string]int
+	outcomes map[verdict]int
+}
+
+func (r *report) note(title string, v verdict, who string) {
+	r.outcomes[v]++
+	if v == caught {
+		r.by[who]++
 	}
-	return ctx.Err()
+	fmt.Printf("%s\n    %s %s\n", title, v, who)
+}
+
+func (r *report) print() {
+	tried := r.outcomes[caught] + r.outcomes[escaped]
+	fmt.Printf("%d tried, %d caught (%.1f %%), %d more do not compile\n", tried, r.outcomes[caught],
+		100*float64(r.outcomes[caught])/float64(max(1, tried)), r.outcomes[unbuilt])
+	for _, who := range sorted(r.by) {
+		fmt.Printf("  %4d by %s\n", r.by[who], who)
+	}
 }
 
 func (m mistake) title(n int) string {
@@ -81,62 +94,125 @@ func sorted(by map[string]int) (all []string) {
 	return all
 }
 
-// try runs the laws of a mistake until one notices it, and says which. That test has to pass without the mistake: one that
-// fails by itself would notice everything.
-func (p *program) try(ctx context.Context, index int, limit time.Duration) (v verdict, who string, err error) {
-	if said := p.broken[index]; said != "" {
-		return unbuilt, said, nil
+// sift plays the laws of a kind, one after the other, with the mistakes that none has noticed yet.
+func (p *program) sift(ctx context.Context, k *kind, mistakes []int, limit time.Duration, r *report) error {
+	title := func(i int) string { return p.mistakes[i].title(i) }
+	left := slices.DeleteFunc(slices.Clone(mistakes), func(i int) bool { return p.broken[i] != "" })
+	for _, i := range mistakes {
+		if p.broken[i] != "" {
+			r.note(title(i), unbuilt, p.broken[i])
+		}
 	}
-	for _, l := range p.mistakes[index].kind.laws {
-		out, passed := p.law(ctx, l, index, limit)
-		if passed {
-			continue
-		}
-		test := firstFailure(out)
-		alone := law{l.pkg, "^" + test + "$", l.setting}
-		if test == "" {
-			alone.run = l.run
-		}
-		if !p.holds[alone] {
-			if out, p.holds[alone] = p.law(ctx, alone, -1, limit); !p.holds[alone] && ctx.Err() == nil {
-				return "", "", fmt.Errorf("%s (%s) fails without a mistake: %s", l.pkg, alone.run, out)
+	for _, l := range k.laws {
+		began, before := time.Now(), len(left)
+		for at, size := 0, 1; at < len(left); {
+			group := p.together(l, left[at:], size)
+			found, err := p.search(ctx, l, group, limit)
+			if err != nil {
+				return err
 			}
+			size, at = 2*size, at+len(group)
+			if len(found) > 0 {
+				size, at = 1, at-len(found)
+			}
+			for _, i := range group {
+				if found[i] != "" {
+					r.note(title(i), caught, found[i])
+				}
+			}
+			left = slices.DeleteFunc(left, func(i int) bool { return found[i] != "" })
 		}
-		return caught, strings.TrimSpace(cmp.Or(test, l.pkg+" ("+l.run+")") + " " + l.setting), nil
+		if before > 0 {
+			fmt.Printf("  %s: %d of %d by %s %s in %s\n", k.name, before-len(left), before, l.pkg,
+				strings.TrimSpace(l.run+" "+l.setting), time.Since(began).Round(time.Second))
+		}
 	}
-	return escaped, "", nil
+	for _, i := range left {
+		r.note(title(i), escaped, "")
+	}
+	return nil
 }
 
-// law runs a law with the mistake that has the index. A law that does not end has noticed it, too.
-func (p *program) law(ctx context.Context, l law, index int, limit time.Duration) (out string, passed bool) {
+// together is the beginning of a list of mistakes that are made at once: as many as size, each in a function of its own.
+// Most mistakes that one law passes over another passes over, too, and a law takes no longer with all of them than with
+// one. A law that reads the sources gets one.
+func (p *program) together(l law, mistakes []int, size int) []int {
 	if l.pkg == sources {
-		restore, err := p.inCopy(ctx, index)
+		return mistakes[:1]
+	}
+	in := map[string]bool{}
+	for n, i := range mistakes {
+		if n == size || in[p.functions[i]] {
+			return mistakes[:n]
+		}
+		in[p.functions[i]] = true
+	}
+	return mistakes
+}
+
+// search finds the mistakes of a group that a law notices, and which of its tests. That test has to pass without a
+// mistake: one that fails by itself would notice everything.
+func (p *program) search(ctx context.Context, l law, group []int, limit time.Duration) (map[int]string, error) {
+	out, passed := p.law(ctx, l, group, limit)
+	if err := ctx.Err(); err != nil || passed {
+		return nil, err
+	}
+	if len(group) > 1 {
+		found := map[int]string{}
+		for _, half := range [][]int{group[:len(group)/2], group[len(group)/2:]} {
+			some, err := p.search(ctx, l, half, limit)
+			if err != nil {
+				return nil, err
+			}
+			maps.Copy(found, some)
+		}
+		return found, nil
+	}
+	test := firstFailure(out)
+	alone := law{l.pkg, "^" + test + "$", l.setting}
+	if test == "" {
+		alone.run = l.run
+	}
+	if !p.holds[alone] {
+		if out, p.holds[alone] = p.law(ctx, alone, nil, limit); !p.holds[alone] && ctx.Err() == nil {
+			return nil, fmt.Errorf("%s (%s) fails without a mistake: %s", l.pkg, alone.run, out)
+		}
+	}
+	who := strings.TrimSpace(cmp.Or(test, l.pkg+" ("+l.run+")") + " " + l.setting)
+	return map[int]string{group[0]: who}, ctx.Err()
+}
+
+// law runs a law with a group of mistakes. A law that does not end has noticed them, too.
+func (p *program) law(ctx context.Context, l law, group []int, limit time.Duration) (out string, passed bool) {
+	if l.pkg == sources {
+		restore, err := p.inCopy(ctx, group)
 		if err != nil {
 			return err.Error(), false
 		}
 		defer restore()
 	}
 	for _, t := range p.tests[l.pkg] {
-		r := lawRun{l, t}
-		if index >= 0 && l.pkg != sources {
+		r, made := lawRun{l, t}, group
+		if len(group) > 0 && l.pkg != sources {
 			reached, err := p.reach(ctx, r, limit)
 			if err != nil {
 				return err.Error(), false
 			}
-			if !slices.Contains(reached, index) {
+			made = slices.DeleteFunc(slices.Clone(group), func(i int) bool { return !slices.Contains(reached, i) })
+			if len(made) == 0 {
 				continue
 			}
 		}
-		if out, passed = output(p.test(ctx, r, index, limit)); !passed {
+		if out, passed = output(p.test(ctx, r, made, limit)); !passed {
 			return out, false
 		}
 	}
 	return "", true
 }
 
-// test is the command that plays a law with the mistake that has the index.
-func (p *program) test(ctx context.Context, r lawRun, index int, limit time.Duration) *exec.Cmd {
-	cmd := p.command(ctx, index, r.binary, "-test.failfast", "-test.run="+r.run, "-test.timeout="+limit.String())
+// test is the command that plays a law with a group of mistakes.
+func (p *program) test(ctx context.Context, r lawRun, group []int, limit time.Duration) *exec.Cmd {
+	cmd := p.command(ctx, group, r.binary, "-test.failfast", "-test.run="+r.run, "-test.timeout="+limit.String())
 	cmd.Dir = r.dir
 	if r.pkg == sources {
 		cmd.Dir = filepath.Join(p.dir, "copy", "internal")
@@ -155,7 +231,7 @@ func (p *program) reach(ctx context.Context, r lawRun, limit time.Duration) ([]i
 		return known, nil
 	}
 	notes := filepath.Join(p.dir, fmt.Sprintf("reached-%d", len(p.reached)))
-	cmd := p.test(ctx, r, -1, limit)
+	cmd := p.test(ctx, r, nil, limit)
 	cmd.Env = append(cmd.Env, noted+"="+notes)
 	if out, passed := output(cmd); !passed && ctx.Err() == nil {
 		return nil, fmt.Errorf("%s (%s) fails without a mistake: %s", r.pkg, r.run, out)
@@ -175,8 +251,8 @@ func (p *program) reach(ctx context.Context, r lawRun, limit time.Duration) ([]i
 	return p.reached[r], nil
 }
 
-// inCopy makes the mistake with the index in a copy of the sources, for the tests that read them.
-func (p *program) inCopy(ctx context.Context, index int) (restore func(), err error) {
+// inCopy makes a mistake, or none, in a copy of the sources, for the tests that read them.
+func (p *program) inCopy(ctx context.Context, group []int) (restore func(), err error) {
 	to := filepath.Join(p.dir, "copy")
 	if _, err := os.Stat(to); err != nil {
 		if out, ok := output(exec.CommandContext(ctx, "git", "checkout-index", "-a", "--prefix="+to+"/")); !ok {
@@ -184,10 +260,10 @@ func (p *program) inCopy(ctx context.Context, index int) (restore func(), err er
 		}
 	}
 	restore = func() {}
-	if index < 0 {
+	if len(group) == 0 {
 		return restore, nil
 	}
-	m := p.mistakes[index]
+	m := p.mistakes[group[0]]
 	content, err := os.ReadFile(m.file)
 	if err != nil {
 		return nil, err
