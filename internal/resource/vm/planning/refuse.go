@@ -239,8 +239,9 @@ func (p refusals) wayOut(option string) string {
 	return ". " + waysToKeepSize(option, was)
 }
 
-// refuseSlotChanges refuses what a running VM does not let go of: disks that are to change their slots, and the state
-// of its TPM (qemu-server QemuServer.pm clone_disk).
+// refuseSlotChanges refuses what a running VM does not let go of: disks that are to change their slots, the disk that it
+// boots from, where its slot gets another (qemu-server QemuServer.pm vmconfig_update_disk), and the state of its TPM
+// (clone_disk).
 func (p refusals) refuseSlotChanges() {
 	if !p.runs() {
 		return
@@ -253,6 +254,9 @@ func (p refusals) refuseSlotChanges() {
 	}
 	for _, slot := range model.SortedSlots(p.Plan.Disks) {
 		volume := p.volumes.attached[slot]
+		if was := model.Value(p.Prior.Disks[slot].Volume); volume != "" && was != "" && was != volume {
+			p.refuseUnplugging(path.Root("disks").AtMapKey(slot).AtName("imported_disk"), slot)
+		}
 		for _, old := range model.SortedSlots(p.Prior.Disks) {
 			if volume == "" || old == slot || model.Value(p.Prior.Disks[old].Volume) != volume {
 				continue
