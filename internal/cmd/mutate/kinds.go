@@ -36,10 +36,10 @@ type mistake struct {
 
 func kinds() []*kind {
 	const plans, planning = "./internal/test/plan", "internal/resource/vm/planning/*.go"
-	front := []law{{"./internal/preflight", ".", ""}, {"./internal/resource/vm/...", ".", ""},
-		{plans, "TestLawDiagnostics|TestLawOddStrings|Refus|Certain|Preflight|BadInput|Tells|Together", ""}, {plans, "TestLawReplacement", ""},
-		{plans, "TestLawPrivileges", ""}, {plans, "OneChange", every}, {"./internal/test/lifecycle", ".", ""},
-		{"./internal/create", ".", ""}, {"./internal/test/storage", ".", ""}, {"./internal/test/adoption", ".", ""},
+	front := []law{{"./internal/preflight", ".", ""}, {"./internal/resource/vm/...", ".", ""}, {"./internal/create", ".", ""},
+		{plans, "Refus|Certain|Preflight|BadInput|Tells|Together|Input|Quiet", ""}, {plans, "TestLawReplacement|TestLawDiagnostics", ""},
+		{"./internal/test/lifecycle", ".", ""}, {plans, "TestLawOddStrings|TestLawPrivileges", ""},
+		{"./internal/test/storage", ".", ""}, {"./internal/test/adoption", ".", ""}, {plans, "OneChange", every},
 		{plans, "TestLawPrivileges|TestLawUnknowns", every}}
 	return []*kind{
 		{name: "a forgotten privilege", find: forgotten,
