@@ -9,7 +9,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 )
 
-// TestTakenVMID: whoever has the configured id, the error is on vmid, says what has it, and nothing is touched.
+// TestTakenVMID: whichever guest has the configured id, the error is on vmid and names it, and nothing is touched.
 func TestTakenVMID(t *testing.T) {
 	for want, guestOf := range map[string]func(b bench) *state.Guest{
 		"VMID 900 is taken|VM 900": func(bench) *state.Guest {

@@ -16,7 +16,8 @@ import (
 	"strings"
 )
 
-// The environment of the program: which mistakes it makes, by their numbers with commas between, and in which file it notes the mistakes whose functions run.
+// The environment of the program: which mistakes it makes, by their numbers with commas between, and in which file it
+// notes the mistakes whose functions run.
 const chosen, noted = "MUTATE_MISTAKE", "MUTATE_REACHED"
 
 // chooser goes into each package with mistakes.

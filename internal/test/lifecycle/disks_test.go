@@ -418,7 +418,6 @@ func TestDisksThatOthersChange(t *testing.T) {
 func TestDigestConflict(t *testing.T) {
 	t.Parallel()
 	l := rig.NewVM(t, rig.ThreeDisks)
-	const scsi7 = `disks["scsi7"].imported_disk.volume`
 	less := `disks = { scsi0 = { storage = "local-zfs", size = "1G" }, scsi2 = { storage = "local-zfs", size = "3G" } }
 description = "more"
 `

@@ -82,7 +82,7 @@ func tellings() map[string]told {
 	}
 }
 
-// TestPlanTellsOnTheAttribute: what becomes of disks and devices, and what the server says of a volume, is told on its attribute.
+// TestPlanTellsOnTheAttribute: the fate of disks and devices, and the server's answers about volumes, are told on their attributes.
 func TestPlanTellsOnTheAttribute(t *testing.T) {
 	t.Parallel()
 	for name, c := range tellings() {

@@ -239,8 +239,8 @@ func (p refusals) wayOut(option string) string {
 	return ". " + waysToKeepSize(option, was)
 }
 
-// refuseSlotChanges refuses what a running VM does not let go of: disks that are to change their slots, the disk that it
-// boots from, where its slot gets another (qemu-server QemuServer.pm vmconfig_update_disk), and the state of its TPM
+// refuseSlotChanges refuses what a running VM does not let go of: disks that are to change their slots, the disk that
+// it boots from, where its slot gets another (qemu-server QemuServer.pm vmconfig_update_disk), and the state of its TPM
 // (clone_disk).
 func (p refusals) refuseSlotChanges() {
 	if !p.runs() {
