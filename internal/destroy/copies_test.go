@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 )
 
@@ -62,6 +64,29 @@ func TestSnapshotsLeftOnDisksOfOthers(t *testing.T) {
 		}
 		if is, kept := r.has(310, held); !is || !kept {
 			t.Errorf("the other VM is there: %t, its disk: %t", is, kept)
+		}
+	}
+}
+
+// TestLeftoverThatPVEDoesNotList: the storage of the disk is not configured for images any more, so PVE lists none there. A disk that PVE
+// could not destroy with its VM is named all the same, and a leftover that is remembered stays so. One that went is not named.
+func TestLeftoverThatPVEDoesNotList(t *testing.T) {
+	const volume = "local-zfs:vm-300-disk-0"
+	for name, auth := range map[string]func(*pve.Config, pvesim.Credentials){"root": asRoot, "token": asToken} {
+		for _, busy := range []int{0, -1} {
+			r := newRig(t, auth)
+			ref := r.vm(300)
+			r.change(func(w *state.World) {
+				w.Storages["local-zfs"].BusyFrees, w.Storages["local-zfs"].Content = busy, []string{"rootdir"}
+			})
+			left, _, err := r.s.Delete(t.Context(), Request{Ref: ref})
+			if named := len(left) == 1 && left[0].ID == volume; named != (busy != 0) || (err != nil) != named {
+				t.Errorf("%s, busy %d: left %v, %v", name, busy, left, err)
+			}
+			still, err := r.s.Recheck(t.Context(), ref, left)
+			if err != nil || len(still) != len(left) {
+				t.Errorf("%s, busy %d: the next look says %v, %v", name, busy, still, err)
+			}
 		}
 	}
 }

@@ -179,7 +179,9 @@ func (d *destruction) volumes(ctx context.Context) ([]string, error) {
 // learnRights asks, while the guest shuts down, for the privileges that the last look at the volumes needs. They are
 // kept; if that fails they are asked again.
 func (d *destruction) learnRights(ctx context.Context) error {
-	_ = guest.OwnBaseline(d.node, d.r.Ref.VMID, d.ownVolumes()).CheckVisible(ctx, d.d.guests)
+	b := guest.OwnBaseline(d.node, d.r.Ref.VMID, d.ownVolumes())
+	b.Resources = d.resources
+	_ = b.CheckVisible(ctx, d.d.guests)
 	return nil
 }
 

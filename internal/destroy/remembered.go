@@ -61,6 +61,7 @@ func (d *Destroyer) clearVolume(ctx context.Context, r Request, leftover saga.Re
 	}
 	b := guest.OwnBaseline(leftover.Node, vmid, []string{leftover.ID})
 	b.Unremoved = map[string]string{leftover.ID: leftover.Reason}
+	b.Resources = resources
 	return d.newRemoval(Target{VMID: vmid, Nodes: []string{leftover.Node}, Baseline: b, Tasks: &request.Tasks{},
 		HalfMade: NewHalfMade("", nil), Pool: r.Pool, Mark: d.guests.NewMark(guest.ClusterName(resources), vmid)},
 		policy{identity: r.Ref.Identity}).run(ctx)

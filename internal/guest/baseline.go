@@ -230,12 +230,36 @@ func (f *Baseline) Release(config map[string]string, vmid int) {
 	}
 }
 
+// HoldsImages reports whether a storage of the listing is configured for disk images, or may be.
+func HoldsImages(at pve.Resource) bool {
+	return at.Content == "" || slices.Contains(strings.Split(at.Content, ","), "images")
+}
+
+// leaveOutOtherContent moves storages to Unlisted that are not configured for disk images any more: PVE lists none of
+// them, though VMs still have theirs there (pve-storage 9.1.7 Storage.pm volume_list).
+func (f *Baseline) leaveOutOtherContent(ctx context.Context, s *Guests) (err error) {
+	if f.Resources == nil {
+		if f.Resources, _, err = s.api.Listing().Recent(ctx); err != nil {
+			return err
+		}
+	}
+	f.Storages = slices.DeleteFunc(f.Storages, func(storage string) bool {
+		at, ok := f.Resources.Storage(f.Node, storage)
+		if !ok || HoldsImages(at) {
+			return false
+		}
+		f.Unlisted[storage] = errors.New("it is not configured for disk images, so PVE lists none of them")
+		return true
+	})
+	return nil
+}
+
 // CheckVisible finds out whether the identity could see an orphaned volume on every listed storage: PVE leaves
 // volumes that the caller may not access out of a listing, in silence (pve-storage check_volume_access). A storage
 // where it cannot tell moves to Unlisted.
 func (f *Baseline) CheckVisible(ctx context.Context, s *Guests) error {
-	if s.api.Identity().IsRootTicket() {
-		return nil
+	if err := f.leaveOutOtherContent(ctx, s); err != nil || s.api.Identity().IsRootTicket() {
+		return err
 	}
 	// On /vms, for all below, and not on the id itself: what the VM's pool gives was not there before the VM was.
 	guests, err := s.api.Access().Privileges(ctx, "/vms")

@@ -250,6 +250,21 @@ func (v volumes) isLeft(ctx context.Context, volume string) (bool, error) {
 // logLines is enough of the end of a move's log: it frees volumes last.
 const logLines = 20
 
+// isListed reports whether a volume that a disk has moved from is on its storage. PVE lists none of a storage that is
+// not configured for disk images any more (pve-storage 9.1.7 Storage.pm volume_list); there the log of the move tells.
+func (v volumes) isListed(ctx context.Context, volume string) (bool, error) {
+	node, storage := v.view.Node(), volid.Storage(volume)
+	resources, _, err := v.changer.api.Listing().Recent(ctx)
+	if err != nil {
+		return false, err
+	}
+	if at, ok := resources.Storage(node, storage); ok && !guest.HoldsImages(at) {
+		return v.isLeft(ctx, volume)
+	}
+	content, err := v.changer.api.Storage(node, storage).Content(ctx, "images", v.vmid)
+	return slices.ContainsFunc(content, func(found pve.Volume) bool { return found.ID == volume }), err
+}
+
 // stillThere returns those volumes that carry the VM's VMID, exist, and are named neither by its configuration nor by a
 // snapshot.
 func (v volumes) stillThere(ctx context.Context, moved map[string]string) ([]string, error) {
@@ -258,11 +273,11 @@ func (v volumes) stillThere(ctx context.Context, moved map[string]string) ([]str
 		if owner, ok := volid.Owner(volume); !ok || owner != v.vmid {
 			continue
 		}
-		content, err := v.changer.api.Storage(v.view.Node(), volid.Storage(volume)).Content(ctx, "images", v.vmid)
+		is, err := v.isListed(ctx, volume)
 		if err != nil {
 			return nil, err
 		}
-		if slices.ContainsFunc(content, func(found pve.Volume) bool { return found.ID == volume }) {
+		if is {
 			left = append(left, volume)
 		}
 	}

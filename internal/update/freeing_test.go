@@ -163,3 +163,28 @@ func TestLeftVolumeWentWithItsVM(t *testing.T) {
 		t.Errorf("volumes %v, says %q", w.everyVolume(), said)
 	}
 }
+
+// TestLeftVolumeThatPVEDoesNotList: a disk moves off a storage that is not configured for images any more, so PVE lists none there. The
+// old volume, which PVE could not free, is freed all the same, or named. One that went is not.
+func TestLeftVolumeThatPVEDoesNotList(t *testing.T) {
+	const volume = "local-zfs:vm-400-disk-0"
+	for busy, says := range map[int]bool{0: false, 1: false, -1: true} {
+		w := newWorld(t, pve.Params{"scsi0": "local-zfs:1"})
+		r := w.request()
+		with(&r, "scsi0", func(d *vm.Disk) { d.Storage, d.Volume = "local-lvm", "" })
+		all := w.sim.World()
+		all.Lock()
+		all.Storages["local-zfs"].BusyFrees, all.Storages["local-zfs"].Content = busy, []string{"rootdir"}
+		all.Unlock()
+		_, warnings, err := w.update(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if named := strings.Contains(text(warnings), "`pvesm free "+volume+"`"); named != says {
+			t.Errorf("busy %d: it says %q", busy, text(warnings))
+		}
+		if there := slices.Contains(w.everyVolume(), volume); there != says {
+			t.Errorf("busy %d: the volume is there: %t", busy, there)
+		}
+	}
+}
