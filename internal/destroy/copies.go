@@ -186,3 +186,39 @@ func snapshotsLeft(vmid int, snapshots map[string]map[string]string) []guest.War
 			"by themselves; those of the storage do (zfs destroy, rbd snap rm, lvremove, qemu-img snapshot -d). Deleting a " +
 			"VM's snapshots before the VM leaves none."}}
 }
+
+// noteBackupJobs notes the backup jobs that name the VM, as far as this identity may read them. PVE takes the VM out of
+// them, and removes a job that names no other (pve-guest-common VZDump/Plugin.pm remove_vmid_from_job). A failed look
+// refuses nothing: the plan says that the VM is taken out.
+func noteBackupJobs(ctx context.Context, d *destruction) {
+	if d.r.KeepReferences {
+		return
+	}
+	jobs, err := d.d.backups.Since(ctx, d.asked, d.d.api.Cluster().BackupJobs)
+	if err != nil {
+		return
+	}
+	vmid := d.r.Ref.VMID
+	for _, job := range jobs {
+		switch {
+		case slices.Equal(job.VMIDs, []int{vmid}):
+			d.purged = append(d.purged, fmt.Sprintf("backup job %s, which named no other guest and is removed", job.ID))
+		case slices.Contains(job.VMIDs, vmid):
+			d.purged = append(d.purged, fmt.Sprintf("backup job %s, which backs up the others that it names", job.ID))
+		case slices.Contains(job.Exclude, vmid):
+			d.purged = append(d.purged, fmt.Sprintf("backup job %s, which left the VM out and would back up another of its id",
+				job.ID))
+		}
+	}
+}
+
+// namePurged warns of what went with a VM that others had set up for it.
+func namePurged(vmid int, purged []string) []guest.Warning {
+	if len(purged) == 0 {
+		return nil
+	}
+	return []guest.Warning{{Summary: fmt.Sprintf("VM %d was taken out of jobs or HA", vmid),
+		Detail: "PVE did that with the destroy:\n  " + strings.Join(purged, "\n  ") + "\nA new VM of this id is in none of " +
+			"them until it is put there again. on_destroy.purge = false leaves backup jobs as they are, and refuses the " +
+			"destroy for the others."}}
+}

@@ -3,6 +3,7 @@ package destroy
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
@@ -88,5 +89,56 @@ func TestLeftoverThatPVEDoesNotList(t *testing.T) {
 				t.Errorf("%s, busy %d: the next look says %v, %v", name, busy, still, err)
 			}
 		}
+	}
+}
+
+// TestPurgedIsNamed: PVE takes a VM that it destroys out of the jobs and the HA entry that administrators have made for it, and removes those
+// that are for it alone. A warning names them; without a purge, and where nothing names the VM, nothing is said.
+func TestPurgedIsNamed(t *testing.T) {
+	jobs := map[string]*state.BackupJob{"only": {ID: "only", VMIDs: []int{300}}, "some": {ID: "some", VMIDs: []int{300, 301}},
+		"most": {ID: "most", All: true, Exclude: []int{300}}, "other": {ID: "other", VMIDs: []int{301}}}
+	named := []string{"backup job only, which named no other", "backup job some, which", "backup job most, which left the VM out"}
+	said := func(t *testing.T, r *rig, request Request) string {
+		t.Helper()
+		_, warnings, err := r.s.Delete(t.Context(), request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := ""
+		for _, w := range warnings {
+			text += w.Summary + ": " + w.Detail + "\n"
+		}
+		return text
+	}
+	for name, keep := range map[string]bool{"purge": false, "keep": true} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, asRoot)
+			ref := r.vm(300)
+			r.change(func(w *state.World) { w.Backups = jobs })
+			text := said(t, r, Request{Ref: ref, KeepReferences: keep})
+			for _, job := range named {
+				if strings.Contains(text, job) == keep {
+					t.Errorf("of %q it says: %s", job, text)
+				}
+			}
+			if strings.Contains(text, "other, ") || strings.Contains(text, "HA resource") {
+				t.Errorf("it says: %s", text)
+			}
+		})
+	}
+	for name, ours := range map[string]bool{"its own HA entry": true, "an administrator's": false} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, asRoot)
+			ref := managedVM(t, r)
+			ref.HA = ours
+			r.change(func(w *state.World) {
+				w.Replication["300-0"] = &state.ReplicationJob{ID: "300-0", Guest: 300, Target: "pve2", Schedule: "*/15"}
+			})
+			r.sim.Advance(20 * time.Second)
+			text := said(t, r, Request{Ref: ref})
+			if strings.Contains(text, "HA resource vm:300") == ours || !strings.Contains(text, "replication job 300-0 to node pve2") {
+				t.Errorf("it says: %s", text)
+			}
+		})
 	}
 }

@@ -25,6 +25,7 @@ type Destroyer struct {
 	// Destroys that run at the same time share the answers to these questions.
 	use         *volumeuse.Reader
 	replication *request.Shared[[]pve.ReplicationJob]
+	backups     *request.Shared[[]pve.BackupJob]
 	storages    *request.SharedBy[string, []pve.Storage] // by node
 }
 
@@ -37,6 +38,7 @@ func New(jobs *request.Runner, guests *guest.Guests, shell guard.Shell, exclusiv
 		api: jobs.API, clock: jobs.Clock, jobs: jobs,
 		guests: guests,
 		use:    use, replication: request.NewSharedIn[[]pve.ReplicationJob](order),
+		backups:  request.NewSharedIn[[]pve.BackupJob](order),
 		storages: request.NewSharedBy[string, []pve.Storage](order)}
 }
 

@@ -40,6 +40,7 @@ type destruction struct {
 	snapshots           map[string]map[string]string // the options that each keeps, as last read
 	// copied are the nodes that may have copies of its volumes, and why.
 	copied   map[string]string
+	purged   []string // what PVE takes the VM out of with its destroy, and that the configuration has not made
 	warnings []guest.Warning
 }
 
@@ -113,7 +114,7 @@ func (d *destruction) removeStopped(ctx context.Context) ([]saga.Residue, error)
 	}
 	d.warnings = append(d.warnings, d.nameCopies(ctx, r, left)...)
 	if r.deleted.gone {
-		d.warnings = append(d.warnings, snapshotsLeft(vmid, d.snapshots)...)
+		d.warnings = slices.Concat(d.warnings, snapshotsLeft(vmid, d.snapshots), namePurged(vmid, d.purged))
 	}
 	return left, err
 }

@@ -124,6 +124,8 @@ func (d *destruction) unreferenced(ctx context.Context) error {
 	if d.r.Ref.Node != d.node {
 		d.copied[d.r.Ref.Node] = wasThere
 	}
+	d.purged = nil // this look may be a repeated one
+	noteBackupJobs(ctx, d)
 	if !isCluster(d.resources) {
 		return nil
 	}
@@ -136,13 +138,17 @@ func (d *destruction) unreferenced(ctx context.Context) error {
 		if job.VMID == vmid {
 			names = append(names, fmt.Sprintf("replication job %s to node %s (%s)", job.ID, job.Target,
 				shell.Or(shell.Command("pvesr delete {}", job.ID), shell.ByHand)))
+			d.purged = append(d.purged, fmt.Sprintf("replication job %s to node %s, which is removed", job.ID, job.Target))
 			d.copied[job.Target] = "replication job " + job.ID + " made them, and PVE drops the job but not its copies"
 		}
 	}
+	listed, _ := d.resources.Guest(vmid)
 	if !d.r.KeepReferences {
+		if listed.HAState != "" && !d.r.Ref.HA {
+			d.purged = append(d.purged, fmt.Sprintf("HA resource vm:%d, which is removed, and the HA rules that name it", vmid))
+		}
 		return nil
 	}
-	listed, _ := d.resources.Guest(vmid)
 	_, err = d.d.api.HA().Resource(ctx, vmid)
 	if err == nil || listed.HAState != "" && !pve.IsKind(err, pve.NotFound) {
 		names = append(names, fmt.Sprintf("HA resource vm:%d (`ha-manager remove vm:%d`)", vmid, vmid))

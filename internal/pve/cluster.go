@@ -260,27 +260,6 @@ func (c ClusterReader) Quorate(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// ReplicationJob copies a guest's volumes to another node at intervals.
-type ReplicationJob struct {
-	// ID is "<vmid>-<number>"; Target the node that gets the copies.
-	ID, Target string
-	VMID       int
-}
-
-// ReplicationJobs lists the jobs of the guests that this identity may see (VM.Audit).
-func (c ClusterReader) ReplicationJobs(ctx context.Context) ([]ReplicationJob, error) {
-	list, err := fetch[[]map[string]wire.String](ctx, c.client, "list the replication jobs", "/cluster/replication", nil)
-	if err != nil {
-		return nil, err
-	}
-	jobs := make([]ReplicationJob, 0, len(list))
-	for _, w := range list {
-		vmid, _ := strconv.Atoi(string(w["guest"])) // 0 is no guest's
-		jobs = append(jobs, ReplicationJob{ID: string(w["id"]), Target: string(w["target"]), VMID: vmid})
-	}
-	return jobs, nil
-}
-
 // TagsAreCaseSensitive tells whether the datacenter takes "Web" and "web" for two tags (tag-style of datacenter.cfg,
 // pve-cluster DataCenterConfig.pm). Any identity may read it. PVE's default is no: it lower-cases tags. It is asked
 // once per Client.

@@ -102,3 +102,61 @@ func isOldPoolAPI(err error, id string) bool {
 	var e *Error
 	return errors.As(err, &e) && e.Kind == Invalid && strings.Contains(e.Params["poolid"], "not defined in schema")
 }
+
+// ReplicationJob copies a guest's volumes to another node at intervals.
+type ReplicationJob struct {
+	// ID is "<vmid>-<number>"; Target the node that gets the copies.
+	ID, Target string
+	VMID       int
+}
+
+// ReplicationJobs lists the jobs of the guests that this identity may see (VM.Audit).
+func (c ClusterReader) ReplicationJobs(ctx context.Context) ([]ReplicationJob, error) {
+	list, err := fetch[[]map[string]wire.String](ctx, c.client, "list the replication jobs", "/cluster/replication", nil)
+	if err != nil {
+		return nil, err
+	}
+	jobs := make([]ReplicationJob, 0, len(list))
+	for _, w := range list {
+		vmid, _ := strconv.Atoi(string(w["guest"])) // 0 is no guest's
+		jobs = append(jobs, ReplicationJob{ID: string(w["id"]), Target: string(w["target"]), VMID: vmid})
+	}
+	return jobs, nil
+}
+
+// BackupJob backs up the guests that it names, or all but those that it leaves out.
+type BackupJob struct {
+	ID             string
+	VMIDs, Exclude []int
+}
+
+// BackupJobs lists the backup jobs. It takes Sys.Audit on / (pve-manager API2/Backup.pm).
+func (c ClusterReader) BackupJobs(ctx context.Context) ([]BackupJob, error) {
+	list, err := fetch[[]backupJobWire](ctx, c.client, "list the backup jobs", "/cluster/backup", nil)
+	if err != nil {
+		return nil, err
+	}
+	jobs := make([]BackupJob, 0, len(list))
+	for _, w := range list {
+		jobs = append(jobs, BackupJob{ID: string(w.ID), VMIDs: vmidsIn(w.VMIDs), Exclude: vmidsIn(w.Exclude)})
+	}
+	return jobs, nil
+}
+
+type backupJobWire struct {
+	ID      wire.String `json:"id"`
+	VMIDs   wire.String `json:"vmid"`
+	Exclude wire.String `json:"exclude"`
+}
+
+// vmidsIn are the VMIDs of a list (pve-common Tools.pm split_list).
+func vmidsIn(list wire.String) []int {
+	var all []int
+	isSeparator := func(r rune) bool { return strings.ContainsRune(", ;\t\n\x00", r) }
+	for _, word := range strings.FieldsFunc(string(list), isSeparator) {
+		if vmid, err := strconv.Atoi(word); err == nil {
+			all = append(all, vmid)
+		}
+	}
+	return all
+}
