@@ -210,3 +210,26 @@ func TestDestroyOfAVMThatChangesAllTheTime(t *testing.T) {
 		}
 	}
 }
+
+// TestTextsNameNoVolume: a text of a VM, or of a snapshot of it, has the form of the id of a third party's volume, which carries the VM's
+// id. Anybody may have written it, so it makes the volume neither the VM's nor one that a rescan has not brought.
+func TestTextsNameNoVolume(t *testing.T) {
+	for name, happens := range map[string]func(r *rig){
+		"the description":               func(r *rig) { r.option("description", rescanned); r.without("unused0") },
+		"the description, and a rescan": func(r *rig) { r.option("description", rescanned) },
+		"a user, and a rescan":          func(r *rig) { r.option("ciuser", rescanned) },
+		"a user that waits":             func(r *rig) { r.pending("ciuser", rescanned); r.without("unused0") },
+		"the description of a snapshot": func(r *rig) { r.snapshot("description", rescanned); r.without("unused0") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, asRoot)
+			ref := r.vm(300)
+			r.rescan()
+			happens(r)
+			_, warnings, err := r.s.Delete(t.Context(), Request{Ref: ref, Known: []string{"local-zfs:vm-300-disk-0"}})
+			if is, kept := r.has(300, rescanned); is || !kept || err != nil {
+				t.Errorf("the VM is there: %t, the volume: %t; %v; %v", is, kept, warnings, err)
+			}
+		})
+	}
+}

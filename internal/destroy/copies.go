@@ -145,8 +145,8 @@ func noteFreed(r *removal, volume string) {
 // goesWith reports whether PVE destroys a volume together with a VM: not what is in an optical drive, unless it is the
 // cloud-init drive (qemu-server QemuServer.pm destroy_vm, drive_is_cdrom).
 func goesWith(config map[string]string, volume string) bool {
-	for _, value := range config {
-		if guest.VolumeOf(value) == volume &&
+	for option, value := range config {
+		if guest.HoldsVolume(option) && guest.VolumeOf(value) == volume &&
 			(!strings.Contains(value, "media=cdrom") || strings.Contains(volume, "cloudinit")) {
 			return true
 		}

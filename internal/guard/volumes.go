@@ -4,7 +4,6 @@ import (
 	"context"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
@@ -16,10 +15,9 @@ import (
 func OwnVolumes(vmid int, configs ...map[string]string) []string {
 	own := map[string]bool{}
 	for _, config := range configs {
-		for _, value := range config {
-			file, _, _ := strings.Cut(value, ",")
-			volume := strings.TrimPrefix(file, "file=")
-			if owner, ok := volid.Owner(volume); ok && owner == vmid {
+		for option, value := range config {
+			volume := guest.VolumeOf(value)
+			if owner, ok := volid.Owner(volume); ok && owner == vmid && guest.HoldsVolume(option) {
 				own[volume] = true
 			}
 		}

@@ -17,10 +17,17 @@ func VolumeOf(value string) string {
 	return strings.TrimPrefix(id, "file=")
 }
 
-// Uses reports whether a configuration mentions a volume.
+// HoldsVolume reports whether an option of a VM, or of a snapshot, has a volume: a drive, a detached disk or saved
+// memory (qemu-server QemuServer.pm destroy_vm). A text, such as a description, may have the form of a volume id, and
+// others may write it.
+func HoldsVolume(option string) bool {
+	return vm.IsSlot(option) || strings.HasPrefix(option, "unused") || option == "vmstate"
+}
+
+// Uses reports whether a configuration has a volume.
 func Uses(config map[string]string, volume string) bool {
-	for _, value := range config {
-		if VolumeOf(value) == volume {
+	for option, value := range config {
+		if HoldsVolume(option) && VolumeOf(value) == volume {
 			return true
 		}
 	}
