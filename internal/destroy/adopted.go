@@ -61,6 +61,29 @@ func unadopted(d *destruction) error {
 	return fmt.Errorf("VM %d was not touched: it %s", d.r.Ref.VMID, adoptedText(adopted))
 }
 
+// unforeseen refuses to destroy a VM that a third party has given a disk since the plan, which says nothing of it: PVE
+// would destroy it with the VM. One that has only changed its slot is in state.
+func unforeseen(d *destruction) error {
+	if d.r.Slots == nil {
+		return nil
+	}
+	for _, config := range []map[string]string{d.config.Current(), d.config.Merged()} {
+		for _, slot := range vm.Slots(config) {
+			volume := guest.VolumeOf(config[slot])
+			owner, _ := volid.Owner(volume)
+			isDisk := owner == d.r.Ref.VMID && goesWith(config, volume) && !volid.IsCloudInit(volume) && vm.IsBusSlot(slot)
+			if !isDisk || d.r.Slots[slot] || d.r.knows(volume) {
+				continue
+			}
+			return &guest.FieldError{Path: "disks", Summary: fmt.Sprintf("VM %d has got another disk", d.r.Ref.VMID),
+				Detail: fmt.Sprintf("%s is in %s, which the plan does not know: a third party has put it there since. A "+
+					"destroy of the VM would destroy it with its data. Nothing was touched. Give the disk to another VM (in PVE's "+
+					"interface: Hardware, Disk Action, Reassign Owner); a new plan destroys it with the VM", volume, slot)}
+		}
+	}
+	return nil
+}
+
 func adoptedText(volumes []string) string {
 	return fmt.Sprintf("has unused disks that nothing shows to be its own (%s), and a destroy of the VM would destroy "+
 		"them: a rescan may have put them there. Give them to another VM first (in PVE's interface: Hardware, Disk Action, "+

@@ -31,6 +31,9 @@ func (d *destruction) refuse(ctx context.Context) error {
 	if err := unadopted(d); err != nil {
 		return err
 	}
+	if err := unforeseen(d); err != nil {
+		return err
+	}
 	if err := d.unshared(ctx); err != nil {
 		return err
 	}

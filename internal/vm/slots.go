@@ -59,6 +59,9 @@ func IsSlot(option string) bool {
 	return ok
 }
 
+// IsBusSlot reports whether an option is that of a drive on a bus: no EFI disk, and no state of a TPM.
+func IsBusSlot(option string) bool { return IsSlot(option) && option != efiSlot && option != tpmSlot }
+
 // Slots lists the drives of a configuration in PVE's order: ide, scsi, virtio, sata, each by number, then efidisk0 and
 // tpmstate0. Optical and cloud-init drives count, unusedN does not.
 func Slots(config map[string]string) []string {

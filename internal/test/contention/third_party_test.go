@@ -2,6 +2,7 @@ package contention_test
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/saga"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/terraformtest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
@@ -195,4 +197,76 @@ func TestDestroyOfSuspendedAndManagedVMs(t *testing.T) {
 		}
 	}
 	h.MustBeAsBefore(t, h.Base)
+}
+
+// TestDiskThatCameAfterThePlanOfADestroy: a third party gives the VM a disk between the plan of its destroy, or of its replacement, and the
+// apply. PVE would destroy that disk with the VM. Nothing is touched, and a new plan destroys both.
+func TestDiskThatCameAfterThePlanOfADestroy(t *testing.T) {
+	t.Parallel()
+	const his = "local-zfs:vm-400-disk-9"
+	for name, plan := range map[string]terraformtest.PlanOption{"destroy": terraformtest.ToDestroy(), "replace": terraformtest.Replacing("proxmox_vm.mine")} {
+		t.Run(name, func(t *testing.T) {
+			w := rig.NewWorld(t)
+			s := w.Session(t, rig.TokenNoSSH, rig.GuardedVM)
+			if err := s.Run(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			pl, err := s.Plan(t.Context(), plan)
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.Change(func(world *state.World) {
+				world.Put(&state.Volume{Storage: "local-zfs", Node: "pve1", Name: "vm-400-disk-9", VMID: 400, Content: "images",
+					Format: "raw", Size: 1 << 30, Data: "the third party's data"})
+				world.Guests[400].Config["scsi5"] = his + ",size=1G"
+			})
+			err = s.Apply(t.Context(), pl)
+			there := false
+			w.Change(func(world *state.World) {
+				for v := range maps.Values(world.Volumes) {
+					there = there || v.Volid() == his
+				}
+			})
+			if err == nil || !strings.Contains(err.Error(), his) || !there {
+				t.Errorf("his disk is there: %t; %v", there, err)
+			}
+			if err := s.Destroy(t.Context()); err != nil {
+				t.Errorf("a new plan: %v", err)
+			}
+		})
+	}
+}
+
+// TestDisksOfATemplateGoWithTheClone: a clone has its template's disks in slots that no configuration names. They are known from its create
+// on, so it is destroyed without a refresh, too; and a disk that a third party has moved to another slot is still the VM's.
+func TestDisksOfATemplateGoWithTheClone(t *testing.T) {
+	t.Parallel()
+	for name, moved := range map[string]bool{"as it was made": false, "in another slot": true} {
+		t.Run(name, func(t *testing.T) {
+			w := rig.NewWorld(t)
+			config := rig.VMBlock("  vmid = 400\n  name = \"copy\"\n  node = \"pve1\"\n  protection = false\n  clone = { vmid = 9000 }")
+			if moved {
+				config = rig.GuardedVM
+			}
+			s := w.Session(t, rig.TokenNoSSH, config)
+			if err := s.Run(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			pl, err := s.Plan(t.Context(), terraformtest.ToDestroy(), terraformtest.WithoutRefresh())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if moved {
+				w.Change(func(world *state.World) {
+					has := world.Guests[400].Config
+					has["scsi5"] = has["scsi0"]
+					delete(has, "scsi0")
+				})
+			}
+			if err := s.Apply(t.Context(), pl); err != nil {
+				t.Fatal(err)
+			}
+			w.MustBeClean(t)
+		})
+	}
 }

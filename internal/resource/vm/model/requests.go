@@ -2,6 +2,7 @@ package model
 
 import (
 	"crypto/rand"
+	"maps"
 	"reflect"
 	"slices"
 
@@ -150,6 +151,12 @@ func (m *Model) DeleteRequest(private PrivateState) destroy.Request {
 	request := destroy.Request{Ref: m.Ref(private), Left: private.Residues, Pool: Value(m.Pool),
 		Known:       append(m.slotted(), private.Detached...),
 		StopTimeout: kit.Duration(m.ShutdownTimeout, 0)}
+	if !private.Identity.IsZero() { // else Terraform has not handed over what the refresh has noted
+		request.Slots = map[string]bool{}
+		for _, slot := range slices.Concat(SortedSlots(m.Disks), slices.Collect(maps.Keys(private.Others))) {
+			request.Slots[slot] = true
+		}
+	}
 	if d := m.OnDestroy; d != nil {
 		request.ForceStop, request.GracefulOnly = Value(d.PowerOff) == "force", Value(d.PowerOff) == "graceful_only"
 		request.StopTimeout = kit.Duration(d.Timeout, request.StopTimeout)
