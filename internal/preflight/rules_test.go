@@ -187,8 +187,46 @@ func backup(archive string) func(*state.World) {
 	}
 }
 
-// TestRules: every rule of the table is said by a plan that breaks it, as bad as the table has it, and nothing is said
-// that no rule has.
+// places are the attributes on which the messages stand, or PVE's names of them, by the case.
+func places() map[string]string {
+	byPlace := map[string][]string{
+		"": {"Cannot look at the cluster", "The cluster has no quorum"},
+		"node": {"Unknown node", "Node pve2 is not online", "No node given", "Node pve1 does not report",
+			"Node pve1 is in maintenance"},
+		"nodes":       {"None of the nodes"},
+		"cpu.cores":   {"Node pve1 has"},
+		"memory.size": {"Node pve1 may run out of memory"},
+		"vmid":        {"VMID 8000 is taken", "Volumes of another VM 100"},
+
+		"on_orphaned_volumes": {"Volumes with VMID 100 may have"},
+		"clone.name":          {"No VM to clone", "Several VMs to clone"},
+		"clone.vmid":          {"No permission to clone VM 900"},
+		"clone.full":          {"VM 9000 cannot be cloned to node pve2"},
+		"clone.storage":       {"A linked clone stays"},
+		"scsi0":               {"VM 9000 cannot be cloned like", "The backup cannot be restored like"},
+		"hostpci0":            {"VM 8000 cannot be migrated to node pve2"},
+		"restore.archive":     {"This identity may not read", "The backup could not be read"},
+		"restore.storage":     {"The disks in the backup were on storages"},
+		"disks.scsi0.storage": {"Unknown storage", "Storage local2 is not on node pve1", "Storage shared-nfs does not work",
+			"Storage local2 is not for disks", "The disks are larger than", "Storage local-zfs may run out of"},
+		"disks.scsi0.format":   {"There is no format qcow2"},
+		"disks.scsi0.size":     {"The image is larger"},
+		"pool":                 {"Unknown pool"},
+		"networks.net0.bridge": {`Unknown bridge "vmbr9" as error`, `Unknown bridge "vmbr9"`},
+		"cdroms.ide2.file":     {"There is no local:iso/none"},
+		"cpu.type":             {"Unknown CPU type"},
+	}
+	all := map[string]string{}
+	for place, begins := range byPlace {
+		for _, begin := range begins {
+			all[begin] = place
+		}
+	}
+	return all
+}
+
+// TestRules: every rule of the table is said by a plan that breaks it, on its attribute, as bad as the table has it, and
+// nothing is said that no rule has.
 func TestRules(t *testing.T) {
 	said := map[int]bool{}
 	for begins, c := range cases() {
@@ -213,6 +251,9 @@ func TestRules(t *testing.T) {
 						t.Errorf("no rule says as %s: %s", severity, f.Summary)
 					} else if want, _, asError := strings.Cut(begins, " as error"); strings.HasPrefix(f.Summary, want) {
 						said[i] = true
+						if place, known := places()[begins]; !known || f.Path != place {
+							t.Errorf("%s stands on %q, want %q", f.Summary, f.Path, place)
+						}
 						if asError && severity != Refused {
 							t.Errorf("%s is a %s", f.Summary, severity)
 						}

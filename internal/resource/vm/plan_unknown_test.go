@@ -23,4 +23,9 @@ func TestPlanOfUnknownDisksRemovesNone(t *testing.T) {
 		t.Errorf("of unknown disks: %q", s.texts())
 	}
 	s.says(isWarning, "The disks of VM 100", "not known yet")
+	for _, d := range s.diags {
+		if at := d.Attribute.String(); at != `AttributeName("disks")` {
+			t.Errorf("%s is on %s", d.Summary, at)
+		}
+	}
 }

@@ -75,15 +75,18 @@ networks = { net0 = {}, net1 = { bridge = "vmbr0" } }`
 	if has := rig.GuestOf(w, 400).Config["scsi2"]; !strings.HasPrefix(has, "local-zfs:") {
 		t.Errorf("the new disk is %q", has)
 	}
-	withDefaults(t, w, s, sameTags, rig.VMBlock(body+"\ntpm_state = {}"))
-	if _, err := s.Plan(t.Context()); err == nil || !strings.Contains(err.Error(), "needs a storage") {
-		t.Errorf("a TPM without a storage: %v", err)
+	refuses := func(s *terraformtest.Session, attribute string) {
+		t.Helper()
+		_, err := s.Plan(t.Context())
+		if errs := s.Diagnostics().Errors(); len(errs) != 1 || errs[0].Attribute != attribute || !strings.Contains(err.Error(), "needs a storage") {
+			t.Errorf("want %s to need a storage: %v", attribute, err)
+		}
 	}
+	withDefaults(t, w, s, sameTags, rig.VMBlock(body+"\ntpm_state = {}"))
+	refuses(s, "tpm_state.storage")
 	fresh := w.NewSession()
 	withDefaults(t, w, fresh, "", rig.VMBlock("disks = { scsi0 = { size = \"1G\" } }"))
-	if _, err := fresh.Plan(t.Context()); err == nil || !strings.Contains(err.Error(), "needs a storage") {
-		t.Errorf("a new disk without a storage: %v", err)
-	}
+	refuses(fresh, `disks["scsi0"].storage`)
 }
 
 // TestDefaultsAndImportedVMs: no default makes a difference on a VM that was imported, or on what a clone has from its source.

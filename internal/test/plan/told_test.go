@@ -64,6 +64,14 @@ func tellings() map[string]told {
 		"another volume in another slot of a running VM": {before: "boot_order = [\"scsi0\"]\ndisks = { " + boot + ", " + second + " }\n", volumes: found[:1],
 			has: map[string]string{"unused0": seven}, after: "boot_order = [\"scsi0\"]\ndisks = { " + boot + ", " + imported("scsi1", seven) + " }\n",
 			attribute: `disks["scsi1"].imported_disk`, says: []string{"gets another volume"}},
+		"a protected VM is to be replaced": {before: rig.Stopped + "protection = true\nclone = { vmid = 9000, full = true }\n",
+			after:   rig.Stopped + "protection = true\nclone = { vmid = 8000, full = true }\n",
+			refused: true, attribute: "protection", says: []string{"Cannot replace VM 400", "Set protection = false"}},
+		"a running VM is to be a template": {before: "disks = { " + boot + " }\n", after: "disks = { " + boot + " }\ntemplate = true\n",
+			refused: true, attribute: "template", says: []string{"The VM runs", "stopped VMs only"}},
+		"an image that waits for a start is to grow": {before: "hotplug = [\"network\"]\ndisks = { " + boot + " }\n",
+			after:   "hotplug = [\"network\"]\nreboot_policy = \"never\"\ndisks = { " + boot + ", scsi1 = { storage = \"local-zfs\", import_from = \"local:import/disk.qcow2\", size = \"20G\" } }\n",
+			refused: true, attribute: `disks["scsi1"].size`, says: []string{"attaches scsi1 at the next stop and start"}},
 		"a disk leaves": {before: disks(second), after: disks(),
 			attribute: `disks["scsi1"]`, says: []string{"scsi1 of VM 400", "is detached", "stays with the VM", "imported_disk = { volume ="}},
 		"a disk is destroyed": {before: disks(second), after: destroys + disks(),
@@ -111,5 +119,22 @@ func TestPlanTellsOnTheAttribute(t *testing.T) {
 			l.Plan(c.after)
 			l.Warned(c.attribute, c.says...)
 		})
+	}
+}
+
+// TestReplacementWouldDestroyAdoptedDisks: a VM that was made of volumes is not replaced by one that is made of them.
+func TestReplacementWouldDestroyAdoptedDisks(t *testing.T) {
+	t.Parallel()
+	w := rig.DisksWithoutVM(t, "vm-200-disk-0")
+	s := w.Session(t, rig.TokenNoSSH, rig.Adopting(rig.AdoptedDisk, "protection = false"))
+	rig.Must(t, s.Converge(t.Context()))
+	s.Taint(rig.VMAddress, true)
+	_, err := s.Plan(t.Context())
+	errs := s.Diagnostics().Errors()
+	if len(errs) != 1 || errs[0].Attribute != `disks["scsi0"].imported_disk` || !strings.Contains(errs[0].Summary, "Cannot replace VM 200") {
+		t.Errorf("want one error on the disk: %v", err)
+	}
+	if data := rig.DataOf(w, "vm-200-disk-0"); data == "" {
+		t.Error("the disk is gone")
 	}
 }
