@@ -88,6 +88,7 @@ func operations() []allowedCase {
 	managed := func(w *state.World) { w.HA["vm:8000"] = &state.HAResource{SID: "vm:8000", State: "ignored"} }
 	all := []allowedCase{
 		textCase("create from nothing", "", stopped+disk, nil), textCase("create and start", "", disk, nil),
+		textCase("create without a name", "", "resource \"proxmox_vm\" \"x\" {\nvmid = 500\nnode = \"pve1\"\n"+stopped+disk+"}\n", nil),
 		textCase("create in a pool", "", stopped+disk+"pool = \"web\"\n", nil),
 		textCase("create with a medium", "", stopped+"cdroms = { ide0 = { file = \"local:iso/debian.iso\" } }\n", nil),
 		textCase("create with the node's drive", "", stopped+"cdroms = { ide0 = { file = \"cdrom\" } }\n", nil),
@@ -126,6 +127,8 @@ func operations() []allowedCase {
 		textCase("update of tags to a registered one", stopped+"tags = [\"a\"]\n", stopped+"tags = [\"a\", \"r\"]\n", listed),
 		textCase("update of tags to an allowed one", stopped, stopped+"tags = [\"a\"]\n", listed),
 		textCase("update with another disk", stopped+disk, stopped+"disks = { scsi0 = { storage = \"local-zfs\", size = \"1G\" }, scsi1 = { storage = \"local-lvm\", size = \"1G\" } }\n", nil),
+		textCase("update to an optical drive in the slot of a disk", stopped+"disks = { scsi0 = { storage = \"local-zfs\", size = \"1G\" }, scsi1 = { storage = \"local-zfs\", size = \"1G\" } }\n",
+			stopped+disk+"cdroms = { scsi1 = { file = \"none\" } }\n", nil),
 		textCase("update to no disk", stopped+disk, stopped+"disks = {}\n", nil),
 		textCase("update to no disk, destroyed", stopped+disk+"removed_disks = \"destroy\"\n", stopped+"removed_disks = \"destroy\"\ndisks = {}\n", nil),
 		textCase("update that waits", disk, "cpu = { cores = 2 }\nagent = { enabled = true }\nwait_for = { agent = true, on_timeout = \"fail\" }\n"+disk, nil),
