@@ -122,8 +122,8 @@ func TestPlanTellsOnTheAttribute(t *testing.T) {
 	}
 }
 
-// TestReplacementWouldDestroyAdoptedDisks: a VM that was made of volumes is not replaced by one that is made of them.
-func TestReplacementWouldDestroyAdoptedDisks(t *testing.T) {
+// TestPlanTellsOfDisksThatAReplacementDestroys: a VM that was made of volumes is not replaced by one that is made of them.
+func TestPlanTellsOfDisksThatAReplacementDestroys(t *testing.T) {
 	t.Parallel()
 	w := rig.DisksWithoutVM(t, "vm-200-disk-0")
 	s := w.Session(t, rig.TokenNoSSH, rig.Adopting(rig.AdoptedDisk, "protection = false"))
