@@ -118,8 +118,6 @@ func TestValidateConfig(t *testing.T) {
 			want: `cpu.vcpus: only 2 processors`},
 		"an IOMMU without q35": {config: model.Model{MachineOptions: &vm.MachineOptions{VIOMMU: new("intel")}},
 			want: `machine_options.viommu: only for machine = "q35"`},
-		"an address width without an IOMMU": {config: model.Model{MachineOptions: &vm.MachineOptions{AWBits: new(int64(48))}},
-			want: `machine_options.aw_bits: set machine_options.viommu too`},
 		"SMBIOS texts that are too long": {config: model.Model{SMBIOS: &vm.SMBIOS{Product: new(strings.Repeat("x y", 90)),
 			Family: new(strings.Repeat("x y", 90))}}, want: `smbios.family: too long`},
 		"a balloon above the memory": {config: model.Model{Memory: &vm.Memory{Size: new(int64(512)), Balloon: new(int64(1024))}},
