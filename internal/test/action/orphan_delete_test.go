@@ -274,7 +274,7 @@ func TestActionsOrphansUntilTheLastRequest(t *testing.T) {
 				}
 				requests := first.w.Sim.LastOp()
 				done := 0
-				for n := 1; n <= requests; n += 1 + requests/8 {
+				for n := 1; n <= requests; n++ { // a locked VM goes only between two of ours
 					if err := first.w.Sim.Load(world); err != nil {
 						t.Fatal(err)
 					}
