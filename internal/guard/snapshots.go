@@ -184,8 +184,8 @@ func (s Snapshots) checkNamesakes(ctx context.Context, c SnapshotClaim, volumes 
 func volumesOf(options map[string]string) []string {
 	all := map[string]bool{}
 	for option, value := range options {
-		if volume := guest.VolumeOf(value); option != "description" && volid.Valid(volume) && !strings.Contains(value,
-			",media=cdrom") {
+		volume := guest.VolumeOf(value)
+		if guest.HoldsVolume(option) && volid.Valid(volume) && !strings.Contains(value, ",media=cdrom") {
 			all[volume] = true
 		}
 	}
