@@ -50,7 +50,7 @@ func (g *Guests) Read(ctx context.Context, ref Ref) (Guest, Presence, error) {
 // HasTrace reports whether a task of this cluster names a VMID, or may. Two hosts whose nodes have the same name differ
 // in that, and in no name (pve-manager API2/Cluster.pm: a node that is in no cluster tells no name of one).
 func (r *Runs) HasTrace(ctx context.Context, vmid int) bool {
-	resources, err := r.api.Cluster().Resources(ctx)
+	resources, _, err := r.api.Listing().Recent(ctx) // for the nodes only, and once for all VMs that are gone
 	if err != nil {
 		return true
 	}
