@@ -151,7 +151,8 @@ func (p *Proxmox) hand(resp *provider.ConfigureResponse, session *kit.Session) {
 // Resources returns the constructors of all resources.
 func (p *Proxmox) Resources(context.Context) []func() resource.Resource {
 	return []func() resource.Resource{func() resource.Resource { return vm.New(p.vms) }, snapshot.New, file.NewImage,
-		file.NewCloudInitISO, file.NewSnippet, disk.New, harule.New}
+		file.NewCloudInitISO, file.NewSnippet,
+		func() resource.Resource { return disk.New(p.vms) }, harule.New}
 }
 
 // DataSources returns the constructors of all data sources.

@@ -66,20 +66,26 @@ func (w *walk) keepOutputs() {
 
 // Run plans and applies: terraform apply.
 func (s *Session) Run(ctx context.Context) error {
+	_, err := planAndApply(ctx, s)
+	return err
+}
+
+func planAndApply(ctx context.Context, s *Session) (*Plan, error) {
 	pl, err := s.Plan(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	said := s.last
 	err = s.Apply(ctx, pl)
 	s.last = append(slices.Clone(said), s.last...)
-	return err
+	return pl, err
 }
 
-// Converge plans and applies, and wants the plan after that to be empty: a provider that plans the same change twice
-// has not told the truth the first time.
+// Converge plans and applies, and wants the plan after that to be empty, and its refresh to find what the first plan
+// promised: a provider that plans the same change twice has not told the truth the first time.
 func (s *Session) Converge(ctx context.Context) error {
-	if err := s.Run(ctx); err != nil {
+	made, err := planAndApply(ctx, s)
+	if err != nil {
 		return err
 	}
 	said := s.last
@@ -88,10 +94,14 @@ func (s *Session) Converge(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("plan after the apply: %w", err)
 	}
+	broken := promises(made, pl)
 	if !pl.Empty() {
-		return s.finish(append(said, Diagnostic{
+		broken = append(broken, Diagnostic{
 			Error: true, Violation: true, Summary: "The plan after the apply is not empty", Detail: pl.String(), RPC: "PlanResourceChange",
-		}))
+		})
+	}
+	if len(broken) > 0 {
+		return s.finish(append(said, broken...))
 	}
 	return nil
 }

@@ -132,9 +132,9 @@ func (p *planner) group(a spot) tftypes.Value {
 	case a.rule.OneObject && p.Managed[a.at]:
 		return null(typ)
 	}
-	inside.removed = p.Managed[a.at]
+	inside.removed = p.Managed[a.at] && a.rule.MayBeAbsent
 	value := p.attributes(a, typ, inside)
-	if a.rule.MayBeAbsent && (a.isUnset(value) || inside.removed && a.isUnsaid(value)) {
+	if a.rule.MayBeAbsent && a.isUnset(value) || inside.removed && a.isUnsaid(value) {
 		return null(typ)
 	}
 	return value

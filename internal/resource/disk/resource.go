@@ -19,7 +19,15 @@ import (
 )
 
 // Resource is proxmox_disk.
-type Resource struct{ kit.ResourceBase }
+type Resource struct {
+	kit.ResourceBase
+	run Run
+}
+
+// Run is told what the plans of the disks change, so that those of the VMs that have them do not promise otherwise.
+type Run interface {
+	NoteGrowing(volume string)
+}
 
 var (
 	_ resource.ResourceWithConfigure   = &Resource{}
@@ -28,7 +36,7 @@ var (
 )
 
 // New makes the resource.
-func New() resource.Resource { return &Resource{} }
+func New(run Run) resource.Resource { return &Resource{run: run} }
 
 // Metadata names the resource.
 func (r *Resource) Metadata(_ context.Context, req resource.MetadataRequest, resp *resource.MetadataResponse) {
@@ -159,6 +167,9 @@ func (r *Resource) planChange(
 	resp.Diagnostics.Append(keepGrown(ctx, req.Private, resp.Private, plan, state)...)
 	moves, diags := planChange(plan, state)
 	resp.Diagnostics.Append(diags...)
+	if !plan.Size.Equal(state.Size) {
+		r.run.NoteGrowing(state.Volume.ValueString())
+	}
 	resp.Diagnostics.Append(resp.Plan.Set(ctx, plan)...)
 	return moves && !plan.Node.IsUnknown() && !plan.Storage.IsUnknown() && !plan.Format.IsUnknown()
 }

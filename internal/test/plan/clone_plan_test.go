@@ -183,7 +183,7 @@ func cloneOneDrawn(t *testing.T, w *rig.World, r *rand.Rand, n int) (bool, error
 		return false, err
 	}
 	i, err := s.Instance(driftAddress)
-	if broken := brokenPromises("", planned, i.Value); len(broken) > 0 {
+	if broken := terraformtest.BrokenPromises(planned, i.Value); len(broken) > 0 {
 		err = fmt.Errorf("%s\nsource:\n%s\nclone:\n%s", strings.Join(broken, "\n"), source, copied)
 	}
 	return true, err

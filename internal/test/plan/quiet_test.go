@@ -10,6 +10,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/terraformtest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
 )
 
@@ -139,28 +140,7 @@ func mustBeOpen(t *testing.T, planned cty.Value, want string) {
 // mustKeepPromises compares the values that a plan knows with a state.
 func mustKeepPromises(t *testing.T, planned, state cty.Value) {
 	t.Helper()
-	for _, broken := range brokenPromises("", planned, state) {
+	for _, broken := range terraformtest.BrokenPromises(planned, state) {
 		t.Error(broken)
 	}
-}
-
-// brokenPromises are the values that a plan knows and that a state has differently.
-func brokenPromises(at string, planned, state cty.Value) (all []string) {
-	switch {
-	case !planned.IsKnown(), planned.RawEquals(state):
-		return nil
-	case planned.IsNull() || state.IsNull() || !planned.Type().IsObjectType() && !planned.Type().IsMapType():
-		if planned.IsWhollyKnown() {
-			all = append(all, fmt.Sprintf("%s was planned as %#v and is %#v", at, planned, state))
-		}
-		return all
-	}
-	for name, value := range planned.AsValueMap() {
-		has, ok := state.AsValueMap()[name]
-		if !ok {
-			has = cty.NullVal(value.Type())
-		}
-		all = append(all, brokenPromises(strings.TrimPrefix(at+"."+name, "."), value, has)...)
-	}
-	return all
 }

@@ -39,7 +39,7 @@ func (p cloning) planCopied(ctx context.Context) {
 	if diags.HasError() {
 		return
 	}
-	p.Value = p.withCopied(copied)
+	p.Value = p.volumes.withUnknowns(p.withCopied(copied))
 }
 
 // replaces reports whether the new VM takes the place of one in state: then Terraform hands on what was noted beside

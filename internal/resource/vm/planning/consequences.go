@@ -38,20 +38,20 @@ func (p *Planning) planPendingChanges() {
 // consequences are the attributes, by their dotted paths, that other changes make unknown or null.
 type consequences struct{ unknown, null map[string]bool }
 
-// PlanConsequences plans what follows from other changes: the volume of a disk that moves, the boot order when devices
-// come and go. The consequences of a change that is not known yet are not known either. The machine that PVE pins when
-// a guest becomes a Windows needs no row: one that the state does not know is open anyway, and a pinned one counts as
-// the one that it is a version of (model.WithoutPinnedMachine).
+// PlanConsequences plans what follows from other changes: the volume of a disk that moves, its name when the VM becomes
+// a template, the boot order when devices come and go. The consequences of a change that is not known yet are not known
+// either. The machine that PVE pins when a guest becomes a Windows needs no row: one that the state does not know is
+// open anyway, and a pinned one counts as the one that it is a version of (model.WithoutPinnedMachine).
 func (p *Planning) PlanConsequences() {
 	c := consequences{unknown: map[string]bool{}, null: map[string]bool{}}
 	d := p.delta()
 	migrates := d.swaps("node") // and its local volumes get new names
 	p.consequencesForDisks(c, migrates)
 	p.consequencesForCloudInit(c, migrates)
-	if p.Config.At("boot_order").IsNull() && p.Plan.BootOrder != nil && p.changesBootOrder() {
+	if p.Config.At("boot_order").IsNull() && p.Prior.BootOrder != nil && p.changesBootOrder() {
 		c.unknown["boot_order"] = true
 	}
-	if d.swaps("smbios.uuid") != same {
+	if d.swaps("smbios.uuid") != same || p.Prior.UUID == nil { // a create that failed has not read it
 		c.unknown["uuid"] = true
 	}
 	p.Value = plan.Edit(p.Value, c.unknown, c.null)
@@ -69,6 +69,9 @@ func (p *Planning) changesBootOrder() bool {
 		}
 	}
 	come, leave := model.ChangedDevices(p.Prior, p.Plan)
+	if p.losesCloudInitDrive() {
+		leave = append(leave, *p.Prior.CloudInit.Slot)
+	}
 	if p.private.LegacyBoot || p.private.Lost {
 		return len(come)+len(leave) > 0
 	}
@@ -80,25 +83,42 @@ func (p *Planning) changesBootOrder() bool {
 	return slices.ContainsFunc(leave, isBooted) || newDrive
 }
 
+// losesCloudInitDrive reports whether the drive goes while its slot is still planned: the slot follows its storage.
+func (p *Planning) losesCloudInitDrive() bool {
+	was, is := p.Prior.CloudInit, p.Plan.CloudInit
+	return was != nil && was.Slot != nil && is != nil && is.Storage == nil
+}
+
+// consequencesForDisks sees to the names and formats of volumes. PVE renames each volume of a VM that becomes a
+// template to base-<vmid>-disk-<n>, except those of optical drives (qemu-server QemuServer.pm, template_create).
 func (p *Planning) consequencesForDisks(c consequences, migrates change) {
 	d := p.delta()
 	moves := func(at string) bool {
 		return migrates != same || d.swaps(at+".storage") != same || d.swaps(at+".format") != same
 	}
-	for slot := range p.Plan.Disks {
+	renamed := d.change("template") != same
+	for slot, disk := range p.Plan.Disks {
 		at := "disks." + slot
-		if _, existed := p.Prior.Disks[slot]; !existed || !moves(at) {
+		if _, existed := p.Prior.Disks[slot]; !existed {
 			continue
 		}
-		c.unknown[at+".format"] = p.Config.At(at + ".format").IsNull()
-		if _, attached := p.volumes.attached[slot]; !attached {
+		if p.Run.grows(model.Value(disk.Volume)) {
+			c.unknown[at+".size"] = p.Config.At(at + ".size").IsNull()
+		}
+		switch {
+		case moves(at):
+			c.unknown[at+".format"] = p.Config.At(at + ".format").IsNull()
+			if _, attached := p.volumes.attached[slot]; !attached || renamed {
+				c.unknown[at+".volume"] = true
+			}
+		case renamed:
 			c.unknown[at+".volume"] = true
 		}
 	}
 	for _, group := range []string{"efi_disk", "tpm_state"} {
-		if d.stays(group) && moves(group) {
+		if d.stays(group) && (renamed || moves(group)) {
 			c.unknown[group+".volume"] = true
-			c.unknown[group+".format"] = p.Config.At(group + ".format").IsNull()
+			c.unknown[group+".format"] = moves(group) && p.Config.At(group+".format").IsNull()
 		}
 	}
 }

@@ -3,6 +3,7 @@ package planning
 import (
 	"reflect"
 	"slices"
+	"strings"
 
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 
@@ -87,7 +88,19 @@ func (f foretelling) keepsPending() bool {
 	case len(f.Prior.PendingChanges) > 0, !f.status().IsKnown():
 		return false
 	}
-	return !f.runs() || f.delta().change("reboot_policy") != open && model.Value(f.Plan.RebootPolicy) != "never"
+	return !f.runs() || !f.bootWaits() &&
+		f.delta().change("reboot_policy") != open && model.Value(f.Plan.RebootPolicy) != "never"
+}
+
+// bootWaits reports whether the boot order may wait for a restart that the apply does not make: PVE changes it with the
+// devices that a running guest takes or gives up at once, and its own change waits (qemu-server API2/Qemu.pm,
+// update_vm_api; QemuServer.pm, vmconfig_hotplug_pending). A device that the guest does not take at once restarts it.
+func (f foretelling) bootWaits() bool {
+	come, _ := model.ChangedDevices(f.Prior, f.Plan)
+	restarts := slices.ContainsFunc(come, func(slot string) bool {
+		return strings.HasPrefix(slot, "ide") || strings.HasPrefix(slot, "sata")
+	})
+	return !plan.At(f.Value, "boot_order").IsKnown() && !f.private.LegacyBoot && !restarts
 }
 
 // rewires are the attributes whose change may move the addresses of a guest: its network devices, their place on the

@@ -28,13 +28,14 @@ type Run struct {
 	held     map[int][]string
 	sources  map[sourceKey]*sourceRead
 	changing map[int]bool
+	growing  map[string]bool
 	acting   atomic.Bool
 }
 
 // NewRun begins one.
 func NewRun() *Run {
 	return &Run{inState: map[int]bool{}, failed: map[int]model.FailedVM{}, held: map[int][]string{},
-		sources: map[sourceKey]*sourceRead{}, changing: map[int]bool{}}
+		sources: map[sourceKey]*sourceRead{}, changing: map[int]bool{}, growing: map[string]bool{}}
 }
 
 // Act notes that the apply has begun: Terraform plans each change once more in it.
@@ -226,4 +227,24 @@ func (r *Run) changes(vmid int) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.changing[vmid]
+}
+
+// NoteGrowing notes that a plan grows a volume that a VM may have as well: the disk of a proxmox_disk.
+func (r *Run) NoteGrowing(volume string) {
+	if r == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.growing[volume] = true
+}
+
+// grows reports whether NoteGrowing noted a volume.
+func (r *Run) grows(volume string) bool {
+	if r == nil {
+		return false
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.growing[volume]
 }
