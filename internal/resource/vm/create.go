@@ -68,10 +68,10 @@ func (r *Resource) Create(ctx context.Context, req resource.CreateRequest, resp 
 	resp.Diagnostics.Append(identify(ctx, resp.Identity, new(int64(made.Guest.VMID)))...)
 	private := model.PrivateState{Managed: v.Shape.Managed(req.Config.Raw), Identity: made.Guest.Identity, Made: true,
 		Residues: made.Left, Proof: made.Proof}
-	resp.Diagnostics.Append(private.Write(ctx, resp.Private)...)
 	if state, diags := v.Model(ctx, resp.State.Raw); !diags.HasError() {
-		resp.Diagnostics.Append(private.NoteOthers(ctx, resp.Private, &state, made.Guest)...)
+		private.Others = model.OthersOf(&state, made.Guest)
 	}
+	resp.Diagnostics.Append(private.Write(ctx, resp.Private)...)
 }
 
 // newState is the state after a create or an update that did what was planned.

@@ -237,6 +237,50 @@ func TestDiskThatCameAfterThePlanOfADestroy(t *testing.T) {
 	}
 }
 
+// TestDiskThatCameBeforeThePlanOfADestroy: a third party gives the VM a disk in a slot that no configuration names. The plans of its destroy
+// and of its replacement name it, since the state does not show it. The disk that a clone has from its template is none of these.
+func TestDiskThatCameBeforeThePlanOfADestroy(t *testing.T) {
+	t.Parallel()
+	const his = "local-zfs:vm-400-disk-9"
+	clone := rig.VMBlock("  vmid = 400\n  name = \"copy\"\n  node = \"pve1\"\n  protection = false\n  clone = { vmid = 9000 }")
+	for name, config := range map[string]string{"made": rig.GuardedVM, "cloned": clone} {
+		t.Run(name, func(t *testing.T) {
+			w := rig.NewWorld(t)
+			s := w.Session(t, rig.TokenNoSSH, config)
+			rig.Must(t, s.Run(t.Context()))
+			names := func(when string, want bool) {
+				t.Helper()
+				for how, options := range map[string][]terraformtest.PlanOption{"destroy": {terraformtest.ToDestroy()}, "replace": nil} {
+					body := config
+					if how == "replace" {
+						body = strings.Replace(config, "= 400", "= 401", 1)
+					}
+					w.Reconfigure(t, s, rig.TokenNoSSH, body)
+					pl, err := s.Plan(t.Context(), options...)
+					rig.Must(t, err)
+					said := fmt.Sprint(pl.Diagnostics)
+					if named := strings.Contains(said, his); named != want || want && !strings.Contains(said, "disks that the state does not have") ||
+						strings.Contains(said, "vm-400-disk-0") {
+						t.Errorf("%s, %s: the disk is named: %t, want %t\n%s", when, how, named, want, said)
+					}
+				}
+			}
+			names("before", false)
+			w.Change(func(world *state.World) {
+				world.Put(&state.Volume{Storage: "local-zfs", Node: "pve1", Name: "vm-400-disk-9", VMID: 400, Content: "images",
+					Format: "raw", Size: 1 << 30, Data: "the third party's data"})
+				world.Guests[400].Config["scsi5"] = his + ",size=1G"
+			})
+			names("before a refresh that is kept", true)
+			rig.Must(t, s.Refresh(t.Context()))
+			names("after it", true)
+			w.Change(func(world *state.World) { delete(world.Guests[400].Config, "scsi5") })
+			rig.Must(t, s.Refresh(t.Context()))
+			names("without it", false)
+		})
+	}
+}
+
 // TestDisksOfATemplateGoWithTheClone: a clone has its template's disks in slots that no configuration names. They are known from its create
 // on, so it is destroyed without a refresh, too; and a disk that a third party has moved to another slot is still the VM's.
 func TestDisksOfATemplateGoWithTheClone(t *testing.T) {

@@ -34,6 +34,7 @@ const (
 	KeyFormer   = "former"
 	KeyDetached = "detached" // volumes that were in a slot of the VM in state and are unused disks of it now
 	KeyOthers   = "others"   // volumes that the last refresh saw in slots that are not in state, by slot
+	KeyAdded    = "added"    // those of them that came after the create
 	KeyMade     = "made"     // this provider made the VM, so its default tags are on it
 	KeyReplaces = "replaces" // on the way from the first plan of a replacement to the second: the VMID replaced
 )
@@ -56,6 +57,7 @@ type PrivateState struct {
 	Made       bool
 	Detached   []string
 	Others     map[string]string
+	Added      map[string]string
 	// Lost: there is a state, and nothing that was noted beside it. Terraform writes none when a provider is killed in an
 	// update (terraform internal/terraform, node_resource_abstract_instance.go, apply: the private data of an answer that
 	// never came).
@@ -87,6 +89,7 @@ func ReadPrivateState(ctx context.Context, private kit.PrivateReader) (PrivateSt
 	readNote(ctx, private, KeyMade, &m.Made, &diags)
 	readNote(ctx, private, KeyDetached, &m.Detached, &diags)
 	readNote(ctx, private, KeyOthers, &m.Others, &diags)
+	readNote(ctx, private, KeyAdded, &m.Added, &diags)
 	readNote(ctx, private, KeyFormer, &m.Former, &diags)
 	readNote(ctx, private, KeyReplaces, &m.Replaces, &diags)
 	return m, diags
@@ -110,6 +113,9 @@ func (p PrivateState) Write(ctx context.Context, out kit.PrivateWriter) diag.Dia
 	}
 	if p.Proof != nil {
 		diags.Append(kit.Note[*guest.Proof](KeyProof).Write(ctx, out, p.Proof)...)
+	}
+	if len(p.Others) > 0 {
+		diags.Append(kit.Note[map[string]string](KeyOthers).Write(ctx, out, p.Others)...)
 	}
 	return diags
 }
@@ -141,20 +147,36 @@ func (p PrivateState) NoteDetached(ctx context.Context, out kit.PrivateWriter, p
 	return kit.Note[[]string](KeyDetached).Write(ctx, out, detached)
 }
 
-// NoteOthers writes which disks a VM has in slots that the state does not know, where that is news. One that comes
-// after the plan is a third party's.
-func (p PrivateState) NoteOthers(ctx context.Context, out kit.PrivateWriter, prior *Model,
-	now guest.Guest) diag.Diagnostics {
+// OthersOf are the volumes in slots that a state does not know, by slot.
+func OthersOf(state *Model, now guest.Guest) map[string]string {
 	others := map[string]string{}
 	for slot, disk := range now.Spec.Disks {
-		if _, known := prior.Disks[slot]; !known {
+		if _, known := state.Disks[slot]; !known {
 			others[slot] = disk.Volume
 		}
 	}
-	if maps.Equal(others, p.Others) {
-		return nil
+	return others
+}
+
+// NoteOthers writes which disks a VM has in slots that the state does not know, where that is news. One that comes
+// after the plan is a third party's. One that was not there at the last refresh has not come by the create.
+func (p PrivateState) NoteOthers(ctx context.Context, out kit.PrivateWriter, prior *Model,
+	now guest.Guest) diag.Diagnostics {
+	others, added := OthersOf(prior, now), map[string]string{}
+	for slot, volume := range others {
+		isNew := p.Others[slot] != volume && !prior.IsUnseen(p) && !slices.Contains(prior.slotted(), volume)
+		if isNew || p.Added[slot] == volume {
+			added[slot] = volume
+		}
 	}
-	return kit.Note[map[string]string](KeyOthers).Write(ctx, out, others)
+	var diags diag.Diagnostics
+	if !maps.Equal(others, p.Others) {
+		diags.Append(kit.Note[map[string]string](KeyOthers).Write(ctx, out, others)...)
+	}
+	if !maps.Equal(added, p.Added) {
+		diags.Append(kit.Note[map[string]string](KeyAdded).Write(ctx, out, added)...)
+	}
+	return diags
 }
 
 // writeIdentity writes the identity alone.

@@ -54,6 +54,7 @@ func (p *Planning) destroy(ctx context.Context) {
 	p.Run.noteChanging(int(model.Value(p.Prior.VMID)))
 	if p.private.Proof == nil {
 		refusals{p}.refuseProtected("destroy")
+		warnings{p}.warnAddedDisks()
 		serverCheck{p}.checkDestroy(ctx)
 	}
 }
@@ -112,6 +113,7 @@ func (p *Planning) update(ctx context.Context) {
 	p.warnForgotten()
 	if len(p.replace) > 0 { // Terraform plans again, without the state
 		refusals{p}.refuseProtected("replace")
+		warnings{p}.warnAddedDisks()
 		serverCheck{p}.checkDestroy(ctx)
 		p.diags.Append(model.WriteReplaced(ctx, p.out, p.Prior)...)
 		p.warnOfReplacement(ctx)

@@ -54,6 +54,25 @@ func (p warnings) warnRemovedDisks() {
 	}
 }
 
+// warnAddedDisks names the disks that a destroy removes although no configuration has made them: what a third party has
+// given the VM, or an earlier plan has forgotten. The plan shows none of them, since the state has none.
+func (p warnings) warnAddedDisks() {
+	var lines []string
+	for _, slot := range model.SortedSlots(p.private.Added) {
+		volume := p.private.Added[slot]
+		if owner, _ := volid.Owner(volume); int64(owner) == model.Value(p.Prior.VMID) {
+			lines = append(lines, "  "+slot+": "+volume)
+		}
+	}
+	if len(lines) == 0 {
+		return
+	}
+	p.diags.AddAttributeWarning(path.Root("disks"), p.Prior.Thing()+" has disks that the state does not have",
+		fmt.Sprintf("They were not there when the VM was made, and are destroyed with it:\n%s\nTo keep one, give it to "+
+			"another VM first: \"Reassign Disk\" in PVE's interface, or \"qm disk move %d <slot> --target-vmid <other>\".",
+			strings.Join(lines, "\n"), model.Value(p.Prior.VMID)))
+}
+
 func (p warnings) warnRemovedVolume(at path.Path, slot string, volume, size *string) {
 	if volume == nil {
 		return
