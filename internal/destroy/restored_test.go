@@ -1,0 +1,70 @@
+package destroy
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+)
+
+// TestRestoredMeanwhileIsAnothers: PVE has destroyed a VM in state, and its busy disk stays. Then an administrator
+// restores the VM from a backup, over the empty VM that reserves the VMID or in its place. It has the uuid of the old
+// one (qemu-server QemuServer.pm restore_update_config_line changes it with unique only), and is left alone, whichever
+// answer it comes after. Between the last look and PVE's deletion, which takes no digest, a moment remains.
+func TestRestoredMeanwhileIsAnothers(t *testing.T) {
+	met := 0
+	for nth, came := 1, true; came; nth++ {
+		r := newRig(t, asToken)
+		ref := r.vm(300)
+		r.change(func(w *state.World) { w.Storages["local-zfs"].BusyFrees = 3 })
+		came = false
+		after, n, next := false, 0, ""
+		r.answered = func(method, path string) {
+			if came && next == "" {
+				next = method + " " + path
+			}
+			if after = after || method == http.MethodDelete && strings.HasSuffix(path, "/qemu/300"); !after {
+				return
+			}
+			if n++; n < nth || came {
+				return
+			}
+			r.change(func(w *state.World) {
+				if g := w.Guests[300]; g != nil && (g.Config["lock"] != "" || g.Config["scsi0"] != "") {
+					n-- // PVE is still at it
+					return
+				}
+				came = true
+				volume, err := w.Alloc("pve1", "local-zfs", 300, "", "", 1<<30)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				volume.Data = "the restored data"
+				w.Guests[300] = &state.Guest{VMID: 300, Type: "qemu", Node: "pve1", Config: map[string]string{"name": "vm300",
+					"memory": "512", "scsi0": volume.Volid() + ",size=1G", "smbios1": "uuid=" + uuidOf(300),
+					"meta": "creation-qemu=9.2.0,ctime=1"}}
+			})
+		}
+		left, warnings, err := r.s.Delete(t.Context(), Request{Ref: ref})
+		if !came {
+			continue
+		}
+		there := false
+		r.change(func(w *state.World) {
+			for _, v := range w.Volumes {
+				there = there || v.Data == "the restored data"
+			}
+			there = there && w.Guests[300] != nil
+		})
+		if met++; !there && !strings.HasPrefix(next, http.MethodDelete) {
+			t.Errorf("after answer %d since the request: the restored VM is gone; %v, left %v, %s, %s", nth, err, left,
+				fmt.Sprint(warnings), next)
+		}
+	}
+	if met == 0 {
+		t.Error("the VM was not restored once")
+	}
+}
