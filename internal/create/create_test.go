@@ -14,7 +14,8 @@ func TestBaselineStorages(t *testing.T) {
 		"scsi1": {}},
 		EFIDisk: &vm.EFIDisk{Storage: "hidden"}, TPMState: &vm.TPMState{Storage: "a"}}}
 	from := &source{node: "pve1", storages: storagesOf(map[string]string{"scsi0": "bb:vm-1-disk-0,size=1G",
-		"ide2": "iso:iso/a.iso,media=cdrom", "name": "bb:x"})}
+		"ide2": "iso:iso/a.iso,media=cdrom", "name": "bb:x",
+		"description": "text:vm-1-disk-9"})}
 	if got := strings.Join(writtenTo(r, from), " "); got != "a bb c hidden" {
 		t.Errorf("got %q", got)
 	}

@@ -121,8 +121,7 @@ func (c *Creator) archive(ctx context.Context, resources pve.Resources, node str
 // copied.
 func storagesOf(config map[string]string) []string {
 	var ids []string
-	for _, value := range config {
-		volume := guest.VolumeOf(value)
+	for _, volume := range guest.Volumes(config) {
 		if _, ok := volid.Owner(volume); ok {
 			ids = append(ids, volid.Storage(volume))
 		}

@@ -30,7 +30,7 @@ func adoptedInState(vmid int, known func(string) bool, configs ...map[string]str
 	var rest []map[string]string
 	for _, config := range configs {
 		attached := maps.Clone(config)
-		maps.DeleteFunc(attached, func(option, _ string) bool { return strings.HasPrefix(option, "unused") })
+		maps.DeleteFunc(attached, func(option, _ string) bool { return vm.IsUnused(option) })
 		rest = append(rest, attached)
 	}
 	own := guard.OwnVolumes(vmid, rest...)
@@ -113,7 +113,7 @@ func (r *removal) letGo(ctx context.Context, f *facts) (outcome, error) {
 	config := f.config.Values
 	instead, params := slotted(r.VMID, config), pve.Params{}
 	for option, value := range config {
-		if strings.HasPrefix(option, "unused") && slices.Contains(f.adopted, guest.VolumeOf(value)) {
+		if vm.IsUnused(option) && slices.Contains(f.adopted, guest.VolumeOf(value)) {
 			params[option] = instead
 		}
 	}

@@ -145,9 +145,8 @@ func noteFreed(r *removal, volume string) {
 // goesWith reports whether PVE destroys a volume together with a VM: not what is in an optical drive, unless it is the
 // cloud-init drive (qemu-server QemuServer.pm destroy_vm, drive_is_cdrom).
 func goesWith(config map[string]string, volume string) bool {
-	for option, value := range config {
-		if guest.HoldsVolume(option) && guest.VolumeOf(value) == volume &&
-			(!strings.Contains(value, "media=cdrom") || strings.Contains(volume, "cloudinit")) {
+	for option, has := range guest.Volumes(config) {
+		if has == volume && (!vm.IsOptical(config[option]) || strings.Contains(volume, "cloudinit")) {
 			return true
 		}
 	}
@@ -172,7 +171,7 @@ func snapshotsLeft(vmid int, snapshots map[string]map[string]string) []guest.War
 			value := snapshots[name][slot]
 			volume := guest.VolumeOf(value)
 			owner, owned := volid.Owner(volume)
-			if owned && owner != vmid && !strings.Contains(value, "media=cdrom") {
+			if owned && owner != vmid && !vm.IsOptical(value) {
 				lines = append(lines, fmt.Sprintf("  %s of %s", name, volume))
 			}
 		}

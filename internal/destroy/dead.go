@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"maps"
-	"strings"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guard"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
@@ -12,6 +11,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
 // RemoveDead removes the VM that a dead create of this provider has left: the one that bears its mark, with the
@@ -100,7 +100,7 @@ func likeHalfMade(halfMade map[string]string) func(map[string]string) bool {
 	whole := func(config map[string]string) map[string]string {
 		config = maps.Clone(config)
 		maps.DeleteFunc(config, func(option, _ string) bool {
-			return option == "lock" || option == "protection" || option == "digest" || strings.HasPrefix(option, "unused")
+			return option == "lock" || option == "protection" || option == "digest" || vm.IsUnused(option)
 		})
 		return config
 	}

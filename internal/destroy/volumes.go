@@ -14,6 +14,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/task"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
 // attach gives our VM the volumes of its VMID that it does not name, so that they are destroyed with it. Volumes that
@@ -218,7 +219,7 @@ func (r *removal) forgetUsed(ctx context.Context, config map[string]string) erro
 func Adopted(vmid int, config map[string]string) []string {
 	unused := map[string]string{}
 	for option, value := range config {
-		if strings.HasPrefix(option, "unused") {
+		if vm.IsUnused(option) {
 			unused[option] = value
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
 )
 
@@ -183,9 +184,8 @@ func (s Snapshots) checkNamesakes(ctx context.Context, c SnapshotClaim, volumes 
 // medium of a drive (qemu-server QemuConfig.pm __snapshot_create_vol_snapshot).
 func volumesOf(options map[string]string) []string {
 	all := map[string]bool{}
-	for option, value := range options {
-		volume := guest.VolumeOf(value)
-		if guest.HoldsVolume(option) && volid.Valid(volume) && !strings.Contains(value, ",media=cdrom") {
+	for option, volume := range guest.Volumes(options) {
+		if volid.Valid(volume) && !vm.IsOptical(options[option]) {
 			all[volume] = true
 		}
 	}

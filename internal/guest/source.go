@@ -272,7 +272,7 @@ func parseArchive(text string) map[string]string {
 		}
 		option, value, ok := strings.Cut(line, ":")
 		value = strings.TrimSpace(value)
-		dropped := option == "lock" || option == "parent" || strings.HasPrefix(option, "unused") ||
+		dropped := option == "lock" || option == "parent" || vm.IsUnused(option) ||
 			strings.Contains(value+",", ",backup=0,")
 		if ok && !dropped {
 			config[option] = value

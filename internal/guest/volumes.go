@@ -1,6 +1,7 @@
 package guest
 
 import (
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -21,13 +22,24 @@ func VolumeOf(value string) string {
 // memory (qemu-server QemuServer.pm destroy_vm). A text, such as a description, may have the form of a volume id, and
 // others may write it.
 func HoldsVolume(option string) bool {
-	return vm.IsSlot(option) || strings.HasPrefix(option, "unused") || option == "vmstate"
+	return vm.IsSlot(option) || vm.IsUnused(option) || option == "vmstate"
+}
+
+// Volumes are the volumes that a configuration has, by option.
+func Volumes(config map[string]string) iter.Seq2[string, string] {
+	return func(yield func(option, volume string) bool) {
+		for option, value := range config {
+			if HoldsVolume(option) && !yield(option, VolumeOf(value)) {
+				return
+			}
+		}
+	}
 }
 
 // Uses reports whether a configuration has a volume.
 func Uses(config map[string]string, volume string) bool {
-	for option, value := range config {
-		if HoldsVolume(option) && VolumeOf(value) == volume {
+	for _, has := range Volumes(config) {
+		if has == volume {
 			return true
 		}
 	}
@@ -54,7 +66,7 @@ func HoldingsOf(config pve.PendingConfig) Holdings {
 		}
 	}
 	for option, value := range config.Current() {
-		if strings.HasPrefix(option, "unused") {
+		if vm.IsUnused(option) {
 			held.Unused[VolumeOf(value)] = 0
 		}
 	}

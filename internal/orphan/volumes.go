@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/ownership"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/shell"
@@ -189,9 +190,7 @@ func (l *look) sizeOf(vmid int) (bytes int64, count int) {
 
 // shared says which guest besides vmid uses a volume of its configuration, as an error; nil: none does.
 func (l *look) shared(vmid int, config map[string]string) error {
-	for _, option := range config {
-		volume, _, _ := strings.Cut(option, ",")
-		volume = strings.TrimPrefix(volume, "file=")
+	for _, volume := range guest.Volumes(config) {
 		if owner, ok := volid.Owner(volume); !ok || owner != vmid {
 			continue
 		}

@@ -168,7 +168,7 @@ func differing(config, options map[string]string) []string {
 		"runningcpu"}
 	var all []string
 	for option, changed := range changes {
-		if changed && !slices.Contains(own, option) && !strings.HasPrefix(option, "unused") {
+		if changed && !slices.Contains(own, option) && !vm.IsUnused(option) {
 			all = append(all, option)
 		}
 	}

@@ -165,10 +165,6 @@ func (v volumes) freeCommand(ctx context.Context, volume, node string) string {
 
 // namedVolumes are the volumes that the configuration names, pending values and snapshots included.
 func (u *update) namedVolumes(ctx context.Context, config pve.PendingConfig) (map[string]bool, error) {
-	named := map[string]bool{}
-	for _, e := range config.Entries {
-		named[guest.VolumeOf(e.Value)], named[guest.VolumeOf(e.Pending)] = true, true
-	}
 	snapshots, err := u.changer.api.QEMU(u.view.Node(), u.vmid).SnapshotNames(ctx)
 	if err != nil {
 		return nil, err
@@ -177,9 +173,10 @@ func (u *update) namedVolumes(ctx context.Context, config pve.PendingConfig) (ma
 	if err != nil {
 		return nil, err
 	}
-	for _, values := range configs {
-		for _, value := range values {
-			named[guest.VolumeOf(value)] = true
+	named := map[string]bool{}
+	for _, values := range append(configs, config.Current(), config.Merged()) {
+		for _, volume := range guest.Volumes(values) {
+			named[volume] = true
 		}
 	}
 	return named, nil

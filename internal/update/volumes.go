@@ -53,7 +53,7 @@ func listed(names []string) string {
 // unusedEntry is the unusedN option that holds a detached volume, "" if none does.
 func unusedEntry(config map[string]string, volume string) string {
 	for _, option := range slices.Sorted(maps.Keys(config)) {
-		if strings.HasPrefix(option, "unused") && guest.VolumeOf(config[option]) == volume {
+		if vm.IsUnused(option) && guest.VolumeOf(config[option]) == volume {
 			return option
 		}
 	}

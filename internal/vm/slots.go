@@ -59,6 +59,12 @@ func IsSlot(option string) bool {
 	return ok
 }
 
+// IsUnused reports whether an option is that of a detached disk, unusedN.
+func IsUnused(option string) bool { return strings.HasPrefix(option, "unused") }
+
+// IsOptical reports whether the value of a drive says that it is an optical one, that of cloud-init among them.
+func IsOptical(drive string) bool { return strings.Contains(drive, ",media=cdrom") }
+
 // IsBusSlot reports whether an option is that of a drive on a bus: no EFI disk, and no state of a TPM.
 func IsBusSlot(option string) bool { return IsSlot(option) && option != efiSlot && option != tpmSlot }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"maps"
 	"strconv"
-	"strings"
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
@@ -65,7 +64,7 @@ func cloneConfig(source map[string]string, vmid int) map[string]string {
 		"runningmachine", "running-nets-host-mtu"} {
 		delete(config, option)
 	}
-	maps.DeleteFunc(config, func(option, _ string) bool { return strings.HasPrefix(option, "unused") })
+	maps.DeleteFunc(config, func(option, _ string) bool { return vm.IsUnused(option) })
 	name := source["name"]
 	if name == "" {
 		name = strconv.Itoa(vmid)
