@@ -63,22 +63,17 @@ func hasHA(vmid int, err error) error {
 }
 
 // ahead are the settings that a third party has made for a configured VMID before its guest, as far as this identity
-// sees them. PVE keeps them by id and removes them with the guest, whatever it is told (qemu-server API2/Qemu.pm
-// destroy_vm; pve-access-control AccessControl.pm remove_vm_access). A pool in the request, and a copy, bring some of
-// their own.
+// sees them: PVE removes them with the guest. A pool in the request, and a copy, bring some of their own.
 func ahead(ctx context.Context, a *attempt) []string {
 	if a.r.VMID == 0 || a.resumed {
 		return nil
 	}
 	var all []string
 	if a.r.Pool == "" {
-		path := fmt.Sprintf("/vms/%d", a.vmid)
-		if paths, err := a.creator.api.Access().Permissions(ctx, ""); err == nil && paths[path] != nil {
-			all = append(all, "permissions on "+path+", or its place in a pool")
-		}
+		all = guest.PermissionsFor(ctx, a.creator.guests, a.vmid)
 	}
-	if a.from == nil && !a.beside.firewall && guest.HasFirewall(ctx, a.creator.guests, a.node, a.vmid) {
-		all = append(all, "firewall options or rules")
+	if a.from == nil && !a.beside.firewall {
+		all = append(all, guest.FirewallFor(ctx, a.creator.guests, a.node, a.vmid)...)
 	}
 	return all
 }

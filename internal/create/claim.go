@@ -127,7 +127,7 @@ func (i *idChooser) configured(ctx context.Context) (guest.Baselines, error) {
 			HalfMade: destroy.NewHalfMade("", nil),
 			Pool:     i.request.Pool,
 			Mark:     i.creator.guests.NewMark(guest.ClusterName(i.resources), vmid)}
-		if err := i.creator.destroyer.Remove(ctx, sweep); err != nil {
+		if err := i.creator.destroyer.RemoveVolumes(ctx, sweep); err != nil {
 			return nil, &guest.FieldError{Path: "on_orphaned_volumes", Summary: "Cannot destroy orphaned volumes",
 				Detail: "The volumes " + orphans + " could not be removed", Err: err}
 		}

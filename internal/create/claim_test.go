@@ -85,6 +85,29 @@ func TestOrphansThatSomebodyUses(t *testing.T) {
 	}
 }
 
+// TestOrphansGoAndSettingsStay: what an administrator has set for the configured id ahead of its VM outlives the volumes
+// that are destroyed for it.
+func TestOrphansGoAndSettingsStay(t *testing.T) {
+	b := newBench(t, ticket)
+	b.orphan("local-zfs", 150)
+	entry := state.ACLEntry{Path: "/vms/150", Subject: "alice@pve", Role: "PVEVMUser", Propagate: true}
+	b.change(func(w *state.World) {
+		w.ACL = append(w.ACL, entry)
+		w.Firewall[150] = &state.FirewallFile{Options: map[string]string{"enable": "1"}}
+	})
+	r := onZFS()
+	r.VMID, r.OnOrphans = 150, DestroyOrphans
+	created, err := b.Create(t.Context(), r)
+	b.change(func(w *state.World) {
+		if err != nil || created.Guest.VMID != 150 || !slices.Contains(w.ACL, entry) || w.Firewall[150] == nil {
+			t.Errorf("VM %d, permissions %v, firewall %v: %v", created.Guest.VMID, w.ACL, w.Firewall[150], err)
+		}
+	})
+	if left := b.orphans(150); len(left) > 1 { // the new VM's own disk
+		t.Errorf("left %v", left)
+	}
+}
+
 // TestLostFirstAnswers: the request that makes the VM took effect and no answer came, or none and it did not. Never are
 // there two.
 func TestLostFirstAnswers(t *testing.T) {

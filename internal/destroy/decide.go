@@ -57,6 +57,8 @@ func rules() []rule {
 			func(*removal, context.Context, *facts) (outcome, error) {
 				return nextPass, final{fmt.Errorf("%d attempts did not remove it", maxReclaims+1)}
 			}},
+		{"free volumes of a free VMID", "what others have set for the VMID would go with any VM of it",
+			goAlone, func(r *removal, ctx context.Context, f *facts) (outcome, error) { return freeAlone(ctx, r, f) }},
 		{"take the VMID again", "an empty VM of ours takes the volumes with it, and keeps their names from third parties",
 			func(f facts, _ memory, _ policy) bool { return f.isGone() }, (*removal).reclaim},
 
@@ -119,3 +121,8 @@ func rules() []rule {
 func (f facts) isGone() bool { return f.owner == guest.NoGuest }
 
 func (f facts) runs() bool { return f.power != nil && f.power.Status == string(guest.Running) }
+
+// goAlone reports whether volumes are to be freed by themselves.
+func goAlone(f facts, m memory, p policy) bool {
+	return f.isGone() && p.alone && m.tries.alone < maxAlone
+}

@@ -17,6 +17,8 @@ func TestDecide(t *testing.T) {
 	off, explained := memory{off: true}, memory{deleted: deletion{explained: "UPID:x"}}
 	exhausted := explained
 	exhausted.tries.reclaim = maxReclaims
+	tried := memory{}
+	tried.tries.alone = maxAlone
 	running := &pve.GuestStatus{Status: "running"}
 	underHA := &pve.GuestStatus{Status: "stopped", HAManaged: true}
 	committed := policy{committed: true}
@@ -38,6 +40,9 @@ func TestDecide(t *testing.T) {
 		{"volumes outlived the VM", gone(volume), memory{}, policy{}, "read why volumes outlived the VM"},
 		{"they did, explained", gone(volume), explained, policy{}, "take the VMID again"},
 		{"they did, and there was no destroy", facts{left: []string{volume}}, memory{}, policy{}, "take the VMID again"},
+		{"they did, and their VMID is free since", facts{left: []string{volume}}, memory{}, policy{alone: true},
+			"free volumes of a free VMID"},
+		{"they did, and are not freed by themselves", facts{left: []string{volume}}, tried, policy{alone: true}, "take the VMID again"},
 		{"they did, for ever", gone(volume), exhausted, policy{}, "give up volumes that outlived the VM"},
 
 		{"nothing speaks against it", ours(nil), off, policy{}, "destroy the VM"},

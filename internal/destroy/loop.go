@@ -32,6 +32,7 @@ type policy struct {
 	committed, force bool
 	holder           bool // it holds a disk for others (Request.Holder)
 	keep             bool // its entries in jobs and in HA stay
+	alone            bool // no guest has had the VMID since: what is set for it by now is not the VM's
 	// of a committed VM: the VM that reserves its VMID bears it, so that state recognizes it
 	identity guest.Identity
 }
@@ -56,7 +57,7 @@ type memory struct {
 	letGoOf  map[string]bool // volumes that PVE had adopted, and that were taken out of the configuration
 	use      *volumeuse.Use  // as last read for this removal
 	fresh    bool            // nothing was done since
-	tries    struct{ reclaim, attach, letGo int }
+	tries    struct{ alone, reclaim, attach, letGo int }
 }
 
 // attempts is what was done about a volume.
@@ -98,6 +99,11 @@ const away = 2 * time.Minute
 // Remove removes a VM of ours. A leftover that it could not remove is in a *saga.LeftError.
 func (d *Destroyer) Remove(ctx context.Context, t Target) error {
 	return d.newRemoval(t, policy{}).run(ctx)
+}
+
+// RemoveVolumes removes volumes whose VMID no guest has. Settings of others for the VMID stay.
+func (d *Destroyer) RemoveVolumes(ctx context.Context, t Target) error {
+	return d.newRemoval(t, policy{alone: true}).run(ctx)
 }
 
 // RemoveAll removes a VM of ours whose volumes may be on two nodes, in the order given: the first target has the
@@ -223,7 +229,7 @@ func (r *removal) pass(ctx context.Context) (clean bool, err error) {
 
 // prove makes evidence for an act of this removal. The next act has the other guests read again.
 func (r *removal) prove(ctx context.Context, c guard.Claim) (guard.Evidence, error) {
-	c.VMID, c.Own, c.Tasks = r.VMID, !r.holder, r.Tasks.UPIDs
+	c.VMID, c.Own, c.Tasks = r.VMID, !r.holder && !r.alone, r.Tasks.UPIDs
 	if r.fresh {
 		c.Use = r.use
 	}

@@ -64,7 +64,7 @@ func (d *Destroyer) clearVolume(ctx context.Context, r Request, leftover saga.Re
 	b.Resources = resources
 	return d.newRemoval(Target{VMID: vmid, Nodes: []string{leftover.Node}, Baseline: b, Tasks: &request.Tasks{},
 		HalfMade: NewHalfMade("", nil), Pool: r.Pool, Mark: d.guests.NewMark(guest.ClusterName(resources), vmid)},
-		policy{identity: r.Ref.Identity}).run(ctx)
+		policy{identity: r.Ref.Identity, alone: true}).run(ctx)
 }
 
 // proveRemembered makes sure that a volume is the one that state remembers, and not a later one of its name: it has the

@@ -101,12 +101,37 @@ func (r *removal) free(ctx context.Context, c guard.Claim, volume string) error 
 	return err
 }
 
+// maxAlone is how often volumes are freed by themselves first.
+const maxAlone = 2
+
+// freeAlone frees volumes by themselves.
+func freeAlone(ctx context.Context, r *removal, f *facts) (outcome, error) {
+	if err := r.d.jobs.Pause(ctx, 2*r.tries.alone); err != nil { // a busy volume may come free
+		return nextPass, err
+	}
+	r.tries.alone++
+	for _, v := range f.left {
+		if pve.IsKind(r.free(ctx, guard.Claim{NoGuest: true}, v), pve.Denied) {
+			r.tries.alone = maxAlone
+		}
+	}
+	return nextPass, nil // the look tells
+}
+
 // maxReclaims is how often the VMID is taken again to remove volumes that outlived their VM.
 const maxReclaims = 4
 
 // reclaim takes the VMID with an empty VM of ours. Its volumes are attached to that one and go with it, and no third
 // party can get the VMID, and with it the volumes' names, in between.
 func (r *removal) reclaim(ctx context.Context, _ *facts) (outcome, error) {
+	if r.alone {
+		set := slices.Concat(guest.PermissionsFor(ctx, r.d.guests, r.VMID), guest.FirewallFor(ctx, r.d.guests,
+			r.Baseline.Node, r.VMID))
+		if len(set) > 0 {
+			return nextPass, final{fmt.Errorf("no VM was made to take the volumes with it: PVE would also remove what is "+
+				"set for the id %d by now: %s", r.VMID, strings.Join(set, "; "))}
+		}
+	}
 	if err := r.d.jobs.Pause(ctx, 2*r.tries.reclaim); err != nil { // a busy volume may come free
 		return nextPass, err
 	}

@@ -190,10 +190,23 @@ func NameLeftFirewall(ctx context.Context, g *Guests, node string, vmid int) str
 		shell.VM("grep -w -- {vmid} /etc/pve/.vmlist; [ $? = 1 ] && rm -f -- /etc/pve/firewall/{vmid}.fw", vmid), node)
 }
 
-// HasFirewall reports whether this identity sees firewall options or rules under a VMID.
-func HasFirewall(ctx context.Context, g *Guests, node string, vmid int) bool {
-	f, err := g.readFirewall(ctx, node, vmid)
-	return err == nil && len(f.options())+len(f.Rules) > 0
+// PermissionsFor names the permissions that this identity sees on a VMID. PVE keeps them by id, and removes them with
+// any guest of the id, whatever it is told (qemu-server API2/Qemu.pm destroy_vm; pve-access-control AccessControl.pm
+// remove_vm_access).
+func PermissionsFor(ctx context.Context, g *Guests, vmid int) []string {
+	path := fmt.Sprintf("/vms/%d", vmid)
+	if paths, err := g.api.Access().Permissions(ctx, ""); err != nil || paths[path] == nil {
+		return nil
+	}
+	return []string{"permissions on " + path + ", or its place in a pool"}
+}
+
+// FirewallFor names the firewall that this identity sees under a VMID. PVE removes it as it does permissions.
+func FirewallFor(ctx context.Context, g *Guests, node string, vmid int) []string {
+	if f, err := g.readFirewall(ctx, node, vmid); err != nil || len(f.options())+len(f.Rules) == 0 {
+		return nil
+	}
+	return []string{"firewall options or rules"}
 }
 
 // readFirewall reads a VM's firewall.
