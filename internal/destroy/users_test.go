@@ -45,6 +45,7 @@ func holders() map[string]func(w *state.World) {
 		}),
 		"a path":        of("qemu", func(g *state.Guest) { g.Config["scsi5"] = "/dev/zvol/rpool/data/vm-300-disk-0,size=1G" }),
 		"a mount point": of("lxc", func(g *state.Guest) { g.Config["mp0"] = contested + ",mp=/data,size=1G" }),
+		"a device":      of("lxc", func(g *state.Guest) { g.Config["dev0"] = "path=/dev/zvol/rpool/data/vm-300-disk-0,mode=0660" }),
 		"a root disk":   of("lxc", func(g *state.Guest) { g.Config["rootfs"] = contested + ",size=1G" }),
 		"a CT's unused": of("lxc", func(g *state.Guest) { g.Config["unused3"] = contested }),
 		"a pending mp":  of("lxc", func(g *state.Guest) { g.Pending = map[string]string{"mp1": contested + ",mp=/x"} }),

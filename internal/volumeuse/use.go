@@ -267,7 +267,9 @@ func namesIn(option, value string) []string {
 		return names
 	}
 	for _, part := range strings.Split(value, ",") {
-		part = strings.TrimPrefix(strings.TrimPrefix(part, "file="), "volume=")
+		for _, key := range []string{"file=", "volume=", "path="} { // path: pve-container LXC/Config.pm $dev_desc
+			part = strings.TrimPrefix(part, key)
+		}
 		if option == "cicustom" { // user=, network=, meta=, vendor= (qemu-server QemuServer.pm $cicustom_fmt)
 			_, part, _ = strings.Cut(part, "=")
 		}

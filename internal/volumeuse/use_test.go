@@ -22,6 +22,7 @@ func TestNamesIn(t *testing.T) {
 		{"vmstate", "zfs:vm-100-state-one", "zfs:vm-100-state-one"},
 		{"rootfs", "volume=zfs:subvol-200-disk-0,size=8G", "zfs:subvol-200-disk-0"},
 		{"mp0", "zfs:vm-100-disk-0,mp=/data,size=1G", "zfs:vm-100-disk-0"},
+		{"dev0", "path=/dev/zvol/rpool/data/vm-100-disk-0,mode=0660", "/dev/zvol/rpool/data/vm-100-disk-0"},
 		{"efidisk0", "zfs:vm-100-disk-1,efitype=4m", "zfs:vm-100-disk-1"},
 		{"ide2", "none,media=cdrom", ""},
 		{"cicustom", "user=local:snippets/u.yaml,meta=nfs:snippets/m", "local:snippets/u.yaml nfs:snippets/m"},
