@@ -171,7 +171,11 @@ func (g *Guard) ProveOrphaned(ctx context.Context, node string, vmid int, volume
 	if err != nil {
 		return err
 	}
-	return volumeuse.AnyForeign(e.Use().Resources, node, volumes, g.exclusive)
+	places, err := g.Places(ctx)
+	if err != nil {
+		return err
+	}
+	return volumeuse.AnyForeign(places, e.Use().Resources, node, volumes, g.exclusive)
 }
 
 // proveUncommitted makes evidence for the disks of a VM that a create has made and not committed.

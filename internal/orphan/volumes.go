@@ -129,8 +129,9 @@ func (l *look) judgeVolumes(ctx context.Context) error {
 // factsOf collects what is known of a volume whose VMID no guest has.
 func (l *look) factsOf(ctx context.Context, v placed) ownership.Volume {
 	facts := ownership.Volume{ID: v.ID, VMID: v.VMID, Storage: v.storage.ID, OfPVE: volid.IsNameOfPVE(v.ID),
-		Shared: v.storage.Shared, Exclusive: slices.Contains(slices.Concat(l.exclusive, l.options.Exclusive), v.storage.ID),
-		Clones: l.basedOn(v), Dated: !v.CreatedAt.IsZero(), Age: l.guests.Now().Sub(v.CreatedAt)}
+		Shared:    v.storage.Shared || l.places.Reach(v.storage.ID),
+		Exclusive: slices.Contains(slices.Concat(l.exclusive, l.options.Exclusive), v.storage.ID),
+		Clones:    l.basedOn(v), Dated: !v.CreatedAt.IsZero(), Age: l.guests.Now().Sub(v.CreatedAt)}
 	if l.unseen != nil {
 		facts.Unseen = l.unseen.Error()
 	}

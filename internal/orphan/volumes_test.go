@@ -111,6 +111,25 @@ func TestOrphansThatAreNotSure(t *testing.T) {
 	}
 }
 
+// TestOrphansOnStoragesThatAreNotMarkedShared: another cluster may reach a volume group on iSCSI, and a directory of a
+// share, although no entry says that the storage is shared. A host without a cluster needs no such mark.
+func TestOrphansOnStoragesThatAreNotMarkedShared(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.change(func(w *state.World) {
+		w.Storages["san"] = &state.Storage{ID: "san", Type: "lvm", Path: "san", Content: []string{"images"}, Nodes: []string{"pve1"},
+			Total: 1 << 40, Options: map[string]string{"base": "target:0.0.1.scsi-36001405"}}
+		w.Storages["nas-vms"] = &state.Storage{ID: "nas-vms", Type: "dir", Path: "/mnt/pve/shared-nfs/vms", Content: []string{"images"},
+			Nodes: []string{"pve1"}, Total: 1 << 40}
+	})
+	r.volume("san", "vm-300-disk-0", 300)
+	r.volume("nas-vms", "301/vm-301-disk-0.raw", 301)
+	r.mustFind("not marked", r.find(), "volume san:vm-300-disk-0 unknown", "volume nas-vms:301/vm-301-disk-0.raw unknown")
+	r.mustFind("exclusive", r.find(Options{Exclusive: []string{"san", "nas-vms"}}),
+		"volume san:vm-300-disk-0 certain pvesm free san:vm-300-disk-0",
+		"volume nas-vms:301/vm-301-disk-0.raw certain pvesm free nas-vms:301/vm-301-disk-0.raw")
+}
+
 // TestOrphansWithoutALook: what could not be looked at is said, and makes nothing certain.
 func TestOrphansWithoutALook(t *testing.T) {
 	t.Parallel()

@@ -73,7 +73,11 @@ func (p *planCheck) orphans(ctx context.Context, c *Checker, r Request) {
 	left := slices.DeleteFunc((guest.Baselines{baseline}).Orphans(),
 		func(volume string) bool { return slices.Contains(r.Adopts, volume) })
 	if r.Orphans {
-		if err := volumeuse.AnyForeign(p.resources, p.node, left, c.exclusive); err != nil {
+		all, err := c.api.Cluster().StorageConfigs(ctx)
+		if err != nil {
+			return
+		}
+		if err := volumeuse.AnyForeign(volumeuse.PlacesOf(all), p.resources, p.node, left, c.exclusive); err != nil {
 			p.say(vmidForeign, "on_orphaned_volumes", fmt.Sprintf("On node %s, %v. Nothing would be destroyed, and the VM "+
 				"not created. Choose another vmid, or name the storage in exclusive_storages of the provider if no other "+
 				"cluster uses it", p.node, err), strconv.Itoa(r.VMID))

@@ -25,6 +25,8 @@ type StorageConfig struct {
 	Pool, Namespace, Monitors string
 	VGName                    string
 	Portal, Target            string
+	// Base is the volume that a volume group is on.
+	Base string
 }
 
 // RBDPool is the pool with its namespace (pve-storage RBDPlugin.pm get_rbd_path).
@@ -49,6 +51,7 @@ type storageConfigWire struct {
 	VGName       wire.String     `json:"vgname"`
 	Portal       wire.String     `json:"portal"`
 	Target       wire.String     `json:"target"`
+	Base         wire.String     `json:"base"`
 }
 
 // StorageConfigs lists the configurations of the storages on which this identity has Datastore.Audit or
@@ -67,7 +70,7 @@ func (c ClusterReader) StorageConfigs(ctx context.Context) ([]StorageConfig, err
 			ContentDirs:  string(w.ContentDirs), Server: string(w.Server), Subdir: string(w.Subdir),
 			Export: string(cmp.Or(w.Export, w.Share, w.Volume, w.FSName)), Pool: string(w.Pool),
 			Namespace: string(w.Namespace), Monitors: strings.Join(monitors, ","), VGName: string(w.VGName),
-			Portal: string(w.Portal), Target: string(w.Target)}
+			Portal: string(w.Portal), Target: string(w.Target), Base: string(w.Base)}
 		if s.Type == "cephfs" {
 			s.Server = s.Monitors
 		}

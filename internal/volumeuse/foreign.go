@@ -23,10 +23,11 @@ func Foreign(volume string, shared bool, exclusive []string) error {
 }
 
 // AnyForeign is the same for several volumes on a node. A storage of an unknown kind counts as shared.
-func AnyForeign(resources pve.Resources, node string, volumes, exclusive []string) error {
+func AnyForeign(places Places, resources pve.Resources, node string, volumes, exclusive []string) error {
 	for _, volume := range volumes {
-		storage, ok := resources.Storage(node, volid.Storage(volume))
-		if err := Foreign(volume, storage.Shared || !ok, exclusive); err != nil {
+		id := volid.Storage(volume)
+		storage, ok := resources.Storage(node, id)
+		if err := Foreign(volume, storage.Shared || !ok || places.Reach(id), exclusive); err != nil {
 			return err
 		}
 	}

@@ -33,12 +33,17 @@ const placesLife = time.Hour
 func (s *Reader) Places(ctx context.Context) (Places, error) {
 	return s.places.Get(ctx, s.clock, "", func(ctx context.Context) (Places, error) {
 		all, err := s.api.Cluster().StorageConfigs(ctx)
-		places := Places{}
-		for _, c := range all {
-			places[c.ID] = c
-		}
-		return places, err
+		return PlacesOf(all), err
 	})
+}
+
+// PlacesOf are the storages of a list.
+func PlacesOf(all []pve.StorageConfig) Places {
+	places := Places{}
+	for _, c := range all {
+		places[c.ID] = c
+	}
+	return places
 }
 
 // Scope returns the node whose guests alone can use the volumes, because none of their storages is shared, under this
@@ -50,7 +55,7 @@ func (s *Reader) Scope(ctx context.Context, resources pve.Resources, node string
 	}
 	for _, volume := range volumes {
 		id := volid.Storage(volume)
-		if storage, ok := resources.Storage(node, id); !ok || storage.Shared {
+		if storage, ok := resources.Storage(node, id); !ok || storage.Shared || places.Reach(id) {
 			return "", nil
 		}
 		for _, other := range resources.Storages(node) {
@@ -67,6 +72,19 @@ func (s *Reader) Scope(ctx context.Context, resources pve.Resources, node string
 func families() map[string]string {
 	return map[string]string{"dir": "file", "btrfs": "file", "nfs": "file", "cifs": "file", "cephfs": "file",
 		"glusterfs": "file", "lvm": "lvm", "lvmthin": "lvm", "zfspool": "zfs", "zfs": "zfs", "rbd": "rbd"}
+}
+
+// Reach reports whether other machines reach a storage, although its entry may not say that it is shared: a volume
+// group with a base is on iSCSI (pve-storage 9.1.7 LVMPlugin.pm on_add_hook), and a directory may be that of a share.
+func (p Places) Reach(id string) bool {
+	at := p[id]
+	for _, other := range p {
+		inShare := at.Path != "" && isNetwork(other) && other.Path != "" && isWithin(at.Path, other.Path)
+		if inShare || at.VGName != "" && other.VGName == at.VGName && other.Base != "" {
+			return true
+		}
+	}
+	return false
 }
 
 // Compare compares two storages by what the plugins of pve-storage 9.1.7 make paths of.
@@ -130,7 +148,7 @@ func unclearUnless(apart, same bool) Likeness {
 
 // compareFiles compares two storages of files. A directory that an administrator has mounted may be that of any export.
 func compareFiles(x, y pve.StorageConfig) Likeness {
-	network := func(c pve.StorageConfig) bool { return c.Type != "dir" && c.Type != "btrfs" }
+	network := isNetwork
 	mounted := func(c pve.StorageConfig) bool { return network(c) || c.IsMountpoint || c.Shared }
 	plain := x.ContentDirs == "" && y.ContentDirs == ""
 	switch {
@@ -146,6 +164,11 @@ func compareFiles(x, y pve.StorageConfig) Likeness {
 		return unclearUnless(!mounted(x) || !mounted(y), false)
 	}
 	return Apart
+}
+
+// isNetwork reports whether a storage of files is a network file system.
+func isNetwork(c pve.StorageConfig) bool {
+	return families()[c.Type] == "file" && c.Type != "dir" && c.Type != "btrfs"
 }
 
 func isWithin(inner, outer string) bool {

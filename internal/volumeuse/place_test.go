@@ -113,6 +113,18 @@ func TestScope(t *testing.T) {
 	if got := scope(); got != "" {
 		t.Errorf("the directory of a share: %q", got)
 	}
+	for name, change := range map[string]func(*state.Storage){
+		"a directory of a share": func(s *state.Storage) { s.Path = "/mnt/pve/shared-nfs/vms" },
+		"a volume group on iSCSI": func(s *state.Storage) {
+			s.Type, s.Path, s.Options = "lvm", "san", map[string]string{"base": "target:0.0.1.scsi-36001405"}
+		},
+	} {
+		w = newWorld(t)
+		w.change(func(all *state.World) { change(all.Storages["local2"]) })
+		if got := scope(); got != "" {
+			t.Errorf("%s that is not marked shared: %q", name, got)
+		}
+	}
 }
 
 // TestDoubt: a device that a guest has by a number may be any volume that is a device.
