@@ -112,8 +112,13 @@ func (s Snapshots) isWithout(c SnapshotClaim) func(context.Context) (bool, error
 // another may have been taken under its name meanwhile.
 func (s Snapshots) prove(ctx context.Context, c SnapshotClaim) (Evidence, map[string]string, error) {
 	before, err := s.read(ctx, c)
+	var seen pve.GuestConfig
+	if err == nil && c.back {
+		seen, err = s.api.QEMU(c.Node, c.VMID).Config(ctx)
+	}
+	freed := freedBy(before, seen.Values)
 	if err == nil {
-		err = s.checkNamesakes(ctx, c, volumesOf(before))
+		err = s.checkNamesakes(ctx, c, volumesOf(before), freed)
 	}
 	if err != nil {
 		return Evidence{}, nil, err
@@ -126,7 +131,7 @@ func (s Snapshots) prove(ctx context.Context, c SnapshotClaim) (Evidence, map[st
 	switch {
 	case err != nil:
 		return Evidence{}, nil, err
-	case !maps.Equal(before, now):
+	case !maps.Equal(before, now) || c.back && !slices.Equal(freed, freedBy(now, e.config.Values)):
 		return Evidence{}, nil, fmt.Errorf("snapshot %s of VM %d on node %s changed while it was looked at; it was not "+
 			"touched", c.Name, c.VMID,
 			c.Node)
@@ -149,9 +154,9 @@ func (s Snapshots) read(ctx context.Context, c SnapshotClaim) (map[string]string
 
 // checkNamesakes is an error if another guest has, or may have, a snapshot of the same name on one of the volumes.
 // For a roll-back it is also an error if another guest has the volume itself. A storage takes the whole volume back,
-// whichever guest writes to it (pve-storage Plugin.pm volume_snapshot_rollback).
-func (s Snapshots) checkNamesakes(ctx context.Context, c SnapshotClaim, volumes []string) error {
-	if len(volumes) == 0 {
+// whichever guest writes to it (pve-storage Plugin.pm volume_snapshot_rollback). freed are to have no other user.
+func (s Snapshots) checkNamesakes(ctx context.Context, c SnapshotClaim, volumes, freed []string) error {
+	if volumes = slices.Concat(volumes, freed); len(volumes) == 0 {
 		return nil
 	}
 	scope, err := s.Scope(ctx, nil, c.Node, volumes)
@@ -167,7 +172,8 @@ func (s Snapshots) checkNamesakes(ctx context.Context, c SnapshotClaim, volumes 
 	}
 	for _, volume := range volumes {
 		for _, user := range others.UsersOf(volume, c.VMID) {
-			if user.Where == "snapshot "+c.Name || c.back && !strings.HasPrefix(user.Where, "snapshot ") {
+			if user.Where == "snapshot "+c.Name || c.back && !strings.HasPrefix(user.Where, "snapshot ") ||
+				slices.Contains(freed, volume) {
 				used := &InUseError{Volume: volume, Users: []string{user.String()}}
 				return fmt.Errorf("snapshot %s of VM %d was not touched: %w", c.Name, c.VMID, used)
 			}
@@ -178,6 +184,19 @@ func (s Snapshots) checkNamesakes(ctx context.Context, c SnapshotClaim, volumes 
 		}
 	}
 	return nil
+}
+
+// freedBy are the cloud-init drives that a roll-back destroys, whichever VMID they carry: those of the VM that the
+// snapshot has not (qemu-server QemuConfig.pm __snapshot_rollback_get_unused, add_unused_volume).
+func freedBy(snapshot, config map[string]string) []string {
+	freed := map[string]bool{}
+	for option, value := range config {
+		volume := guest.VolumeOf(value)
+		if vm.IsSlot(option) && volid.Valid(volume) && volid.IsCloudInit(volume) && !guest.Uses(snapshot, volume) {
+			freed[volume] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(freed))
 }
 
 // volumesOf are the volumes that a snapshot of the VM is taken of, whichever VMID they carry: its disks, and no

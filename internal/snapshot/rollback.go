@@ -13,6 +13,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
 )
 
 // RollBack takes a VM back to a snapshot.
@@ -51,7 +52,7 @@ func (s *Snapshots) Do(ctx context.Context, r RollBack) ([]guest.Warning, error)
 	if err != nil {
 		return nil, err
 	}
-	for _, line := range r.consequences(all[i], config, options, status) {
+	for _, line := range append(r.consequences(all[i], config, options, status), dropped(at.Config, options)...) {
 		s.jobs.Tell(ctx, line)
 	}
 	result, err := s.guard.Snapshots().RollBackTo(ctx, r.claim(all[i], at), r.Start)
@@ -151,6 +152,30 @@ func (r RollBack) consequences(to pve.Snapshot, config, options map[string]strin
 	}
 	if len(detached) > 0 {
 		lines = append(lines, "Disks that came later are detached and kept as unusedN: "+strings.Join(detached, ", "))
+	}
+	return lines
+}
+
+// dropped says which changes a roll-back drops that wait for a restart, and which volumes only they name: they stay on
+// their storages, and the VM has them no more (AbstractConfig.pm __snapshot_apply_config).
+func dropped(config pve.PendingConfig, options map[string]string) []string {
+	waiting := config.Waiting()
+	if len(waiting) == 0 {
+		return nil
+	}
+	slices.Sort(waiting)
+	lines := []string{"Changes that wait for a restart are dropped: " + strings.Join(waiting, ", ")}
+	var loose []string
+	merged := config.Merged()
+	for _, slot := range vm.Slots(merged) {
+		volume := guest.VolumeOf(merged[slot])
+		if volid.Valid(volume) && !guest.Uses(config.Current(), volume) && !guest.Uses(options, volume) {
+			loose = append(loose, volume)
+		}
+	}
+	if len(loose) > 0 {
+		lines = append(lines, "Volumes that only they name stay on their storages, and the VM has them no more: "+
+			strings.Join(loose, ", "))
 	}
 	return lines
 }

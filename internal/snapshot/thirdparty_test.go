@@ -1,6 +1,7 @@
 package snapshot
 
 import (
+	"context"
 	"strings"
 	"testing"
 
@@ -139,6 +140,62 @@ func TestRollBackOfSharedDisk(t *testing.T) {
 			")"); refused != shared || !refused && err != nil {
 			t.Errorf("%q: %v", where, err)
 		}
+	}
+}
+
+// TestRollBackOfACloudInitDrive: PVE destroys a cloud-init drive that the snapshot has not, also one that carries the id
+// of another VM, as in a configuration that was copied by hand (qemu-server QemuConfig.pm add_unused_volume).
+func TestRollBackOfACloudInitDrive(t *testing.T) {
+	for _, where := range []string{"ide2", "snapshot", ""} {
+		r := newRig(t, false)
+		if _, err := r.s.Take(t.Context(), Wanted{VMID: ours, Name: "before"}); err != nil {
+			t.Fatal(err)
+		}
+		const drive = "local-zfs:vm-301-cloudinit"
+		r.change(func(w *state.World) {
+			w.Put(&state.Volume{Storage: "local-zfs", Node: "pve1", Name: "vm-301-cloudinit", VMID: theirs, Content: "images",
+				Format: "raw", Size: 4 << 20})
+			w.Guests[ours].Config["ide2"] = drive + ",media=cdrom"
+			switch where {
+			case "ide2":
+				w.Guests[theirs].Config["ide2"] = drive + ",media=cdrom"
+			case "snapshot":
+				w.Guests[theirs].Snaps = map[string]map[string]string{"other": {"snaptime": "7", "ide2": drive + ",media=cdrom"}}
+			}
+		})
+		_, err := r.s.Do(t.Context(), RollBack{Choice: guest.Choice{VMID: ours}, Name: "before"})
+		there := false
+		r.change(func(w *state.World) {
+			for _, v := range w.Volumes {
+				there = there || v.Volid() == drive
+			}
+		})
+		if used := where != ""; used != there || used != (err != nil && strings.Contains(err.Error(), "VM 301 (vm301)")) {
+			t.Errorf("%q: the drive is there: %t; %v", where, there, err)
+		}
+	}
+}
+
+// TestRollBackDropsPendingChanges: a roll-back forgets changes that wait for a restart, and with them a volume that only
+// such a change names. It is said before, since nothing shows it afterwards.
+func TestRollBackDropsPendingChanges(t *testing.T) {
+	r := newRig(t, false)
+	if _, err := r.s.Take(t.Context(), Wanted{VMID: ours, Name: "before"}); err != nil {
+		t.Fatal(err)
+	}
+	r.change(func(w *state.World) {
+		w.Put(&state.Volume{Storage: "local-zfs", Node: "pve1", Name: "vm-300-disk-7", VMID: ours, Content: "images",
+			Format: "raw", Size: 1 << 30})
+		w.Guests[ours].Pending = map[string]string{"sata1": "local-zfs:vm-300-disk-7,size=1G", "cores": "4"}
+	})
+	var told []string
+	r.s.jobs.Log = func(_ context.Context, text string, _ map[string]string) { told = append(told, text) }
+	if _, err := r.s.Do(t.Context(), RollBack{Choice: guest.Choice{VMID: ours}, Name: "before"}); err != nil {
+		t.Error(err)
+	}
+	all := strings.Join(told, "\n")
+	if !strings.Contains(all, "cores, sata1") || !strings.Contains(all, "local-zfs:vm-300-disk-7") {
+		t.Errorf("said %s", all)
 	}
 }
 

@@ -228,9 +228,31 @@ func (b *rollingBack) run() error {
 			return err
 		}
 	}
+	if err := b.freeCloudInit(snap); err != nil {
+		g.LockCause = "failure"
+		return err
+	}
 	b.apply(snap, volids)
 	if snap["vmstate"] != "" || b.Flag("start") {
 		return power.Boot(b.Process, g)
+	}
+	return nil
+}
+
+// freeCloudInit destroys a cloud-init drive that the snapshot has not, whichever id it carries (qemu-server
+// QemuConfig.pm __snapshot_rollback_get_unused, add_unused_volume).
+func (b *rollingBack) freeCloudInit(snap map[string]string) error {
+	for _, opt := range drive.DriveNames(b.g.Config) {
+		d := drive.Parse(b.Engine, opt, b.g.Config[opt])
+		if d == nil || !d.IsCloudinit() || slices.ContainsFunc(drive.DriveNames(snap), func(at string) bool {
+			has := drive.Parse(b.Engine, at, snap[at])
+			return has != nil && !has.IsMedia() && has.File() == d.File()
+		}) {
+			continue
+		}
+		if err := volume.Free(b.Process, b.g.Node, d.File()); err != nil {
+			return err
+		}
 	}
 	return nil
 }
