@@ -173,7 +173,7 @@ func TestCheck(t *testing.T) {
 		"linked, on another node": {request: Request{Creating: true, Node: "pve2", Clone: golden},
 			want: []string{"clone.full: VM 9000 cannot be cloned to node pve2"}},
 		"a disk that shrinks": {request: Request{Creating: true, Node: "pve1", Clone: golden, Planned: smaller, Whole: true},
-			want: []string{"scsi0: VM 9000 cannot be cloned like this"}},
+			want: []string{"disks.scsi0.size: VM 9000 cannot be cloned like this"}},
 		"a clone": {request: Request{Creating: true, Clone: golden, Whole: true}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -101,6 +101,6 @@ func (p *planCheck) copied(config map[string]string, wanted vm.Spec, name string
 	want.Template = has.Template
 	vm.Complete(&want)
 	for _, problem := range vm.Diff(has, want).Problems {
-		p.say(name, problem.Option, problem.Text, source...)
+		p.say(name, problem.At, problem.Text, source...)
 	}
 }

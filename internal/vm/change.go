@@ -39,9 +39,11 @@ type Move struct {
 	Format  string
 }
 
-// Problem says why a difference cannot be made in place. Option is the slot or option of PVE.
+// Problem says why a difference cannot be made in place. Option is the slot or option of PVE, At the dotted path of the
+// attribute that says otherwise: "disks.scsi0.size".
 type Problem struct {
 	Option string
+	At     string
 	Text   string
 }
 
@@ -91,8 +93,14 @@ func ImportsPath(option, value string) bool {
 	return isDrive && ok && strings.HasPrefix(properties["import-from"], "/")
 }
 
-func (c *Change) problem(option, text string) {
-	c.Problems = append(c.Problems, Problem{Option: option, Text: text})
+// problem notes one; key is the attribute of the device that is concerned, "" where it is more than one.
+func (c *Change) problem(option, key, text string) {
+	a, _ := AttributeOf(option)
+	at := strings.Replace(a.Path, "*", option, 1)
+	if key != "" {
+		at += "." + key
+	}
+	c.Problems = append(c.Problems, Problem{Option: option, At: at, Text: text})
 }
 
 // sort makes a Change comparable and its requests repeatable.

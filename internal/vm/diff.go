@@ -115,7 +115,7 @@ func IsWindows(ostype string) bool {
 func carryTemplate(c *Change, from Spec, to *Spec) {
 	was, is := from.Template != nil && *from.Template, to.Template != nil && *to.Template
 	if was && !is {
-		c.problem("template", "a template cannot be turned back into a virtual machine")
+		c.problem("template", "", "a template cannot be turned back into a virtual machine")
 	}
 	if was || !is {
 		to.Template = from.Template

@@ -44,7 +44,7 @@ func (c *Change) carry(slot string, from, to attached) (_ attached, replaced boo
 // needsStorage complains about a volume to be made nowhere.
 func (c *Change) needsStorage(slot string, a attached) {
 	if a.volume == "" && a.storage == "" {
-		c.problem(slot, "a new volume needs a storage")
+		c.problem(slot, "storage", "a new volume needs a storage")
 	}
 }
 
@@ -92,7 +92,8 @@ func (c *Change) grown(slot string, has, want *int64) *int64 {
 	case has == nil || *want > *has:
 		c.Grow = append(c.Grow, Growth{Slot: slot, Size: *want})
 	case *want < *has:
-		c.problem(slot, "the disk has "+property.FormatSize(*has)+" and cannot be shrunk to "+property.FormatSize(*want))
+		c.problem(slot, "size",
+			"the disk has "+property.FormatSize(*has)+" and cannot be shrunk to "+property.FormatSize(*want))
 	}
 	return has
 }
@@ -103,7 +104,7 @@ func newDisk(c *Change, slot string, d Disk) {
 	switch {
 	case d.Volume != "":
 	case d.ImportFrom == nil && d.Size == nil:
-		c.problem(slot, "a new disk needs a size or something to import")
+		c.problem(slot, "", "a new disk needs a size or something to import")
 	case d.ImportFrom != nil && d.Size != nil:
 		c.Grow = append(c.Grow, Growth{Slot: slot, Size: *d.Size})
 	}
@@ -120,7 +121,7 @@ func carryDisk(c *Change, slot string, f, d Disk) Disk {
 	sameText(&d.WWN, f.WWN)
 	d.Size = c.grown(slot, f.Size, d.Size)
 	if f.Volume == "" && encodeDisk(d) != encodeDisk(f) { // written again it would allocate another volume
-		c.problem(slot, "the disk's volume is not known yet, so its options cannot be changed")
+		c.problem(slot, "", "the disk's volume is not known yet, so its options cannot be changed")
 		return f
 	}
 	return d
@@ -142,11 +143,12 @@ func carryEFIDisk(c *Change, f, to *EFIDisk) *EFIDisk {
 		return &d
 	}
 	if d.Type != nil && *d.Type != valueOr(f.Type, "2m") {
-		c.problem(efiSlot, "the EFI disk was made with efitype "+valueOr(f.Type, "2m")+
+		c.problem(efiSlot, "type", "the EFI disk was made with efitype "+valueOr(f.Type, "2m")+
 			", which cannot be changed to "+*d.Type)
 	}
 	if d.PreEnrolledKeys != nil && *d.PreEnrolledKeys != valueOr(f.PreEnrolledKeys, false) {
-		c.problem(efiSlot, "pre-enrolled keys are put on the EFI disk when it is made and cannot be changed afterwards")
+		c.problem(efiSlot, "pre_enrolled_keys",
+			"pre-enrolled keys are put on the EFI disk when it is made and cannot be changed afterwards")
 	}
 	d.Type, d.PreEnrolledKeys, d.ImportFrom = f.Type, f.PreEnrolledKeys, f.ImportFrom
 	if d.MSCert == nil {
@@ -172,7 +174,8 @@ func carryTPMState(c *Change, f, to *TPMState) *TPMState {
 		return &d
 	}
 	if d.Version != nil && *d.Version != valueOr(f.Version, "v1.2") {
-		c.problem(tpmSlot, "the TPM state has version "+valueOr(f.Version, "v1.2")+", which cannot be changed to "+*d.Version)
+		c.problem(tpmSlot, "version",
+			"the TPM state has version "+valueOr(f.Version, "v1.2")+", which cannot be changed to "+*d.Version)
 	}
 	d.Version, d.ImportFrom = f.Version, f.ImportFrom
 	return &d

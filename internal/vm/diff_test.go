@@ -72,7 +72,7 @@ func diskCases() map[string]diffCase {
 		},
 		"shrink": {
 			map[string]string{"scsi0": disk}, Spec{Disks: map[string]Disk{"scsi0": {Size: new(int64(5 << 30))}}},
-			Change{Problems: []Problem{{"scsi0", "the disk has 10G and cannot be shrunk to 5G"}}},
+			Change{Problems: []Problem{{"scsi0", "disks.scsi0.size", "the disk has 10G and cannot be shrunk to 5G"}}},
 		},
 		"another volume": {
 			map[string]string{"scsi0": disk}, Spec{Disks: map[string]Disk{"scsi0": {Volume: "local-zfs:vm-100-disk-7"}}},
@@ -97,7 +97,7 @@ func newDriveCases() map[string]diffCase {
 					"scsi3": "a1:vm-100-disk-9", "scsi4": ":0",
 				},
 				Grow:     []Growth{{"scsi2", 4 << 30}},
-				Problems: []Problem{{"scsi4", "a new disk needs a size or something to import"}, {"scsi4", "a new volume needs a storage"}},
+				Problems: []Problem{{"scsi4", "disks.scsi4", "a new disk needs a size or something to import"}, {"scsi4", "disks.scsi4.storage", "a new volume needs a storage"}},
 			},
 		},
 		"EFI, TPM and cloud-init drives": {
@@ -117,9 +117,9 @@ func newDriveCases() map[string]diffCase {
 				Options: Options{Template: new(true)},
 			},
 			Change{Set: map[string]string{"template": "1"}, Problems: []Problem{
-				{"efidisk0", "pre-enrolled keys are put on the EFI disk when it is made and cannot be changed afterwards"},
-				{"efidisk0", "the EFI disk was made with efitype 4m, which cannot be changed to 2m"},
-				{"tpmstate0", "the TPM state has version v2.0, which cannot be changed to v1.2"},
+				{"efidisk0", "efi_disk.pre_enrolled_keys", "pre-enrolled keys are put on the EFI disk when it is made and cannot be changed afterwards"},
+				{"efidisk0", "efi_disk.type", "the EFI disk was made with efitype 4m, which cannot be changed to 2m"},
+				{"tpmstate0", "tpm_state.version", "the TPM state has version v2.0, which cannot be changed to v1.2"},
 			}},
 		},
 		"EFI disk, TPM state and cloud-init drive move": {

@@ -27,7 +27,7 @@ func TestDiskGrownByHand(t *testing.T) {
 	l.Warned(`disks["scsi0"].size`, "scsi0", "3G, not 1G", `ignore_changes = [disks["scsi0"].size]`)
 	l.To("description = \"x\"\n" + body)
 	l.WantRunning()
-	l.Refuses("description = \"x\"\n"+strings.Replace(body, "1G", "2G", 1), `disks["scsi0"]`, "cannot be shrunk", "ignore_changes")
+	l.Refuses("description = \"x\"\n"+strings.Replace(body, "1G", "2G", 1), `disks["scsi0"].size`, "cannot be shrunk", "ignore_changes")
 	l.Configure("description = \"x\"\n" + body)
 	if err := l.Session.Destroy(t.Context()); err != nil {
 		t.Errorf("the destroy fails: %v", err)

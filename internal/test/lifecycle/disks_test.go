@@ -342,10 +342,10 @@ tpm_state = { storage = "local-zfs", version = "v2.0" }
 		}
 	}
 	l := running(t)
-	l.Refuses(change(`"2G"`, `"1G"`), `disks["scsi1"]`, "cannot be shrunk")
-	l.Refuses(change(`"4m"`, `"2m"`), "efi_disk", "cannot be changed")
+	l.Refuses(change(`"2G"`, `"1G"`), `disks["scsi1"].size`, "cannot be shrunk")
+	l.Refuses(change(`"4m"`, `"2m"`), "efi_disk.type", "cannot be changed")
 	l.Refuses(change(`tpm_state = { storage = "local-zfs"`, `tpm_state = { storage = "local-lvm"`), "tpm_state.storage", "stopped VM only")
-	l.Refuses(change(`"v2.0"`, `"v1.2"`), "tpm_state", "cannot be changed")
+	l.Refuses(change(`"v2.0"`, `"v1.2"`), "tpm_state.version", "cannot be changed")
 	l.Want(all)
 	l.WantRunning()
 }

@@ -34,10 +34,10 @@ func TestInputThatOnlyTheApplyUsedToRefuse(t *testing.T) {
 		{hcl: "template = true\npower_state = \"running\"", attribute: "power_state", says: []string{"template cannot run"}},
 		{hcl: `clone = { vmid = 9000, storage = "local-lvm" }`, attribute: "clone.storage", says: []string{"clone.full = true"}},
 		{hcl: `clone = { vmid = 9000, full = true, snapshot = "x" }`, attribute: "clone.snapshot", says: []string{"2 to 40"}},
-		{hcl: "clone = { vmid = 9000 }\n  disks = { scsi0 = { size = \"1G\" } }", attribute: `disks["scsi0"]`, says: []string{"2G", "1G", "shrunk"}},
-		{hcl: "clone = { vmid = 9000 }\n  disks = { scsi5 = { size = \"1G\" } }", attribute: `disks["scsi5"]`, says: []string{"needs a storage"}},
+		{hcl: "clone = { vmid = 9000 }\n  disks = { scsi0 = { size = \"1G\" } }", attribute: `disks["scsi0"].size`, says: []string{"2G", "1G", "shrunk"}},
+		{hcl: "clone = { vmid = 9000 }\n  disks = { scsi5 = { size = \"1G\" } }", attribute: `disks["scsi5"].storage`, says: []string{"needs a storage"}},
 		{hcl: "machine_options = { aw_bits = 48 }", attribute: "machine_options.aw_bits", says: []string{"set machine_options.viommu too"}},
-		{hcl: "clone = { vmid = 9000 }\n  efi_disk = {}", attribute: "efi_disk", says: []string{"needs a storage"}},
+		{hcl: "clone = { vmid = 9000 }\n  efi_disk = {}", attribute: "efi_disk.storage", says: []string{"needs a storage"}},
 	} {
 		t.Run(c.hcl, func(t *testing.T) {
 			w := rig.NewWorld(t)

@@ -214,7 +214,7 @@ func (p refusals) refuseDifferences() {
 		if _, existed := p.Prior.Disks[problem.Option]; planned && !existed && p.Plan.Copies() {
 			continue // the clone may have it from its template; the update looks
 		}
-		if at, ok := p.Plan.Locator().Parameter(problem.Option); ok {
+		if at, ok := p.Plan.Locator().Attribute(problem.At); ok {
 			p.refuse(at, problem.Text+p.wayOut(problem.Option))
 		} else {
 			p.diags.AddError("Cannot change "+p.Prior.Thing(), problem.Option+": "+problem.Text)
