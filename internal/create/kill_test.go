@@ -115,7 +115,7 @@ func killedWays(t *testing.T) (all []killed) {
 // continues its VM or begins, and waits first until the run would have shown that it lives. Nothing is left over or made
 // twice, and a third party's objects are never touched.
 func TestResumeACreate(t *testing.T) {
-	kills, left, resumed, step := 0, 0, 0, 13
+	kills, left, resumed, step := 0, 0, 0, 19
 	if share.IsWhole() {
 		step = 1
 	}
@@ -302,7 +302,7 @@ func TestKillManyClones(t *testing.T) {
 // that made the VM, or none: never one of its own.
 func TestResumeACreateTwice(t *testing.T) {
 	ways := killedWays(t)
-	step, kills, resumed := 7, 0, 0
+	step, kills, resumed := 11, 0, 0
 	if share.IsWhole() {
 		step = 1
 	}

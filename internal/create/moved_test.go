@@ -18,7 +18,7 @@ import (
 // TestMovedWhileItIsMade: an administrator or HA moves the new VM to another node, before any request after the first
 // one. The create follows it and ends there; nothing is left over, and the guest is not stopped.
 func TestMovedWhileItIsMade(t *testing.T) {
-	step, moved := 3, 0
+	step, moved := 5, 0
 	if share.IsWhole() {
 		step = 1
 	}

@@ -24,7 +24,7 @@ import (
 )
 
 // adversaryShare is how many of the cells `make test` plays: one in so many.
-const adversaryShare = 180
+const adversaryShare = 300
 
 // adversaryBench is a cluster on which one identity does one thing, again and again, while third parties come between.
 type adversaryBench struct {

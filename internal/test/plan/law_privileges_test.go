@@ -482,4 +482,4 @@ func TestLawPrivileges(t *testing.T) {
 }
 
 // privilegeShare is one in how many cases a short run plays.
-const privilegeShare = 50
+const privilegeShare = 75

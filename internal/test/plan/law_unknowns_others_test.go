@@ -25,7 +25,7 @@ type otherResource struct {
 }
 
 // othersShare is the part of the rows of TestLawUnknownsOfOthers that `make test` plays.
-const othersShare = 8
+const othersShare = 16
 
 // TestLawUnknownsOfOthers holds every attribute of every other resource to the law of unknown values, at create, update
 // and replacement, each also while the provider's endpoint is not known.
