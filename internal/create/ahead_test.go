@@ -6,11 +6,44 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 )
+
+// TestCopyNamesTheFirewallThatItReplaces: a clone and a restore put the firewall of their source in the place of one that
+// an administrator has set for a configured id ahead of its VM (pve-firewall Firewall/Helpers.pm clone_vmfw_conf). That
+// is said, unless the create sets the firewall itself.
+func TestCopyNamesTheFirewallThatItReplaces(t *testing.T) {
+	yes := true
+	for name, c := range map[string]struct {
+		vmid  int
+		set   bool
+		wants *guest.Firewall
+		says  bool
+	}{
+		"set ahead":              {vmid: 150, set: true, says: true},
+		"nothing set":            {vmid: 150},
+		"set, and configured":    {vmid: 150, set: true, wants: &guest.Firewall{Enabled: &yes}},
+		"an id that PVE chooses": {},
+	} {
+		b := newBench(t, ticket)
+		if c.set {
+			b.change(func(w *state.World) {
+				w.Firewall[c.vmid] = &state.FirewallFile{Options: map[string]string{"enable": "1", "policy_in": "DROP"}}
+			})
+		}
+		r := ofTemplate()
+		r.VMID, r.Firewall = c.vmid, c.wants
+		created, err := b.Create(t.Context(), r)
+		said := fmt.Sprint(created.Warnings)
+		if err != nil || strings.Contains(said, "Firewall of VM 150") != c.says {
+			t.Errorf("%s: said %s: %v", name, said, err)
+		}
+	}
+}
 
 // TestUndoNamesWhatWasSetAhead: an administrator has given a permission on an id, and firewall rules, ahead of its guest.
 // PVE removes both with the VM that a failed create takes back, and the create says so. Without them it says nothing.

@@ -3,12 +3,14 @@ package create
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/destroy"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/volumeuse"
 )
@@ -76,6 +78,34 @@ func ahead(ctx context.Context, a *attempt) []string {
 		all = append(all, guest.FirewallFor(ctx, a.creator.guests, a.node, a.vmid)...)
 	}
 	return all
+}
+
+// sendCopy sends the first write of a clone or a restore. PVE puts the firewall of the source, or none, in the place of
+// one that was set for the VMID ahead of its VM (pve-firewall Firewall/Helpers.pm clone_vmfw_conf; qemu-server
+// QemuServer.pm restore_vma_archive), and a warning says so. A create that sets the firewall itself replaces it anyway.
+func sendCopy(ctx context.Context, a *attempt, r request.Request) error {
+	was := firewallNow(ctx, a)
+	err := a.sendFirst(ctx, r)
+	if was == nil || !a.first.sent || a.first.taken {
+		return err
+	}
+	if now := firewallNow(ctx, a); !reflect.DeepEqual(was, now) {
+		a.warnings = append(a.warnings, guest.Warning{Summary: fmt.Sprintf("Firewall of VM %d", a.vmid),
+			Detail: fmt.Sprintf("Firewall options or rules were set for the id %d before, and not by this create. PVE has put "+
+				"those of the source in their place", a.vmid)})
+	}
+	return err
+}
+
+// firewallNow is the firewall under a configured VMID, as far as this identity sees it; nil if there is none, or if the
+// create sets it.
+func firewallNow(ctx context.Context, a *attempt) *guest.Firewall {
+	at := guest.Guest{Node: a.node, VMID: a.vmid}
+	if a.r.VMID == 0 || a.r.Firewall != nil || a.creator.guests.ReadFirewallAndHA(ctx, &at, true, false) != nil ||
+		reflect.DeepEqual(at.Firewall, &guest.Firewall{}) {
+		return nil
+	}
+	return at.Firewall
 }
 
 // noteAhead names the settings that went with a VM which an undo has destroyed.

@@ -25,7 +25,7 @@ type firstWrite struct {
 func (a *attempt) clone(ctx context.Context) error {
 	params := a.from.cloneParams(a.vmid, a.r, a.node)
 	params["description"] = a.firstMark("")
-	return a.sendFirst(ctx, request.Request{Node: a.from.node, Type: "qmclone", ID: a.from.vmid, Done: a.cloned,
+	return sendCopy(ctx, a, request.Request{Node: a.from.node, Type: "qmclone", ID: a.from.vmid, Done: a.cloned,
 		Send: func(ctx context.Context) (pve.UPID, error) {
 			return a.creator.api.QEMU(a.from.node, a.from.vmid).Clone(ctx, params)
 		}})

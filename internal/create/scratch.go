@@ -178,7 +178,7 @@ func (a *attempt) restore(ctx context.Context) error {
 	maps.DeleteFunc(optional, func(_, value string) bool { return value == "" })
 	maps.Copy(params, optional)
 	a.unprotected = a.from.config["protection"] == "1"
-	err := a.sendFirst(ctx, request.Request{Node: a.node, Type: "qmrestore", ID: a.vmid,
+	err := sendCopy(ctx, a, request.Request{Node: a.node, Type: "qmrestore", ID: a.vmid,
 		Send: func(ctx context.Context) (pve.UPID, error) {
 			return a.sendWithUUID(ctx, params, a.from.config["smbios1"])
 		}})
