@@ -81,3 +81,23 @@ func TestAgentPrivilege(t *testing.T) {
 		}
 	}
 }
+
+// TestPermitInAPool: a VM that is not there may be made in a pool whose privileges suffice. Those of a pool are no
+// privileges on a VM that is there and in none.
+func TestPermitInAPool(t *testing.T) {
+	w := newWorld(t)
+	w.change(func(all *state.World) {
+		lose(all, "VM.PowerMgmt")
+		all.Roles["Switcher"] = []string{"VM.PowerMgmt"}
+		for _, entry := range slices.Clone(all.ACL) {
+			entry.Path, entry.Role = "/pool/web", "Switcher"
+			all.ACL = append(all.ACL, entry)
+		}
+	})
+	for id, refused := range map[string]bool{"8000": true, "500": false} {
+		lacks := w.Permit(t.Context(), Take{Path: "vm_ids", What: "switch the VM", On: "/vms/" + id, AnyOf: []string{"VM.PowerMgmt"}})
+		if (len(lacks) > 0) != refused {
+			t.Errorf("VM %s: refused with %v, want a refusal: %t", id, lacks, refused)
+		}
+	}
+}

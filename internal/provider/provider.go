@@ -88,7 +88,7 @@ func New(version string) func() provider.Provider { return NewWith(version, Opti
 
 // NewWith makes the provider with other connections to the world.
 func NewWith(version string, options Options) func() provider.Provider {
-	return func() provider.Provider { return &Proxmox{version: version, options: options} }
+	return func() provider.Provider { return &Proxmox{version: version, options: options, vms: planning.NewRun()} }
 }
 
 // Metadata names the provider.

@@ -3,23 +3,18 @@ package vm
 import (
 	"testing"
 
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/model"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/planning"
 )
 
 func TestRun(t *testing.T) {
-	var none *planning.Run
-	none.NoteInState(1)
-	none.NotePlanned(planning.PlannedVM{VMID: 1})
-	none.NoteFailed(1, model.FailedVM{})
 	isPlanned := func(r *planning.Run, like planning.PlannedVM) bool {
 		_, ok := r.Planned(like)
 		return ok
 	}
-	if none.WasInState(1) || isPlanned(none, planning.PlannedVM{VMID: 1}) || none.AllFailed() != nil {
-		t.Error("no run has seen something")
-	}
 	r := planning.NewRun()
+	if r.WasInState(101) || isPlanned(r, planning.PlannedVM{VMID: 9000}) || len(r.AllFailed()) > 0 {
+		t.Error("a new run has seen something")
+	}
 	r.NoteInState(101)
 	r.NotePlanned(planning.PlannedVM{VMID: 9000, Name: "tpl", Tags: []string{"Base", "linux"}})
 	if !r.WasInState(101) || r.WasInState(102) {

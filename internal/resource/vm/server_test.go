@@ -130,7 +130,7 @@ func (o onlyVM) Schema(context.Context, provider.SchemaRequest, *provider.Schema
 func (o onlyVM) Configure(context.Context, provider.ConfigureRequest, *provider.ConfigureResponse) {}
 func (o onlyVM) DataSources(context.Context) []func() datasource.DataSource                        { return nil }
 func (o onlyVM) Resources(context.Context) []func() resource.Resource {
-	return []func() resource.Resource{func() resource.Resource { return &onlyMachines{Resource{machines: o.machines}} }}
+	return []func() resource.Resource{func() resource.Resource { return &onlyMachines{Resource{machines: o.machines, run: planning.NewRun()}} }}
 }
 
 // onlyMachines is the resource with a session that knows no server.

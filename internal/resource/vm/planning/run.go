@@ -18,8 +18,7 @@ import (
 )
 
 // Run is what one provider process has seen of a configuration while it refreshed and planned. Terraform shows a
-// provider one resource at a time, and some checks against the server are wrong without the others. A nil Run has seen
-// nothing.
+// provider one resource at a time, and some checks against the server are wrong without the others.
 type Run struct {
 	mu       sync.Mutex
 	inState  map[int]bool
@@ -40,12 +39,10 @@ func NewRun() *Run {
 
 // Act notes that the apply has begun: Terraform plans each change once more in it.
 func (r *Run) Act() {
-	if r != nil {
-		r.acting.Store(true)
-	}
+	r.acting.Store(true)
 }
 
-func (r *Run) acts() bool { return r != nil && r.acting.Load() }
+func (r *Run) acts() bool { return r.acting.Load() }
 
 // PlannedVM is a VM that a plan is going to make.
 type PlannedVM struct {
@@ -60,9 +57,6 @@ type PlannedVM struct {
 
 // NoteInState notes that the VM with this id is in state.
 func (r *Run) NoteInState(vmid int) {
-	if r == nil {
-		return
-	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.inState[vmid] = true
@@ -71,9 +65,6 @@ func (r *Run) NoteInState(vmid int) {
 // WasInState reports whether the VM with this id was in state. A plan that creates it again replaces it, so the id is
 // not a third party's. Terraform plans the replacement of a tainted resource without its prior state.
 func (r *Run) WasInState(vmid int) bool {
-	if r == nil {
-		return false
-	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.inState[vmid]
@@ -81,9 +72,6 @@ func (r *Run) WasInState(vmid int) bool {
 
 // NoteFailed notes what is known of a VM that was refreshed and of which a failed create or destroy left something.
 func (r *Run) NoteFailed(vmid int, what model.FailedVM) {
-	if r == nil {
-		return
-	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.failed[vmid] = what
@@ -91,9 +79,6 @@ func (r *Run) NoteFailed(vmid int, what model.FailedVM) {
 
 // AllFailed is what noteFailed noted, by VMID.
 func (r *Run) AllFailed() map[int]model.FailedVM {
-	if r == nil {
-		return nil
-	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return maps.Clone(r.failed)
@@ -101,9 +86,6 @@ func (r *Run) AllFailed() map[int]model.FailedVM {
 
 // NoteHeld notes the volumes of a VM that was refreshed.
 func (r *Run) NoteHeld(vmid int, disks map[string]vm.Disk) {
-	if r == nil {
-		return
-	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, d := range disks {
@@ -113,9 +95,6 @@ func (r *Run) NoteHeld(vmid int, disks map[string]vm.Disk) {
 
 // heldBy are the volumes that noteHeld noted.
 func (r *Run) heldBy(vmid int) []string {
-	if r == nil {
-		return nil
-	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.held[vmid]
@@ -124,9 +103,6 @@ func (r *Run) heldBy(vmid int) []string {
 // NotePlanned notes a VM that is planned. Resources that depend on it are planned later, and will not find it on the
 // server yet.
 func (r *Run) NotePlanned(vm PlannedVM) {
-	if r == nil {
-		return
-	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.planned = append(r.planned, vm)
@@ -135,9 +111,6 @@ func (r *Run) NotePlanned(vm PlannedVM) {
 // Planned is the last planned VM that has this id, or this name, or all of these tags, if there is one; zero values
 // match nothing.
 func (r *Run) Planned(like PlannedVM) (found PlannedVM, ok bool) {
-	if r == nil {
-		return found, false
-	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, vm := range slices.Backward(r.planned) {
@@ -182,9 +155,6 @@ type sourceRead struct {
 // error is the answer of its own caller only.
 func (r *Run) source(ctx context.Context, session *kit.Session, how *guest.Clone,
 	read func(context.Context, *guest.Clone) (guest.Source, error)) (guest.Source, error) {
-	if r == nil {
-		return read(ctx, how)
-	}
 	key := sourceKey{session, fmt.Sprintf("%d %q %q %q %q", how.VMID, how.Name, how.Tags, how.Node, how.Snapshot)}
 	r.mu.Lock()
 	one := r.sources[key]
@@ -211,9 +181,6 @@ func (r *Run) source(ctx context.Context, session *kit.Session, how *guest.Clone
 // noteChanging notes that the configuration changes, replaces or destroys the VM with this id: what is read of it now
 // may not be so when a clone of it is made.
 func (r *Run) noteChanging(vmid int) {
-	if r == nil {
-		return
-	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.changing[vmid] = true
@@ -221,9 +188,6 @@ func (r *Run) noteChanging(vmid int) {
 
 // changes reports whether noteChanging noted a VM.
 func (r *Run) changes(vmid int) bool {
-	if r == nil {
-		return false
-	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.changing[vmid]
@@ -231,9 +195,6 @@ func (r *Run) changes(vmid int) bool {
 
 // NoteGrowing notes that a plan grows a volume that a VM may have as well: the disk of a proxmox_disk.
 func (r *Run) NoteGrowing(volume string) {
-	if r == nil {
-		return
-	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.growing[volume] = true
@@ -241,9 +202,6 @@ func (r *Run) NoteGrowing(volume string) {
 
 // grows reports whether NoteGrowing noted a volume.
 func (r *Run) grows(volume string) bool {
-	if r == nil {
-		return false
-	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.growing[volume]
