@@ -75,6 +75,24 @@ func TestCloudInitChangesInPlace(t *testing.T) {
 	}
 }
 
+// TestCloudInitDriveComesAndGoes: the drive comes to a VM that has options of cloud-init, and goes while options that another tool has
+// set stay. Each plan says of its volume, slot and format what the next refresh finds.
+func TestCloudInitDriveComesAndGoes(t *testing.T) {
+	t.Parallel()
+	l := rig.NewVM(t, rig.Stopped)
+	l.Guest(func(_ *state.World, g *state.Guest) { g.Config["ciuser"] = "guest" })
+	l.To(rig.Stopped + `cloud_init = { user = "ops", storage = "local-zfs" }`)
+	if drive := l.Config()["ide2"]; !strings.Contains(drive, "cloudinit") {
+		t.Errorf("the drive is %q", drive)
+	}
+	l.Guest(func(_ *state.World, g *state.Guest) { g.Config["citype"] = "nocloud" })
+	rig.Must(t, l.Session.Refresh(t.Context()))
+	l.To(rig.Stopped)
+	if drive, kind := l.Config()["ide2"], l.Config()["citype"]; drive != "" || kind != "nocloud" {
+		t.Errorf("the drive is %q, the type %q", drive, kind)
+	}
+}
+
 // TestStaleAddresses: with a NIC goes the address that cloud-init had for it, and with cloud-init all of them.
 func TestStaleAddresses(t *testing.T) {
 	t.Parallel()

@@ -141,7 +141,7 @@ func (p *Planning) consequencesForCloudInit(c consequences, migrates change) {
 		c.null["cloud_init"] = is.HasOnlyDrive() && p.Config.At("cloud_init").IsNull() // the drive went, and nothing is left
 	case had && !drive:
 		c.unknown[volume] = true
-		c.unknown[slot] = p.Config.At(slot).IsNull()
+		c.unknown[slot], c.unknown[format] = p.Config.At(slot).IsNull(), p.Config.At(format).IsNull()
 	case migrates != same, had && storage != same, had && d.swaps(slot) != same, had && d.swaps(format) != same:
 		c.unknown[volume] = true
 		c.unknown[format] = storage != same && p.Config.At(format).IsNull()
