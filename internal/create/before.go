@@ -97,12 +97,16 @@ func sendCopy(ctx context.Context, a *attempt, r request.Request) error {
 	return err
 }
 
-// firewallNow is the firewall under a configured VMID, as far as this identity sees it; nil if there is none, or if the
-// create sets it.
+// firewallNow is the firewall under a configured VMID, as far as this identity sees it; nil if it is not in force, or
+// if the create sets it. Without the option "enable" none of a guest's rules is in force (pve-firewall Firewall.pm,
+// compile_iptables_filter), so one request tells in most cases.
 func firewallNow(ctx context.Context, a *attempt) *guest.Firewall {
+	if a.r.VMID == 0 || a.r.Firewall != nil {
+		return nil
+	}
+	options, err := a.creator.api.Firewall(a.node, a.vmid).Options(ctx)
 	at := guest.Guest{Node: a.node, VMID: a.vmid}
-	if a.r.VMID == 0 || a.r.Firewall != nil || a.creator.guests.ReadFirewallAndHA(ctx, &at, true, false) != nil ||
-		reflect.DeepEqual(at.Firewall, &guest.Firewall{}) {
+	if err != nil || len(options.Values) == 0 || a.creator.guests.ReadFirewallAndHA(ctx, &at, true, false) != nil {
 		return nil
 	}
 	return at.Firewall
