@@ -11,6 +11,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -53,7 +54,8 @@ type Options struct {
 	Faults []fault.Rule
 	// World is the cluster to start with; nil is state.Default.
 	World *state.World
-	// RealNetwork listens on Listen and SSHListen (empty: free ports of the loopback interface) instead of in memory.
+	// RealNetwork listens on Listen and SSHListen (empty: free ports of the loopback interface) instead of in memory. Each
+	// node has a port of its own for SSH: the first node SSHListen's, the others the next ones, or free ones for port 0.
 	RealNetwork       bool
 	Listen, SSHListen string
 	// Violated is told when the world's invariants do not hold after an operation or a task: a bug of the simulator. nil
@@ -87,8 +89,9 @@ type Sim struct {
 	ssh    *sshd.Server
 	ca     []byte
 
-	api, shell       net.Listener
-	apiMem, shellMem *memory // nil on a real network
+	api              net.Listener
+	shells           map[string]net.Listener // by node; in memory "" is that of all nodes
+	apiMem, shellMem *memory                 // nil on a real network
 	serving          sync.WaitGroup
 }
 
@@ -127,15 +130,10 @@ func New(o Options) (*Sim, error) {
 		s.server.Close()
 		return nil, err
 	}
-	s.serving.Add(2)
-	go func() {
-		defer s.serving.Done()
-		_ = s.server.Serve(s.api) // ends with the listener
-	}()
-	go func() {
-		defer s.serving.Done()
-		_ = s.ssh.Serve(s.shell)
-	}()
+	s.serving.Go(func() { _ = s.server.Serve(s.api) }) // ends with the listener
+	for node, l := range s.shells {
+		s.serving.Go(func() { _ = s.ssh.Serve(l, node) })
+	}
 	return s, nil
 }
 
@@ -180,13 +178,13 @@ func (o Options) violated() func(error) {
 func (s *Sim) listen(o Options) (err error) {
 	if !o.RealNetwork {
 		s.apiMem, s.shellMem = newMemory(), newMemory()
-		s.api, s.shell = s.apiMem, s.shellMem
+		s.api, s.shells = s.apiMem, map[string]net.Listener{"": s.shellMem}
 		return nil
 	}
 	if s.api, err = listen(o.Listen); err != nil {
 		return fmt.Errorf("listen for the API: %w", err)
 	}
-	if s.shell, err = listen(o.SSHListen); err != nil {
+	if s.shells, err = listenSSH(slices.Sorted(maps.Keys(s.world.Nodes)), o.SSHListen); err != nil {
 		return errors.Join(fmt.Errorf("listen for SSH: %w", err), s.api.Close())
 	}
 	return nil
@@ -203,7 +201,7 @@ func listen(address string) (net.Listener, error) {
 // Close cuts all connections, lets running workers die and returns when no goroutine is left.
 func (s *Sim) Close() {
 	_ = s.api.Close()
-	_ = s.shell.Close()
+	closeAll(s.shells)
 	s.ssh.Close()
 	s.server.Close()
 	s.serving.Wait()
@@ -236,25 +234,6 @@ func (s *Sim) DialTLSContext(ctx context.Context, network, address string) (net.
 	}
 	return dial(ctx, s.apiMem, network, address, true)
 }
-
-// SSHAddress is host:port of the SSH server.
-func (s *Sim) SSHAddress() string {
-	if s.shellMem != nil {
-		return firstNode(s.world) + ".pvesim.test:22"
-	}
-	return s.shell.Addr().String()
-}
-
-// SSHDial connects to the SSH server as DialContext does to the API.
-func (s *Sim) SSHDial(ctx context.Context, network, address string) (net.Conn, error) {
-	return dial(ctx, s.shellMem, network, address, false)
-}
-
-// SSHPrivateKeyPEM is the private key that root's account accepts.
-func (s *Sim) SSHPrivateKeyPEM() []byte { return s.ssh.PrivateKeyPEM() }
-
-// SSHKnownHosts is a known_hosts file for SSHAddress.
-func (s *Sim) SSHKnownHosts() []byte { return s.ssh.KnownHosts(s.SSHAddress()) }
 
 // Credentials are the identities of the default world; an identity that the world lacks is empty.
 func (s *Sim) Credentials() Credentials {

@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"time"
 
 	"github.com/hashicorp/hc-install/product"
@@ -108,16 +107,17 @@ func installCLI(ctx context.Context) (string, error) {
 
 // variables are the values of provider.tf's variables.
 func variables(world *rig.World) (map[string]string, error) {
-	host, port, err := net.SplitHostPort(world.Sim.SSHAddress())
+	host, port1, err := net.SplitHostPort(world.Sim.SSHAddressOf("pve1"))
 	if err != nil {
 		return nil, err
 	}
-	if _, err := strconv.Atoi(port); err != nil {
+	_, port2, err := net.SplitHostPort(world.Sim.SSHAddressOf("pve2"))
+	if err != nil {
 		return nil, err
 	}
 	return map[string]string{
 		"endpoint": world.Sim.Endpoint(), "api_token": world.Sim.Credentials().Token, "ca_certificate": world.Sim.CAPEM(),
-		"ssh_host": host, "ssh_port": port,
+		"ssh_host": host, "ssh_port_pve1": port1, "ssh_port_pve2": port2,
 		"ssh_private_key": string(world.Sim.SSHPrivateKeyPEM()), "ssh_known_hosts": string(world.Sim.SSHKnownHosts()),
 	}, nil
 }

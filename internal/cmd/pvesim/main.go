@@ -61,7 +61,8 @@ type ready struct {
 	APIToken          string `json:"api_token"`
 	RootUsername      string `json:"root_username"`
 	RootPassword      string `json:"root_password"`
-	SSHAddress        string `json:"ssh_address"`
+	SSHAddress        string `json:"ssh_address"`   // of the first node
+	SSHAddresses      string `json:"ssh_addresses"` // of all: "pve1=127.0.0.1:41001,pve2=127.0.0.1:41002"
 	SSHPrivateKeyFile string `json:"ssh_private_key_file"`
 	SSHKnownHostsFile string `json:"ssh_known_hosts_file"`
 	Control           string `json:"control"`
@@ -111,7 +112,8 @@ func options(args []string) (pvesim.Options, error) {
 		flags.PrintDefaults()
 	}
 	flags.StringVar(&o.Listen, "listen", "127.0.0.1:0", "`address` of the HTTPS API; port 0 takes a free one")
-	flags.StringVar(&o.SSHListen, "ssh-listen", "127.0.0.1:0", "`address` of the SSH server")
+	flags.StringVar(&o.SSHListen, "ssh-listen", "127.0.0.1:0",
+		"`address` of the first node's SSH server; the others have the next ports, or free ones for port 0")
 	nodes := flags.String("nodes", "pve1,pve2", "comma-separated `names` of the cluster's nodes")
 	flags.StringVar(&o.Profile, "profile", "8.4", "PVE `version` to act as: "+strings.Join(pvesim.Profiles(), ", "))
 	world := flags.String("world", "", "YAML or JSON `file` that describes the cluster to start with")
@@ -182,7 +184,7 @@ func write(dir string, sim *pvesim.Sim) (ready, error) {
 	c := sim.Credentials()
 	line := ready{
 		Endpoint: sim.Endpoint(), APIToken: c.Token, RootUsername: c.RootUsername, RootPassword: c.RootPassword,
-		SSHAddress: sim.SSHAddress(), Control: sim.Endpoint() + "/_sim",
+		SSHAddress: sim.SSHAddress(), SSHAddresses: strings.Join(sim.SSHAddresses(), ","), Control: sim.Endpoint() + "/_sim",
 		CAFile:            filepath.Join(dir, "ca.pem"),
 		SSHPrivateKeyFile: filepath.Join(dir, "id_root"),
 		SSHKnownHostsFile: filepath.Join(dir, "known_hosts"),

@@ -31,7 +31,8 @@ func TestRun(t *testing.T) {
 		t.Fatalf("%s: %v", text, err)
 	}
 	for _, key := range []string{
-		"endpoint", "ca_file", "api_token", "root_username", "root_password", "ssh_address", "ssh_private_key_file",
+		"endpoint", "ca_file", "api_token", "root_username", "root_password", "ssh_address", "ssh_addresses",
+		"ssh_private_key_file",
 		"ssh_known_hosts_file", "control",
 	} {
 		if line[key] == "" {

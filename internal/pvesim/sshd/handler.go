@@ -54,11 +54,10 @@ func absolute(name string) string {
 
 // on runs a step of the shell on the files of the node, as an operation of the cluster.
 func (c *session) on(what string, f func(w *state.World, node string) error) error {
-	node, _ := c.server.place(c.local, "", 0, nil)
 	var err error
-	command := engine.Command{Node: node, Path: "sh " + what, Line: c.line}
+	command := engine.Command{Node: c.node, Path: "sh " + what, Line: c.line}
 	end := c.server.cluster.Run(command, func(r *engine.Request) int {
-		if err = f(r.W, node); err != nil {
+		if err = f(r.W, c.node); err != nil {
 			return 1
 		}
 		return 0
@@ -122,10 +121,9 @@ func (f *file) Write(p []byte) (int, error) {
 	if f.session == nil {
 		return len(p), nil
 	}
-	node, _ := f.server.place(f.local, "", 0, nil)
 	f.server.cluster.Do(func(w *state.World) {
-		data, _ := w.NodeFile(node, f.name)
-		w.PutNodeFile(node, f.name, data+string(p))
+		data, _ := w.NodeFile(f.node, f.name)
+		w.PutNodeFile(f.node, f.name, data+string(p))
 	})
 	return len(p), nil
 }
@@ -137,8 +135,7 @@ func (f *file) Close() error { return nil }
 func (c *session) stat(_ context.Context, name string, _ bool) (fs.FileInfo, error) {
 	var found listing
 	var ok bool
-	node, _ := c.server.place(c.local, "", 0, nil)
-	c.server.cluster.Do(func(w *state.World) { found, ok = look(w, node, absolute(name)) })
+	c.server.cluster.Do(func(w *state.World) { found, ok = look(w, c.node, absolute(name)) })
 	if !ok {
 		return nil, &fs.PathError{Op: "stat", Path: name, Err: fs.ErrNotExist}
 	}

@@ -23,10 +23,10 @@ import (
 
 // session is one command line of a client. Root's login shell, bash, reads it.
 type session struct {
-	server      *Server
-	local, line string
-	out, errs   io.Writer
-	greeting    sync.Once
+	server     *Server
+	node, line string
+	out, errs  io.Writer
+	greeting   sync.Once
 }
 
 // errCut is the end of a command line whose connection is to be dropped before the client learns the end.
@@ -35,14 +35,13 @@ var errCut = errors.New("the connection is cut")
 // run carries out a command line. cut means that the connection is to be dropped before the client learns the end.
 // Goroutines that end with the channel join rest.
 func (s *Server) run(
-	ctx context.Context, local, line string, channel ssh.Channel, rest *sync.WaitGroup,
+	ctx context.Context, node, line string, channel ssh.Channel, rest *sync.WaitGroup,
 ) (status int, cut bool) {
-	node, online := s.home(local, line)
-	if !online {
+	if !s.online(node) {
 		return 0, true
 	}
-	c := &session{server: s, local: local, line: line}
-	c.out, c.errs = &greeted{c, node, channel}, &greeted{c, node, channel.Stderr()}
+	c := &session{server: s, node: node, line: line}
+	c.out, c.errs = &greeted{c, channel}, &greeted{c, channel.Stderr()}
 	in, from, err := os.Pipe() // the interpreter wants a file of the operating system
 	if err != nil {
 		return 0, true
@@ -53,7 +52,7 @@ func (s *Server) run(
 		_ = from.Close()
 	})
 	err = c.interpret(ctx, process{name: "bash", env: loginEnvironment(), in: in, out: c.out, errs: c.errs}, line)
-	c.greet(node)
+	c.greet()
 	var exit interp.ExitStatus
 	switch {
 	case err == nil:
@@ -72,59 +71,35 @@ func loginEnvironment() []string {
 	}
 }
 
-// home is the node on which a command line begins, and whether it is up: that of its first command.
-func (s *Server) home(local, line string) (node string, online bool) {
-	file, err := parse("bash", line)
-	if err != nil {
-		return s.place(local, "", 0, nil)
-	}
-	var first *syntax.CallExpr
-	syntax.Walk(file, func(n syntax.Node) bool {
-		if call, ok := n.(*syntax.CallExpr); ok && first == nil && len(call.Args) > 0 {
-			first = call
-		}
-		return first == nil
-	})
-	if first == nil {
-		return s.place(local, "", 0, nil)
-	}
-	args, err := expand.Fields(&expand.Config{Env: expand.ListEnviron()}, first.Args...)
-	if err != nil || len(args) == 0 {
-		return s.place(local, "", 0, nil)
-	}
-	if inner := scriptOf(args); inner != nil {
-		args = inner.params
-	}
-	words, vmid, rest, _ := shell.Words(args)
-	return s.place(local, words, vmid, rest)
-}
-
 // greeted is an output of a session, behind the login shell's own text.
 type greeted struct {
 	*session
-	node string
-	to   io.Writer
+	to io.Writer
 }
 
 // Write writes a part of the output.
 func (g *greeted) Write(p []byte) (int, error) {
-	g.greet(g.node)
+	g.greet()
 	return g.to.Write(p)
 }
 
 // greet prints the text of the login shell's start-up files before anything else: sshd has that shell run each command
 // and, as Debian configures it, the SFTP server (openssh session.c do_exec, do_child; sshd_config Subsystem).
-func (c *session) greet(node string) {
+func (c *session) greet() {
 	c.greeting.Do(func() {
 		if out, ok := c.out.(*greeted); ok {
-			c.server.greet(node, out.to)
+			c.server.greet(c.node, out.to)
 		}
 	})
 }
 
 func (s *Server) greet(node string, to io.Writer) {
 	text := ""
-	s.cluster.Do(func(w *state.World) { text = w.Nodes[node].LoginText })
+	s.cluster.Do(func(w *state.World) {
+		if n := w.Nodes[node]; n != nil {
+			text = n.LoginText
+		}
+	})
 	_, _ = io.WriteString(to, text)
 }
 
@@ -192,6 +167,9 @@ func (c *session) exec(ctx context.Context, p process, args []string) error {
 	if filter := shell.Filter(path.Base(args[0])); filter != nil {
 		return status(filter(args[1:], h.Stdin, h.Stdout))
 	}
+	if path.Base(args[0]) == "uname" {
+		return status(c.server.uname(c.node, args[1:], h.Stdout, h.Stderr))
+	}
 	return c.tool(h, args)
 }
 
@@ -218,17 +196,16 @@ func exported(all expand.Environ) []string {
 // tool runs one of PVE's tools, as an operation of the cluster.
 func (c *session) tool(h interp.HandlerContext, args []string) error {
 	words, vmid, rest, known := shell.Words(args)
-	node, online := c.server.place(c.local, words, vmid, rest)
-	if !online {
+	if !c.server.online(c.node) {
 		return errCut
 	}
-	c.greet(node)
+	c.greet()
 	var in []byte
 	if known && shell.Reads(words, rest) {
 		in, _ = io.ReadAll(h.Stdin) // a pipe: what has come until it was closed
 	}
 	var out, errs bytes.Buffer
-	command := engine.Command{Node: node, Path: words, Line: c.line, VMID: vmid}
+	command := engine.Command{Node: c.node, Path: words, Line: c.line, VMID: vmid}
 	end := c.server.cluster.Run(command, func(r *engine.Request) int {
 		if !known {
 			errs.WriteString("bash: line 1: " + args[0] + ": command not found\n")

@@ -33,9 +33,8 @@ var (
 )
 
 // transfer serves the subsystem "sftp" until the client ends it.
-func (s *Server) transfer(conn ssh.Conn, local string, channel ssh.Channel) {
-	node, online := s.place(local, "sftp", 0, nil)
-	if !online {
+func (s *Server) transfer(conn ssh.Conn, node string, channel ssh.Channel) {
+	if !s.online(node) {
 		_ = conn.Close()
 		return
 	}

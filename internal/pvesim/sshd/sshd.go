@@ -7,6 +7,7 @@ package sshd
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/ed25519"
 	"crypto/hmac"
@@ -27,11 +28,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 )
 
-// Server answers SSH connections for all nodes of a cluster.
-//
-// A connection is to the node whose name or address its local end has, as connections in memory can tell; for others
-// the loopback addresses 127.0.0.1, 127.0.0.2 … stand for the nodes in the order of their names. If only one address
-// can be reached, a command runs on the node where the guest or volume is that it names, else on the first.
+// Server answers SSH connections for all nodes of a cluster. Each connection is to one node, on which everything runs.
 type Server struct {
 	cluster *engine.Engine
 	config  *ssh.ServerConfig
@@ -101,9 +98,12 @@ func (s *Server) knows(password []byte) bool {
 // PrivateKeyPEM is the private key that root's account accepts, in OpenSSH's format.
 func (s *Server) PrivateKeyPEM() []byte { return s.client }
 
-// KnownHosts is a known_hosts file with the host key for the address and for all nodes by name and address.
-func (s *Server) KnownHosts(address string) []byte {
-	names := []string{knownhosts.Normalize(address)}
+// KnownHosts is a known_hosts file with the host key for the addresses and for all nodes by name and address.
+func (s *Server) KnownHosts(addresses ...string) []byte {
+	var names []string
+	for _, address := range addresses {
+		names = append(names, knownhosts.Normalize(address))
+	}
 	s.cluster.Do(func(w *state.World) {
 		for _, n := range nodes(w) {
 			names = append(names, n.Name, n.Address)
@@ -121,8 +121,9 @@ func nodes(w *state.World) []*state.Node {
 	return list
 }
 
-// Serve answers connections until the listener or the server is closed.
-func (s *Server) Serve(l net.Listener) error {
+// Serve answers connections to a node until the listener or the server is closed. node "" is that whose name or address
+// the local end of a connection has, as connections in memory can tell; one to no node is closed.
+func (s *Server) Serve(l net.Listener, node string) error {
 	for {
 		c, err := l.Accept()
 		if err != nil {
@@ -139,7 +140,7 @@ func (s *Server) Serve(l net.Listener) error {
 		s.mu.Unlock()
 		go func() {
 			defer s.wg.Done()
-			s.connection(c)
+			s.connection(c, cmp.Or(node, s.nodeAt(c.LocalAddr().String())))
 			s.mu.Lock()
 			delete(s.conns, c)
 			s.mu.Unlock()
@@ -159,9 +160,11 @@ func (s *Server) Close() {
 	s.wg.Wait()
 }
 
-func (s *Server) connection(c net.Conn) {
+func (s *Server) connection(c net.Conn, node string) {
 	defer func() { _ = c.Close() }()
-	local := c.LocalAddr().String()
+	if node == "" {
+		return
+	}
 	conn, channels, requests, err := ssh.NewServerConn(c, s.config)
 	if err != nil {
 		return
@@ -183,13 +186,13 @@ func (s *Server) connection(c net.Conn) {
 		sessions.Add(1)
 		go func() {
 			defer sessions.Done()
-			s.session(conn, local, channel, requests)
+			s.session(conn, node, channel, requests)
 		}()
 	}
 }
 
 // session runs the one command of a session, or its file transfer.
-func (s *Server) session(conn *ssh.ServerConn, local string, channel ssh.Channel, requests <-chan *ssh.Request) {
+func (s *Server) session(conn *ssh.ServerConn, node string, channel ssh.Channel, requests <-chan *ssh.Request) {
 	defer func() { _ = channel.Close() }()
 	for r := range requests {
 		if r.Type == "subsystem" {
@@ -199,7 +202,7 @@ func (s *Server) session(conn *ssh.ServerConn, local string, channel ssh.Channel
 			if ok {
 				var rest sync.WaitGroup
 				rest.Go(func() { ssh.DiscardRequests(requests) }) // until the channel is closed
-				s.transfer(conn, local, channel)
+				s.transfer(conn, node, channel)
 				_ = channel.Close()
 				rest.Wait()
 				return
@@ -222,7 +225,7 @@ func (s *Server) session(conn *ssh.ServerConn, local string, channel ssh.Channel
 		ctx, stop := context.WithCancel(s.cluster.Ctx)
 		var rest sync.WaitGroup // until the channel is closed
 		rest.Go(func() { ssh.DiscardRequests(requests); stop() })
-		if status, cut := s.run(ctx, local, exec.Command, channel, &rest); cut {
+		if status, cut := s.run(ctx, node, exec.Command, channel, &rest); cut {
 			_ = conn.Close()
 		} else {
 			_, _ = channel.SendRequest("exit-status", false, ssh.Marshal(struct{ Status uint32 }{uint32(status)}))

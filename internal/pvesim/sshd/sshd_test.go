@@ -48,7 +48,7 @@ func newBench(t *testing.T) *bench {
 	}
 	var serving sync.WaitGroup
 	serving.Add(1)
-	go func() { defer serving.Done(); _ = s.Serve(l) }()
+	go func() { defer serving.Done(); _ = s.Serve(l, "pve1") }()
 	t.Cleanup(func() {
 		_ = l.Close()
 		s.Close()
@@ -110,7 +110,7 @@ func TestCommands(t *testing.T) {
 	b := newBench(t)
 	b.put("pve1", "local-zfs", "vm-100-cloudinit", 100)
 	b.put("pve1", "local-zfs", "vm-100-disk-0", 100)
-	b.put("pve2", "local-zfs", "vm-101-disk-0", 101)
+	b.put("pve2", "local-zfs", "vm-100-disk-0", 100) // of the same name, on another node
 	b.put("pve1", "local-lvm", "vm-100-disk-0", 100)
 	b.cluster.Do(func(w *state.World) {
 		w.Guests[100] = &state.Guest{VMID: 100, Type: "qemu", Node: "pve1",
@@ -143,7 +143,8 @@ func TestCommands(t *testing.T) {
 		{"zfs destroy rpool/data/base-9000-disk-0", "",
 			"cannot destroy 'rpool/data/base-9000-disk-0': volume has children\nuse '-r' to destroy the following " +
 				"datasets:\nrpool/data/base-9000-disk-0@__base__\n", 1},
-		{"/usr/sbin/zfs destroy rpool/data/vm-101-disk-0", "", "", 0},
+		{"/usr/bin/uname -n", "pve1\n", "", 0},
+		{"uname -a", "", "uname -a: not simulated\n", 1},
 		{"pvesm free local-zfs:vm-100-disk-0", "Removed volume 'local-zfs:vm-100-disk-0'\n", "", 0},
 		{"pvesm path local2:100/vm-100-disk-0.qcow2", "/var/lib/vz2/images/100/vm-100-disk-0.qcow2\n", "", 0},
 		{"pvesm free local-lvm:vm-100-disk-1", "  Logical volume \"vm-100-disk-1\" successfully removed.\nRemoved volume 'local-lvm:vm-100-disk-1'\n", "", 0},
@@ -161,9 +162,12 @@ func TestCommands(t *testing.T) {
 		}
 	}
 	for _, v := range b.world.Volumes {
-		if v.VMID == 100 || v.VMID == 101 {
+		if v.VMID == 100 && v.Node != "pve2" {
 			t.Errorf("left: %s on %s", v.Volid(), v.Node)
 		}
+	}
+	if b.world.Volume("pve2", "local-zfs:vm-100-disk-0") == nil {
+		t.Error("a command on pve1 has freed a volume of pve2")
 	}
 }
 
@@ -265,25 +269,23 @@ func TestForeignKeysStayOut(t *testing.T) {
 	}
 }
 
-func TestPlace(t *testing.T) {
+// TestUnameHasTheHostname: the name of the kernel may have a domain, which PVE's name of the node has not.
+func TestUnameHasTheHostname(t *testing.T) {
 	b := newBench(t)
-	b.put("pve2", "local-zfs", "vm-100-disk-0", 100)
-	for _, row := range []struct {
-		local, words string
-		vmid         int
-		rest         []string
-		want         string
-	}{
-		{"127.0.0.1:22", "qm unlock", 8000, []string{"8000"}, "pve1"},
-		{"127.0.0.2:22", "qm unlock", 8000, []string{"8000"}, "pve2"},
-		{"192.0.2.12:22", "zfs list", 0, nil, "pve2"},
-		{"pve2.pvesim.test:22", "zfs list", 0, nil, "pve2"},
-		{"pipe", "pvesm free", 100, []string{"local-zfs:vm-100-disk-0"}, "pve2"},
-		{"pipe", "zfs destroy", 100, []string{"rpool/data/vm-100-disk-0"}, "pve2"},
-		{"pipe", "zfs list", 0, nil, "pve1"},
+	b.cluster.Do(func(w *state.World) { w.Nodes["pve1"].Hostname = "pve1.example.org" })
+	if out, errs, status := b.run("x=$(uname -n); echo ${x%%.*}/$x"); out != "pve1/pve1.example.org\n" || status != 0 {
+		t.Errorf("%q, %q, %d", out, errs, status)
+	}
+}
+
+func TestNodeAt(t *testing.T) {
+	b := newBench(t)
+	for local, want := range map[string]string{
+		"pve1:22": "pve1", "pve2": "pve2", "192.0.2.12:22": "pve2", "pve2.pvesim.test:22": "pve2",
+		"127.0.0.2:22": "", "pve3:22": "", "pve": "",
 	} {
-		if got, _ := b.server.place(row.local, row.words, row.vmid, row.rest); got != row.want {
-			t.Errorf("%v: %s", row, got)
+		if got := b.server.nodeAt(local); got != want {
+			t.Errorf("%s: %q", local, got)
 		}
 	}
 }

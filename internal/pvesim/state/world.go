@@ -105,6 +105,8 @@ type Node struct {
 	Lacks []string `json:"lacks,omitempty"`
 	// CGroupV1 is for a node that still uses the old control groups, which bound cpuunits otherwise.
 	CGroupV1 bool `json:"cgroup_v1,omitempty"`
+	// Hostname is what uname prints, where that has a domain; "" is Name.
+	Hostname string `json:"hostname,omitempty"`
 	// LoginText is what root's login shell prints before each command, as a .bashrc with an echo does.
 	LoginText string `json:"login_text,omitempty"`
 	// ClockAhead is how far the node's clock is ahead of the world's, negative where it is behind.

@@ -203,11 +203,13 @@ func holdsOnly(t *testing.T, archive, binary, platform string) {
 // demoVariables are the values of the variables of the demonstration.
 func demoVariables(t *testing.T, w *rig.World) string {
 	t.Helper()
-	host, port, err := net.SplitHostPort(w.Sim.SSHAddress())
+	host, port1, err := net.SplitHostPort(w.Sim.SSHAddressOf("pve1"))
+	rig.Must(t, err)
+	_, port2, err := net.SplitHostPort(w.Sim.SSHAddressOf("pve2"))
 	rig.Must(t, err)
 	text, err := json.Marshal(map[string]string{
 		"endpoint": w.Sim.Endpoint(), "api_token": w.Sim.Credentials().Token, "ca_certificate": w.Sim.CAPEM(),
-		"ssh_host": host, "ssh_port": port,
+		"ssh_host": host, "ssh_port_pve1": port1, "ssh_port_pve2": port2,
 		"ssh_private_key": string(w.Sim.SSHPrivateKeyPEM()), "ssh_known_hosts": string(w.Sim.SSHKnownHosts())})
 	rig.Must(t, err)
 	return string(text)

@@ -257,15 +257,11 @@ func (w *World) SSHLogin() string {
 }
 
 func (w *World) sshArgument() string {
-	host, port, _ := net.SplitHostPort(w.Sim.SSHAddress())
 	nodes := ""
 	w.Change(func(world *state.World) {
 		for name := range world.Nodes {
-			address := host
-			if first, domain, ok := strings.Cut(host, "."); ok && world.Nodes[first] != nil { // in memory each node has its own
-				address = name + "." + domain
-			}
-			nodes += fmt.Sprintf("      %s = { address = %q, port = %s }\n", name, address, port)
+			host, port, _ := net.SplitHostPort(w.Sim.SSHAddressOf(name))
+			nodes += fmt.Sprintf("      %s = { address = %q, port = %s }\n", name, host, port)
 		}
 	})
 	return fmt.Sprintf("  ssh = {\n    username = \"root\"\n    private_key = <<EOT\n%sEOT\n    known_hosts = <<EOT\n%sEOT\n"+

@@ -23,7 +23,11 @@ variable "ssh_host" {
   type = string
 }
 
-variable "ssh_port" {
+variable "ssh_port_pve1" {
+  type = number
+}
+
+variable "ssh_port_pve2" {
   type = number
 }
 
@@ -47,8 +51,8 @@ provider "proxmox" {
     private_key = var.ssh_private_key
     known_hosts = var.ssh_known_hosts
     nodes = {
-      pve1 = { address = var.ssh_host, port = var.ssh_port }
-      pve2 = { address = var.ssh_host, port = var.ssh_port }
+      pve1 = { address = var.ssh_host, port = var.ssh_port_pve1 }
+      pve2 = { address = var.ssh_host, port = var.ssh_port_pve2 }
     }
   }
 }
