@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/crypto/ssh"
@@ -25,6 +26,8 @@ type dialer struct {
 type connection struct {
 	client *ssh.Client
 	behind []io.Closer // closed after it: the bastion's connection
+	to     target
+	isNode atomic.Bool // the host has said that it is the node
 }
 
 func (c *connection) close() error {
@@ -52,7 +55,7 @@ func (d *dialer) connect(ctx context.Context, name string) (*connection, error) 
 	if err != nil {
 		return nil, err
 	}
-	c := &connection{}
+	c := &connection{to: to}
 	dial := d.cfg.Dial
 	if b := d.cfg.Bastion; b != nil {
 		via := target{what: "bastion " + b.Host, addr: net.JoinHostPort(b.Host, strconv.Itoa(firstPort(b.Port, DefaultPort)))}
@@ -197,8 +200,11 @@ func (d *dialer) target(ctx context.Context, name string) (target, error) {
 	if host == "" {
 		host = name
 	}
-	to := target{what: "node " + name, alias: name, addr: net.JoinHostPort(host, strconv.Itoa(port))}
+	to := target{what: "node " + name, alias: name, addr: net.JoinHostPort(host, strconv.Itoa(port)),
+		remedy: fmt.Sprintf("Correct ssh.nodes[%q].address in the provider, or PROXMOX_VE_SSH_NODES=%s=ADDRESS if it is "+
+			"from there", name, name)}
 	if address.Host == "" {
+		to.remedy = fmt.Sprintf("Set ssh.nodes[%q].address in the provider, or PROXMOX_VE_SSH_NODES=%s=ADDRESS", name, name)
 		to.hint = ". If that is not its address, set ssh.nodes in the provider, or PROXMOX_VE_SSH_NODES=" + name + "=ADDRESS"
 	}
 	return to, nil

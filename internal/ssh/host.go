@@ -2,7 +2,8 @@
 // without the privilege, reads a volume's checksum, and writes snippets. It keeps one connection per node, opened when
 // it is first needed.
 //
-// Host keys are always verified; there is no way to switch that off.
+// Host keys are always verified; there is no way to switch that off. A host key belongs to an address, and the address
+// may be another host's, so nothing is run on a host that does not have the node's name.
 package ssh
 
 import (
@@ -45,7 +46,8 @@ type Config struct {
 	// HostKeyFingerprint is one or more fingerprints as ssh-keygen -l prints them ("SHA256:…"), separated by commas or
 	// spaces. A host whose key has one of them is accepted even if KnownHosts does not list it.
 	HostKeyFingerprint string
-	// Nodes gives addresses by node name. A node that is missing is looked up with Resolve.
+	// Nodes gives addresses by node name, which is the first label of the host's own name. A node that is missing is
+	// looked up with Resolve.
 	Nodes map[string]Address
 	// Bastion is a host to jump through, or nil.
 	Bastion *Bastion

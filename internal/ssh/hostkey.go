@@ -71,6 +71,17 @@ type target struct {
 	alias string // the node's name, or "" for a bastion
 	addr  string // host:port
 	hint  string // what to do if it is the wrong one, as the end of a message
+	// remedy is the same as a sentence, for a host that is reached and is not the node
+	remedy string
+}
+
+// isOther is the error of a host that answers at the address and is not the node.
+func (t target) isOther(host string) error {
+	if host == "" {
+		return fmt.Errorf("%s did not say its name (uname -n), so it may not be %s. Nothing was run there. %s", t.addr,
+			t.what, t.remedy)
+	}
+	return fmt.Errorf("%s is host %s (uname -n), not %s. Nothing was run there. %s", t.addr, host, t.what, t.remedy)
 }
 
 // verify is the host key callback for t.

@@ -35,9 +35,31 @@ func quote(args []string) (string, error) {
 // start-up files may print.
 const begun = "terraform-provider-proxmox:begun"
 
-// framed returns the line that has sh run a quoted command, whatever the login shell is.
-func framed(command string) string {
-	return "sh -c 'echo; echo " + begun + "; echo >&2; echo " + begun + " >&2; exec \"$@\"' sh " + command
+// notRun begins the line that a host prints instead if it is not the node that is meant. Its own name follows.
+const notRun = "terraform-provider-proxmox:not run on host "
+
+// frame runs a command on one node only, whose name is its first argument: an address may be wrong, or another host's
+// by now, and the host key is then the one of that address. A node's name is the first label of the host's (pve-common
+// src/PVE/INotify.pm, nodename).
+const frame = `sh -c 'set -- "$(uname -n)" "$@"; ` +
+	`[ "${1%%.*}" = "$2" ] || { echo; echo "` + notRun + `$1"; exit 1; }; shift 2; ` +
+	`echo; echo ` + begun + `; echo >&2; echo ` + begun + ` >&2; exec "$@"' sh `
+
+// framed returns the line that has sh run a quoted command on a node, whatever the login shell is. Without a command it
+// only asks whether the host is the node.
+func framed(node, command string) (string, error) {
+	if node == "" {
+		return "", errors.New("no node given")
+	}
+	name, err := quote([]string{node})
+	return strings.TrimSuffix(frame+name+" "+command, " "), err
+}
+
+// refusedBy returns the name of the host that did not run a command since it is not the node.
+func refusedBy(output string) (host string, refused bool) {
+	_, rest, refused := strings.Cut(output, "\n"+notRun)
+	host, _, _ = strings.Cut(rest, "\n")
+	return host, refused
 }
 
 // unframed returns what a command itself has printed. Without the frame, which means that the command was not begun,

@@ -2,7 +2,9 @@ package ssh
 
 import (
 	"bytes"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -29,6 +31,7 @@ func loginShells(t *testing.T) map[string]string {
 func TestSSHQuoteIsRead(t *testing.T) {
 	for shell, refuses := range loginShells(t) {
 		t.Run(shell, func(t *testing.T) {
+			environment := hostNamed(t, "echo pve1")
 			rapid.Check(t, func(t *rapid.T) {
 				word := rapid.OneOf(rapid.StringMatching(`[ -~\n\t]{0,12}`), rapid.StringMatching(`[A-Za-z0-9=~'"$\\!*?%-]{0,6}`))
 				words := rapid.SliceOfN(word, 0, 4).Draw(t, "words")
@@ -40,8 +43,12 @@ func TestSSHQuoteIsRead(t *testing.T) {
 					t.Fatal(err)
 				}
 				var said bytes.Buffer
-				command := exec.Command(shell, "-c", framed(line))
-				command.Stderr = &said
+				whole, err := framed("pve1", line)
+				if err != nil {
+					t.Fatal(err)
+				}
+				command := exec.Command(shell, "-c", whole)
+				command.Stderr, command.Env = &said, environment
 				out, err := command.Output()
 				if err != nil {
 					t.Fatalf("%s: %v", line, err)
@@ -55,6 +62,57 @@ func TestSSHQuoteIsRead(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// hostNamed is the environment of a host whose uname is that script.
+func hostNamed(t *testing.T, script string) []string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "uname"), []byte("#!/bin/sh\n"+script+"\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return append(os.Environ(), "PATH="+dir+string(os.PathListSeparator)+os.Getenv("PATH"))
+}
+
+// TestSSHFrameComparesTheHost gives real login shells a command for node pve1 on hosts of several names.
+func TestSSHFrameComparesTheHost(t *testing.T) {
+	for shell := range loginShells(t) {
+		for _, row := range []struct {
+			script, host string
+			runs         bool
+		}{
+			{script: `[ "$*" = -n ] && echo pve1`, runs: true},
+			{script: "echo pve1.example.org", runs: true},
+			{script: "echo pve2", host: "pve2"},
+			{script: "echo pve2.pve1.example.org", host: "pve2.pve1.example.org"},
+			{script: "echo pve10", host: "pve10"},
+			{script: "echo pve", host: "pve"},
+			{script: "echo PVE1", host: "PVE1"},
+			{script: "echo '*'", host: "*"},
+			{script: "exit 1"},
+		} {
+			environment := hostNamed(t, row.script)
+			for _, words := range []string{"echo 'it runs'", ""} {
+				line, err := framed("pve1", words)
+				if err != nil {
+					t.Fatal(err)
+				}
+				command := exec.Command(shell, "-c", line)
+				command.Env = environment
+				out, err := command.Output()
+				own, begun := unframed(string(out))
+				host, refused := refusedBy(string(out))
+				ran := strings.Contains(own, "it runs")
+				if begun != row.runs || refused == row.runs || host != row.host || (err == nil) != row.runs ||
+					ran != (row.runs && words != "") {
+					t.Errorf("%s, %q on %q: %q, %v", shell, words, row.script, out, err)
+				}
+			}
+		}
+	}
+	if line, err := framed("", "reboot"); err == nil {
+		t.Errorf("a frame without a node: %s", line)
 	}
 }
 

@@ -45,6 +45,11 @@ func (s *Shell) run(ctx context.Context, op, node string, args ...string) (strin
 		failed.Err = err
 		return "", failed
 	}
+	whole, err := framed(node, line)
+	if err != nil {
+		failed.Err = err
+		return "", failed
+	}
 	n, release, err := s.seat(ctx, node)
 	if err != nil {
 		failed.Err = err
@@ -53,7 +58,7 @@ func (s *Shell) run(ctx context.Context, op, node string, args ...string) (strin
 	defer release()
 	begin := time.Now()
 	ctx, ran := oplog.Run(ctx, node, op)
-	end := s.attempts(ctx, n, framed(line))
+	end := s.attempts(ctx, n, whole)
 	ran(end.err == nil && end.status == 0)
 	failed.Err, failed.ExitStatus, failed.Stderr = end.err, end.status, tidy(end.stderr)
 	if end.started {
@@ -105,7 +110,7 @@ func (s *Shell) attempt(ctx context.Context, c *connection, line string) outcome
 		return outcome{status: -1, err: err}
 	}
 	done := make(chan outcome, 1)
-	go func() { done <- runSession(session, line) }()
+	go func() { done <- runSession(session, c, line) }()
 	select {
 	case end := <-done:
 		return end
@@ -161,8 +166,8 @@ func (s *Shell) openSession(ctx context.Context, c *connection) (session *ssh.Se
 	}
 }
 
-// runSession runs the command to its end and closes the session.
-func runSession(session *ssh.Session, line string) outcome {
+// runSession runs the command to its end and closes the session. Another host than the node runs nothing.
+func runSession(session *ssh.Session, c *connection, line string) outcome {
 	stdout, stderr := &tail{}, &tail{}
 	session.Stdout, session.Stderr = stdout, stderr
 	err := session.Run(line)
@@ -181,6 +186,12 @@ func runSession(session *ssh.Session, line string) outcome {
 		end.status = exit.ExitStatus()
 	default:
 		end.lost, end.err = true, fmt.Errorf("%w: %w", errLost, err)
+	}
+	switch host, refused := refusedBy(stdout.kept.String()); {
+	case begun:
+		c.isNode.Store(true)
+	case refused:
+		end.started, end.status, end.stdout, end.err = false, -1, "", c.to.isOther(host)
 	}
 	switch {
 	case end.err != nil:

@@ -2,6 +2,7 @@ package ssh
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/ed25519"
 	"crypto/rand"
@@ -50,6 +51,8 @@ type server struct {
 	files    bool                                // serve SFTP
 	banner   string                              // what the login shell prints
 	strange  bool                                // the login shell knows no sh
+	hostname string                              // "": that of any node
+	asked    int                                 // how often it was asked for its name alone
 	onFile   func() bool                         // before an answer of SFTP: true cuts the connections in its place
 	// until it is closed, do not answer requests about the connection as a whole
 	deaf chan struct{}
@@ -164,18 +167,38 @@ func (s *server) session(conn *ssh.ServerConn, raw net.Conn, offered ssh.NewChan
 			}
 			exec = &payload.Line
 			_ = request.Reply(true, nil)
-			line, framed := strings.CutPrefix(payload.Line, framed(""))
+			line, framed := strings.CutPrefix(payload.Line, frame)
+			node := ""
+			if framed {
+				node, line, _ = strings.Cut(line, " ")
+			}
 			s.mu.Lock()
-			s.commands = append(s.commands, line)
+			host := cmp.Or(s.hostname, node)
+			refuses := framed && host != node
+			switch {
+			case framed && line == "":
+				s.asked++
+			case !refuses:
+				s.commands = append(s.commands, line)
+			}
 			s.mu.Unlock()
 			_, _ = io.WriteString(channel, s.banner)
 			if s.files && !framed {
 				s.running.Go(func() { s.transferFiles(channel) })
 				continue
 			}
+			if refuses && !s.strange {
+				_, _ = io.WriteString(channel, "\n"+notRun+host+"\n")
+				exit(channel, 1)
+				continue
+			}
 			if framed && !s.strange {
 				_, _ = io.WriteString(channel, "\n"+begun+"\n")
 				_, _ = io.WriteString(channel.Stderr(), s.banner+"\n"+begun+"\n")
+			}
+			if framed && line == "" && !s.strange {
+				exit(channel, 0)
+				continue
 			}
 			s.running.Go(func() { s.answer(conn.User(), line, raw, channel, signals) })
 		case "subsystem":
@@ -213,7 +236,11 @@ func (s *server) answer(user, line string, raw net.Conn, channel ssh.Channel, si
 	}
 	_, _ = io.WriteString(channel, r.stdout)
 	_, _ = io.WriteString(channel.Stderr(), r.stderr)
-	_, _ = channel.SendRequest("exit-status", false, ssh.Marshal(struct{ Status uint32 }{r.status}))
+	exit(channel, r.status)
+}
+
+func exit(channel ssh.Channel, status uint32) {
+	_, _ = channel.SendRequest("exit-status", false, ssh.Marshal(struct{ Status uint32 }{status}))
 	_ = channel.Close()
 }
 

@@ -95,11 +95,11 @@ func (s *Shell) Close() error {
 	return errors.Join(errs...)
 }
 
-// Reach logs in on a node, and keeps the connection for what follows.
+// Reach logs in on a node, asks whether the host is that node, and keeps the connection for what follows.
 func (s *Shell) Reach(ctx context.Context, name string) error {
 	n, err := s.node(name)
 	if err == nil {
-		_, err = n.connection(ctx)
+		_, err = n.confirmed(ctx)
 	}
 	return err
 }
@@ -213,6 +213,53 @@ func (n *node) connection(ctx context.Context) (*connection, error) {
 	}
 	n.conn = c
 	return c, nil
+}
+
+// confirmed returns the connection to the node once its host has said that it is the node. A command asks that itself
+// (frame); SFTP cannot. A dead connection is replaced.
+func (n *node) confirmed(ctx context.Context) (*connection, error) {
+	for attempt := 1; ; attempt++ {
+		c, err := n.connection(ctx)
+		if err != nil {
+			return nil, err
+		}
+		lost, err := n.confirm(ctx, c)
+		if lost {
+			n.drop(c)
+		}
+		if err == nil || !lost || attempt == 2 || ctx.Err() != nil {
+			return c, err
+		}
+	}
+}
+
+// confirm asks the host of a connection for its name, unless it has said it. One caller asks at a time, and takes no
+// seat: sshd has a session for it (maxSessions). lost: the connection is of no more use.
+func (n *node) confirm(ctx context.Context, c *connection) (lost bool, err error) {
+	if c.isNode.Load() {
+		return false, nil
+	}
+	limit := 2 * n.shell.cfg.Timeout // to open the session may take half of it
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("the host did not say its name within %s", limit))
+	defer cancel()
+	select {
+	case n.dialing <- struct{}{}:
+	case <-ctx.Done():
+		return false, context.Cause(ctx)
+	}
+	defer func() { <-n.dialing }()
+	if c.isNode.Load() {
+		return false, nil
+	}
+	line, err := framed(n.name, "")
+	if err != nil {
+		return false, err
+	}
+	end := n.shell.attempt(ctx, c, line)
+	if end.err == nil && end.status != 0 {
+		end.err = fmt.Errorf("ask %s for its name: exit status %d: %s", c.to.what, end.status, tidy(end.stderr))
+	}
+	return end.lost, end.err
 }
 
 func (n *node) current() (*connection, error) {

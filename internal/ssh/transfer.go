@@ -28,7 +28,7 @@ func (s *Shell) transfer(ctx context.Context, op, node string, use func(*sftp.Cl
 	ctx, ran := oplog.Run(ctx, node, op)
 	defer func() { ran(err == nil) }()
 	for attempt := 1; ; attempt++ {
-		c, err := n.connection(ctx)
+		c, err := n.confirmed(ctx)
 		if err != nil {
 			return &Error{Op: op, Node: node, ExitStatus: -1, Err: err}
 		}
