@@ -85,6 +85,10 @@ func tellings() map[string]told {
 		"a device that was never configured": {before: disks() + nic, after: disks() + nic, imported: true,
 			has:  map[string]string{"net3": "virtio=BC:24:11:00:00:07,bridge=vmbr0"},
 			says: []string{"that the configuration does not name are forgotten", "networks.net3"}},
+		"a wait for an agent that is off": {before: "disks = { " + boot + " }\n", after: "disks = { " + boot + " }\nwait_for = { ipv4 = true }\n",
+			refused: true, attribute: "wait_for.ipv4", says: []string{"agent.enabled is not true"}},
+		"a running VM that is not restarted": {before: "cpu = { cores = 1 }\n", after: "cpu = { cores = 2 }\nreboot_policy = \"never\"\n",
+			attribute: "reboot_policy", says: []string{"keeps running with the old values", "cores takes effect at the next stop and start"}},
 		"the notes of the provider are lost": {before: disks(), after: disks(), forgets: true,
 			says: []string{"knew of VM 400", "is lost", "notes again what is configured"}},
 	}
@@ -119,6 +123,25 @@ func TestPlanTellsOnTheAttribute(t *testing.T) {
 			l.Plan(c.after)
 			l.Warned(c.attribute, c.says...)
 		})
+	}
+}
+
+// TestPlanTellsOfAMigrationUnderHA: HA chooses the node of its guests, so a migration may not last.
+func TestPlanTellsOfAMigrationUnderHA(t *testing.T) {
+	t.Parallel()
+	w := rig.NewWorld(t)
+	on := func(node, ha string) string { return rig.VMBlock(fmt.Sprintf("vmid = 400\nnode = %q\n%s\n", node, ha)) }
+	for ha, warns := range map[string]bool{`ha = { state = "started" }`: true, "": false} {
+		s := w.Session(t, rig.RootTicket, on("pve1", ha))
+		rig.Must(t, s.Converge(t.Context()))
+		w.Reconfigure(t, s, rig.RootTicket, on("pve2", ha))
+		_, err := s.Plan(t.Context())
+		rig.Must(t, err)
+		said := s.Diagnostics()
+		if warns && (len(said) != 1 || said[0].Attribute != "node" || !strings.Contains(said[0].Summary, "VM 400 on pve1 is under HA")) || !warns && len(said) > 0 {
+			t.Errorf("%q: said %v", ha, said)
+		}
+		rig.Must(t, s.Destroy(t.Context()))
 	}
 }
 
