@@ -45,6 +45,23 @@ func TestCopyNamesTheFirewallThatItReplaces(t *testing.T) {
 	}
 }
 
+// TestCopySaysThatTheFirewallCouldNotBeRead: where the firewall cannot be read after a clone, nothing is said of what PVE has put there.
+func TestCopySaysThatTheFirewallCouldNotBeRead(t *testing.T) {
+	b := newBench(t, ticket)
+	b.change(func(w *state.World) {
+		w.Firewall[150] = &state.FirewallFile{Options: map[string]string{"enable": "1", "policy_in": "DROP"}}
+	})
+	b.sim.SetFaults([]fault.Rule{{Match: fault.Match{Path: "/nodes/{node}/qemu/{vmid}/firewall/options", Nth: 3},
+		Phase: fault.Before, Times: -1, Status: 403, Reason: "no"}})
+	r := ofTemplate()
+	r.VMID = 150
+	created, err := b.Create(t.Context(), r)
+	said := fmt.Sprint(created.Warnings)
+	if err != nil || !strings.Contains(said, "is not known") || strings.Contains(said, ". PVE has put those of the source in their place") {
+		t.Errorf("said %s: %v", said, err)
+	}
+}
+
 // TestUndoNamesWhatWasSetAhead: an administrator has given a permission on an id, and firewall rules, ahead of its guest.
 // PVE removes both with the VM that a failed create takes back, and the create says so. Without them it says nothing.
 func TestUndoNamesWhatWasSetAhead(t *testing.T) {

@@ -84,15 +84,22 @@ func ahead(ctx context.Context, a *attempt) []string {
 // one that was set for the VMID ahead of its VM (pve-firewall Firewall/Helpers.pm clone_vmfw_conf; qemu-server
 // QemuServer.pm restore_vma_archive), and a warning says so. A create that sets the firewall itself replaces it anyway.
 func sendCopy(ctx context.Context, a *attempt, r request.Request) error {
-	was := firewallNow(ctx, a)
+	was, _ := firewallNow(ctx, a)
 	err := a.sendFirst(ctx, r)
 	if was == nil || !a.first.sent || a.first.taken {
 		return err
 	}
-	if now := firewallNow(ctx, a); !reflect.DeepEqual(was, now) {
+	late, cancel := a.creator.jobs.LookAfter(ctx)
+	defer cancel()
+	now, failed := firewallNow(late, a)
+	fate := "PVE has put those of the source in their place"
+	if failed != nil {
+		fate = fmt.Sprintf("Whether PVE has put those of the source in their place is not known: %v", failed)
+	}
+	if failed != nil || !reflect.DeepEqual(was, now) {
 		a.warnings = append(a.warnings, guest.Warning{Summary: fmt.Sprintf("Firewall of VM %d", a.vmid),
-			Detail: fmt.Sprintf("Firewall options or rules were set for the id %d before, and not by this create. PVE has put "+
-				"those of the source in their place", a.vmid)})
+			Detail: fmt.Sprintf("Firewall options or rules were set for the id %d before, and not by this create. %s", a.vmid,
+				fate)})
 	}
 	return err
 }
@@ -100,16 +107,17 @@ func sendCopy(ctx context.Context, a *attempt, r request.Request) error {
 // firewallNow is the firewall under a configured VMID, as far as this identity sees it; nil if it is not in force, or
 // if the create sets it. Without the option "enable" none of a guest's rules is in force (pve-firewall Firewall.pm,
 // compile_iptables_filter), so one request tells in most cases.
-func firewallNow(ctx context.Context, a *attempt) *guest.Firewall {
+func firewallNow(ctx context.Context, a *attempt) (*guest.Firewall, error) {
 	if a.r.VMID == 0 || a.r.Firewall != nil {
-		return nil
+		return nil, nil
 	}
 	options, err := a.creator.api.Firewall(a.node, a.vmid).Options(ctx)
-	at := guest.Guest{Node: a.node, VMID: a.vmid}
-	if err != nil || len(options.Values) == 0 || a.creator.guests.ReadFirewallAndHA(ctx, &at, true, false) != nil {
-		return nil
+	if err != nil || len(options.Values) == 0 {
+		return nil, err
 	}
-	return at.Firewall
+	at := guest.Guest{Node: a.node, VMID: a.vmid}
+	err = a.creator.guests.ReadFirewallAndHA(ctx, &at, true, false)
+	return at.Firewall, err
 }
 
 // noteAhead names the settings that went with a VM which an undo has destroyed.

@@ -14,6 +14,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/volumeuse"
 )
 
 // Checker checks the plans for one cluster.
@@ -30,6 +31,7 @@ type Checker struct {
 	access   request.Recent[permissions] // of the identity
 	held     request.Recent[permissions] // on one path
 	unseen   request.Recent[error]       // what hides guests from the identity
+	places   request.Recent[volumeuse.Places]
 	total    tally
 	// exclusive are the shared storages that no other cluster uses.
 	exclusive []string

@@ -72,23 +72,27 @@ func (p *planCheck) orphans(ctx context.Context, c *Checker, r Request) {
 	}
 	left := slices.DeleteFunc((guest.Baselines{baseline}).Orphans(),
 		func(volume string) bool { return slices.Contains(r.Adopts, volume) })
+	if len(left) == 0 {
+		return
+	}
 	if r.Orphans {
-		all, err := c.api.Cluster().StorageConfigs(ctx)
-		if err != nil {
+		places, err := c.places.Get(ctx, c.clock, "", func(ctx context.Context) (volumeuse.Places, error) {
+			all, err := c.api.Cluster().StorageConfigs(ctx)
+			return volumeuse.PlacesOf(all), err
+		})
+		if err != nil { // the create looks
 			return
 		}
-		if err := volumeuse.AnyForeign(volumeuse.PlacesOf(all), p.resources, p.node, left, c.exclusive); err != nil {
+		if err := volumeuse.AnyForeign(places, p.resources, p.node, left, c.exclusive); err != nil {
 			p.say(vmidForeign, "on_orphaned_volumes", fmt.Sprintf("On node %s, %v. Nothing would be destroyed, and the VM "+
 				"not created. Choose another vmid, or name the storage in exclusive_storages of the provider if no other "+
 				"cluster uses it", p.node, err), strconv.Itoa(r.VMID))
 		}
 		return
 	}
-	if len(left) > 0 {
-		p.say(vmidVolumes, "vmid", fmt.Sprintf("On node %s there are volumes with this id that no VM owns: %s. They may "+
-			"hold another user's data. Choose another vmid, remove them, set on_orphaned_volumes = \"destroy\", or take them "+
-			"over as disks with imported_disk", p.node, strings.Join(left, ", ")), strconv.Itoa(r.VMID))
-	}
+	p.say(vmidVolumes, "vmid", fmt.Sprintf("On node %s there are volumes with this id that no VM owns: %s. They may "+
+		"hold another user's data. Choose another vmid, remove them, set on_orphaned_volumes = \"destroy\", or take them "+
+		"over as disks with imported_disk", p.node, strings.Join(left, ", ")), strconv.Itoa(r.VMID))
 }
 
 // volumesOf are the volumes on a storage, at least those of a VMID. A storage that lists files is asked for the VMID

@@ -34,7 +34,7 @@ const (
 	KeyFormer   = "former"
 	KeyDetached = "detached" // volumes that were in a slot of the VM in state and are unused disks of it now
 	KeyOthers   = "others"   // volumes that the last refresh saw in slots that are not in state, by slot
-	KeyAdded    = "added"    // those of them that came after the create
+	KeyAdded    = "added"    // those of them that an earlier refresh did not see
 	KeyMade     = "made"     // this provider made the VM, so its default tags are on it
 	KeyReplaces = "replaces" // on the way from the first plan of a replacement to the second: the VMID replaced
 )
@@ -162,9 +162,9 @@ func OthersOf(state *Model, now guest.Guest) map[string]string {
 // after the plan is a third party's. One that was not there at the last refresh has not come by the create.
 func (p PrivateState) NoteOthers(ctx context.Context, out kit.PrivateWriter, prior *Model,
 	now guest.Guest) diag.Diagnostics {
-	others, added := OthersOf(prior, now), map[string]string{}
+	others, added, known := OthersOf(prior, now), map[string]string{}, prior.slotted()
 	for slot, volume := range others {
-		isNew := p.Others[slot] != volume && !prior.IsUnseen(p) && !slices.Contains(prior.slotted(), volume)
+		isNew := p.Others[slot] != volume && !prior.IsUnseen(p) && !slices.Contains(known, volume)
 		if isNew || p.Added[slot] == volume {
 			added[slot] = volume
 		}

@@ -68,7 +68,7 @@ func (p warnings) warnAddedDisks() {
 		return
 	}
 	p.diags.AddAttributeWarning(path.Root("disks"), p.Prior.Thing()+" has disks that the state does not have",
-		fmt.Sprintf("They were not there when the VM was made, and are destroyed with it:\n%s\nTo keep one, give it to "+
+		fmt.Sprintf("The plan shows none of them, and they are destroyed with it:\n%s\nTo keep one, give it to "+
 			"another VM first: \"Reassign Disk\" in PVE's interface, or \"qm disk move %d <slot> --target-vmid <other>\".",
 			strings.Join(lines, "\n"), model.Value(p.Prior.VMID)))
 }
