@@ -22,33 +22,16 @@ func TestFreedNameIsAnothers(t *testing.T) {
 			}
 			r := newRig(t, who)
 			ref := r.vm(300)
-			came = false
 			var his *state.Volume
-			after, n := false, 0
-			r.answered = func(method, path string) {
-				if after = after || method == http.MethodDelete && strings.HasSuffix(path, "/qemu/300"); !after {
-					return
+			acted := r.afterDelete(nth, func(w *state.World) bool {
+				if w.Guests[300] != nil { // PVE is still at it
+					return false
 				}
-				if n++; n < nth || came {
-					return
-				}
-				r.change(func(w *state.World) {
-					if w.Guests[300] != nil { // PVE is still at it
-						n--
-						return
-					}
-					came = true
-					volume, err := w.Alloc("pve1", "local-zfs", 300, "", "", 1<<30)
-					if err != nil {
-						t.Error(err)
-						return
-					}
-					his = volume
-					volume.Data = "the third party's data"
-				})
-			}
+				his = r.alloc(w, "the third party's data")
+				return true
+			})
 			left, warnings, err := r.s.Delete(t.Context(), Request{Ref: ref})
-			if !came {
+			if came = acted(); !came {
 				continue
 			}
 			there := false

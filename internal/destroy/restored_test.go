@@ -19,37 +19,26 @@ func TestRestoredMeanwhileIsAnothers(t *testing.T) {
 		r := newRig(t, asToken)
 		ref := r.vm(300)
 		r.change(func(w *state.World) { w.Storages["local-zfs"].BusyFrees = 3 })
-		came = false
-		after, n, next := false, 0, ""
+		next := ""
+		acted := r.afterDelete(nth, func(w *state.World) bool {
+			if g := w.Guests[300]; g != nil && (g.Config["lock"] != "" || g.Config["scsi0"] != "") {
+				return false // PVE is still at it
+			}
+			volume := r.alloc(w, "the restored data")
+			w.Guests[300] = &state.Guest{VMID: 300, Type: "qemu", Node: "pve1", Config: map[string]string{"name": "vm300",
+				"memory": "512", "scsi0": volume.Volid() + ",size=1G", "smbios1": "uuid=" + uuidOf(300),
+				"meta": "creation-qemu=9.2.0,ctime=1"}}
+			return true
+		})
+		later := r.answered
 		r.answered = func(method, path string) {
-			if came && next == "" {
+			if acted() && next == "" {
 				next = method + " " + path
 			}
-			if after = after || method == http.MethodDelete && strings.HasSuffix(path, "/qemu/300"); !after {
-				return
-			}
-			if n++; n < nth || came {
-				return
-			}
-			r.change(func(w *state.World) {
-				if g := w.Guests[300]; g != nil && (g.Config["lock"] != "" || g.Config["scsi0"] != "") {
-					n-- // PVE is still at it
-					return
-				}
-				came = true
-				volume, err := w.Alloc("pve1", "local-zfs", 300, "", "", 1<<30)
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				volume.Data = "the restored data"
-				w.Guests[300] = &state.Guest{VMID: 300, Type: "qemu", Node: "pve1", Config: map[string]string{"name": "vm300",
-					"memory": "512", "scsi0": volume.Volid() + ",size=1G", "smbios1": "uuid=" + uuidOf(300),
-					"meta": "creation-qemu=9.2.0,ctime=1"}}
-			})
+			later(method, path)
 		}
 		left, warnings, err := r.s.Delete(t.Context(), Request{Ref: ref})
-		if !came {
+		if came = acted(); !came {
 			continue
 		}
 		there := false

@@ -3,6 +3,8 @@ package destroy
 import (
 	"context"
 	"fmt"
+	"net/http"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -102,6 +104,32 @@ func (r *rig) change(f func(*state.World)) {
 	w.Lock()
 	defer w.Unlock()
 	f(w)
+}
+
+// afterDelete has a third party act once PVE was told to destroy VM 300: at the nth answer since, or at the first from then on at which
+// it can, which act reports. acted tells whether it has.
+func (r *rig) afterDelete(nth int, act func(*state.World) bool) (acted func() bool) {
+	told, n, done := false, 0, false
+	r.answered = func(method, path string) {
+		if told = told || method == http.MethodDelete && strings.HasSuffix(path, "/qemu/300"); !told || done {
+			return
+		}
+		if n++; n >= nth {
+			r.change(func(w *state.World) { done = act(w) })
+		}
+	}
+	return func() bool { return done }
+}
+
+// alloc makes a volume of VMID 300 with data, as PVE does.
+func (r *rig) alloc(w *state.World, data string) *state.Volume {
+	volume, err := w.Alloc("pve1", "local-zfs", 300, "", "", 1<<30)
+	if err != nil {
+		r.t.Error(err)
+		return &state.Volume{}
+	}
+	volume.Data = data
+	return volume
 }
 
 // uuidOf is the uuid that the guests of a rig get.

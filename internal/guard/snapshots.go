@@ -190,8 +190,7 @@ func (s Snapshots) checkNamesakes(ctx context.Context, c SnapshotClaim, volumes,
 // snapshot has not (qemu-server QemuConfig.pm __snapshot_rollback_get_unused, add_unused_volume).
 func freedBy(snapshot, config map[string]string) []string {
 	freed := map[string]bool{}
-	for option, value := range config {
-		volume := guest.VolumeOf(value)
+	for option, volume := range guest.Volumes(config) {
 		if vm.IsSlot(option) && volid.Valid(volume) && volid.IsCloudInit(volume) && !guest.Uses(snapshot, volume) {
 			freed[volume] = true
 		}

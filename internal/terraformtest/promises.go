@@ -39,11 +39,11 @@ func broken(at string, planned, state cty.Value) (all []string) {
 // state that the provider returns, which may repeat the plan.
 func promises(made, next *Plan) (all Diagnostics) {
 	for _, c := range made.Changes {
-		i := slices.IndexFunc(next.Changes, func(n *Change) bool { return n.Address == c.Address })
-		if i < 0 || c.Action == NoOp || c.Planned == cty.NilVal || c.Planned.IsNull() {
+		now := next.Change(c.Address)
+		if now == nil || c.Action == NoOp || c.Planned == cty.NilVal || c.Planned.IsNull() {
 			continue
 		}
-		for _, text := range BrokenPromises(c.Planned, next.Changes[i].Prior) {
+		for _, text := range BrokenPromises(c.Planned, now.Prior) {
 			all = append(all, Diagnostic{Error: true, Violation: true, Summary: "The plan promised another value", Detail: text,
 				Address: c.Address, RPC: "PlanResourceChange"})
 		}

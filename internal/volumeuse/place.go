@@ -79,7 +79,7 @@ func families() map[string]string {
 func (p Places) Reach(id string) bool {
 	at := p[id]
 	for _, other := range p {
-		inShare := at.Path != "" && isNetwork(other) && other.Path != "" && isWithin(at.Path, other.Path)
+		inShare := at.Path != "" && other.Path != "" && isWithin(at.Path, other.Path) && isNetwork(other)
 		if inShare || at.VGName != "" && other.VGName == at.VGName && other.Base != "" {
 			return true
 		}
@@ -148,19 +148,18 @@ func unclearUnless(apart, same bool) Likeness {
 
 // compareFiles compares two storages of files. A directory that an administrator has mounted may be that of any export.
 func compareFiles(x, y pve.StorageConfig) Likeness {
-	network := isNetwork
-	mounted := func(c pve.StorageConfig) bool { return network(c) || c.IsMountpoint || c.Shared }
+	mounted := func(c pve.StorageConfig) bool { return isNetwork(c) || c.IsMountpoint || c.Shared }
 	plain := x.ContentDirs == "" && y.ContentDirs == ""
 	switch {
 	case path.Clean(x.Path) == path.Clean(y.Path),
-		network(x) && x.Type == y.Type && x.Server == y.Server && x.Export == y.Export && x.Subdir == y.Subdir:
+		isNetwork(x) && x.Type == y.Type && x.Server == y.Server && x.Export == y.Export && x.Subdir == y.Subdir:
 		return unclearUnless(false, plain) // with directories of their own for some content they share the rest
 	case !plain:
 		return Unclear
-	case network(x) && network(y):
+	case isNetwork(x) && isNetwork(y):
 		apart := x.Type == y.Type && x.Server == y.Server && !isWithin(x.Export, y.Export) && !isWithin(y.Export, x.Export)
 		return unclearUnless(apart && x.Type == "nfs", false)
-	case network(x) || network(y):
+	case isNetwork(x) || isNetwork(y):
 		return unclearUnless(!mounted(x) || !mounted(y), false)
 	}
 	return Apart

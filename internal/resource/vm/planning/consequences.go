@@ -105,14 +105,11 @@ func (p *Planning) consequencesForDisks(c consequences, migrates change) {
 		if p.Run.grows(model.Value(disk.Volume)) {
 			c.unknown[at+".size"] = p.Config.At(at + ".size").IsNull()
 		}
-		switch {
-		case moves(at):
+		c.unknown[at+".volume"] = renamed
+		if moves(at) {
 			c.unknown[at+".format"] = p.Config.At(at + ".format").IsNull()
-			if _, attached := p.volumes.attached[slot]; !attached || renamed {
-				c.unknown[at+".volume"] = true
-			}
-		case renamed:
-			c.unknown[at+".volume"] = true
+			_, attached := p.volumes.attached[slot]
+			c.unknown[at+".volume"] = renamed || !attached
 		}
 	}
 	for _, group := range []string{"efi_disk", "tpm_state"} {

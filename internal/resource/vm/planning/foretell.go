@@ -96,11 +96,13 @@ func (f foretelling) keepsPending() bool {
 // devices that a running guest takes or gives up at once, and its own change waits (qemu-server API2/Qemu.pm,
 // update_vm_api; QemuServer.pm, vmconfig_hotplug_pending). A device that the guest does not take at once restarts it.
 func (f foretelling) bootWaits() bool {
+	if f.private.LegacyBoot || plan.At(f.Value, "boot_order").IsKnown() {
+		return false
+	}
 	come, _ := model.ChangedDevices(f.Prior, f.Plan)
-	restarts := slices.ContainsFunc(come, func(slot string) bool {
+	return !slices.ContainsFunc(come, func(slot string) bool {
 		return strings.HasPrefix(slot, "ide") || strings.HasPrefix(slot, "sata")
 	})
-	return !plan.At(f.Value, "boot_order").IsKnown() && !f.private.LegacyBoot && !restarts
 }
 
 // rewires are the attributes whose change may move the addresses of a guest: its network devices, their place on the

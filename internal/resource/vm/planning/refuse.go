@@ -214,11 +214,8 @@ func (p refusals) refuseDifferences() {
 		if _, existed := p.Prior.Disks[problem.Option]; planned && !existed && p.Plan.Copies() {
 			continue // the clone may have it from its template; the update looks
 		}
-		if at, ok := p.Plan.Locator().Attribute(problem.At); ok {
-			p.refuse(at, problem.Text+p.wayOut(problem.Option))
-		} else {
-			p.diags.AddError("Cannot change "+p.Prior.Thing(), problem.Option+": "+problem.Text)
-		}
+		at, _ := p.Plan.Locator().Attribute(problem.At)
+		p.refuse(at, problem.Text+p.wayOut(problem.Option))
 	}
 }
 

@@ -21,20 +21,19 @@ import (
 // provider one resource at a time, and some checks against the server are wrong without the others.
 type Run struct {
 	mu       sync.Mutex
-	inState  map[int]bool
 	planned  []PlannedVM
 	failed   map[int]model.FailedVM
 	held     map[int][]string
 	sources  map[sourceKey]*sourceRead
-	changing map[int]bool
-	growing  map[string]bool
 	acting   atomic.Bool
+	inState  sync.Map // VMIDs
+	changing sync.Map // VMIDs
+	growing  sync.Map // ids of volumes
 }
 
 // NewRun begins one.
 func NewRun() *Run {
-	return &Run{inState: map[int]bool{}, failed: map[int]model.FailedVM{}, held: map[int][]string{},
-		sources: map[sourceKey]*sourceRead{}, changing: map[int]bool{}, growing: map[string]bool{}}
+	return &Run{failed: map[int]model.FailedVM{}, held: map[int][]string{}, sources: map[sourceKey]*sourceRead{}}
 }
 
 // Act notes that the apply has begun: Terraform plans each change once more in it.
@@ -56,18 +55,13 @@ type PlannedVM struct {
 }
 
 // NoteInState notes that the VM with this id is in state.
-func (r *Run) NoteInState(vmid int) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.inState[vmid] = true
-}
+func (r *Run) NoteInState(vmid int) { r.inState.Store(vmid, true) }
 
 // WasInState reports whether the VM with this id was in state. A plan that creates it again replaces it, so the id is
 // not a third party's. Terraform plans the replacement of a tainted resource without its prior state.
 func (r *Run) WasInState(vmid int) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.inState[vmid]
+	_, noted := r.inState.Load(vmid)
+	return noted
 }
 
 // NoteFailed notes what is known of a VM that was refreshed and of which a failed create or destroy left something.
@@ -180,29 +174,19 @@ func (r *Run) source(ctx context.Context, session *kit.Session, how *guest.Clone
 
 // noteChanging notes that the configuration changes, replaces or destroys the VM with this id: what is read of it now
 // may not be so when a clone of it is made.
-func (r *Run) noteChanging(vmid int) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.changing[vmid] = true
-}
+func (r *Run) noteChanging(vmid int) { r.changing.Store(vmid, true) }
 
 // changes reports whether noteChanging noted a VM.
 func (r *Run) changes(vmid int) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.changing[vmid]
+	_, noted := r.changing.Load(vmid)
+	return noted
 }
 
 // NoteGrowing notes that a plan grows a volume that a VM may have as well: the disk of a proxmox_disk.
-func (r *Run) NoteGrowing(volume string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.growing[volume] = true
-}
+func (r *Run) NoteGrowing(volume string) { r.growing.Store(volume, true) }
 
 // grows reports whether NoteGrowing noted a volume.
 func (r *Run) grows(volume string) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.growing[volume]
+	_, noted := r.growing.Load(volume)
+	return noted
 }
