@@ -45,6 +45,37 @@ func TestCopyNamesTheFirewallThatItReplaces(t *testing.T) {
 	}
 }
 
+// TestRestoreNamesTheFirewallThatItReplaces: a backup brings the firewall of its VM, if that had one (qemu-server
+// QemuServer.pm, restore_vma_archive copies fw.conf where the archive has it). Only then the restore replaces another.
+func TestRestoreNamesTheFirewallThatItReplaces(t *testing.T) {
+	ahead := &state.FirewallFile{Options: map[string]string{"enable": "1", "policy_in": "DROP"}}
+	for name, c := range map[string]struct{ set, backedUp *state.FirewallFile }{
+		"set, and in the backup":     {set: ahead, backedUp: &state.FirewallFile{Options: map[string]string{"enable": "1"}}},
+		"set, and not in the backup": {set: ahead},
+		"in the backup alone":        {backedUp: ahead},
+	} {
+		b := newBench(t, ticket)
+		b.backedUp(nil)
+		b.change(func(w *state.World) {
+			for _, v := range w.Volumes {
+				if v.Volid() == theArchive {
+					v.Backup.Firewall = c.backedUp
+				}
+			}
+			if c.set != nil {
+				w.Firewall[150] = c.set.Clone()
+			}
+		})
+		r := aRestore()
+		r.VMID = 150
+		created, err := b.Create(t.Context(), r)
+		said, replaced := fmt.Sprint(created.Warnings), c.set != nil && c.backedUp != nil
+		if err != nil || strings.Contains(said, "PVE has put those of the source in their place") != replaced {
+			t.Errorf("%s: said %s: %v", name, said, err)
+		}
+	}
+}
+
 // TestCopySaysThatTheFirewallCouldNotBeRead: where the firewall cannot be read after a clone, nothing is said of what PVE has put there.
 func TestCopySaysThatTheFirewallCouldNotBeRead(t *testing.T) {
 	b := newBench(t, ticket)

@@ -48,7 +48,8 @@ func closeAll(shells map[string]net.Listener) {
 // SSHAddress is host:port of the SSH server of the first node.
 func (s *Sim) SSHAddress() string { return s.SSHAddressOf(firstNode(s.world)) }
 
-// SSHAddressOf is host:port of the SSH server of a node, "" for a node that the cluster did not begin with.
+// SSHAddressOf is host:port of the SSH server of a node, "" for a node that the cluster did not begin with. In memory
+// there are no ports, and each name has an address.
 func (s *Sim) SSHAddressOf(node string) string {
 	if s.shellMem != nil {
 		return node + ".pvesim.test:22"
