@@ -19,6 +19,11 @@ func group[T holder](key string, f format[T], field func(*Spec) *T, facts ...Fac
 		keys:     f.keys,
 		copyRest: func(from, to *Spec) { f.copyRest(field(from), field(to)) },
 		fillRest: func(s, server *Spec) { f.fillRest(field(s), field(server)) },
+		rebase: func(server, prior, planned *Spec) {
+			if has := field(server); f.encode(has) != "" { // else a part could stand without what the option needs
+				f.rebase(has, field(prior), field(planned))
+			}
+		},
 	}
 }
 
@@ -116,6 +121,14 @@ func customOption() leaf[Spec] {
 			}
 			f.merge(&c, want.CloudInit.Custom)
 			dst.CloudInit.Custom = &c
+		},
+		rebase: func(server, prior, planned *Spec) {
+			has, was, is := server.CloudInit.Custom, prior.CloudInit.Custom, planned.CloudInit.Custom
+			if has != nil && was != nil && is != nil {
+				before, after := *was, *is
+				f.rebase(has, &before, &after)
+				prior.CloudInit.Custom, planned.CloudInit.Custom = &before, &after
+			}
 		},
 	}
 }

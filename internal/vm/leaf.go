@@ -21,6 +21,7 @@ type leaf[T holder] struct {
 	read  func(t *T, value string) bool      // false: unreadable, the caller keeps the text
 	show  func(t *T) (value string, ok bool) // canonical; false: not set
 	merge func(dst, want *T)                 // want's value wins if there is one
+	take  func(dst, from *T)                 // from's value, or that there is none
 
 	facts Facts
 
@@ -28,6 +29,8 @@ type leaf[T holder] struct {
 	rows     func() []row       // the facts of the sub-keys; nil: the option is one value
 	copyRest func(from, to *T)  // gives to what from has in Rest
 	fillRest func(t, server *T) // puts into t's Rest what server has and t does not say
+	// rebase is Rebase for the sub-keys of a property string
+	rebase func(server, prior, planned *T)
 }
 
 // row is a key with its facts.
@@ -92,6 +95,17 @@ func (f format[T]) fillRest(t, server *T) {
 		}
 	}
 	*f.rest(t) = rest
+}
+
+// rebase gives both the server's value of each sub-key that both say alike.
+func (f format[T]) rebase(server, prior, planned *T) {
+	for _, l := range f.leaves {
+		was, said := l.show(prior)
+		if is, kept := l.show(planned); said && kept && was == is {
+			l.take(prior, server)
+			l.take(planned, server)
+		}
+	}
 }
 
 // readAll distributes properties over t.
@@ -198,6 +212,7 @@ func scalar[T holder, V comparable](key string, field func(*T) **V, parse func(s
 				*field(dst) = p
 			}
 		},
+		take: func(dst, from *T) { *field(dst) = *field(from) },
 	}
 }
 
@@ -238,5 +253,6 @@ func list[T holder](key string, field func(*T) *[]string, parse func(string) []s
 				*field(dst) = slices.Clone(v)
 			}
 		},
+		take: func(dst, from *T) { *field(dst) = slices.Clone(*field(from)) },
 	}
 }

@@ -177,6 +177,40 @@ func useServer[T any](server map[string]T, prior, planned *map[string]T, merge f
 	}
 }
 
+// Rebase gives prior and planned the server's value of each part of an option, or of a device, that planned leaves as
+// prior has it. PVE takes an option whole, so a change of one part would otherwise write an old value of the others: a
+// third party may have changed those since the plan. A disk is followed only while it is the one that prior knows.
+func Rebase(server, prior, planned Spec) (before, after Spec) {
+	before, after = prior, planned
+	for _, o := range options() {
+		if o.rebase != nil {
+			o.rebase(&server, &before, &after)
+		}
+	}
+	for _, f := range families() {
+		f.rebase(&server, &before, &after)
+	}
+	rebaseSlots(server.Disks, &before.Disks, &after.Disks, func(has, was, is *Disk) {
+		if has.Volume == was.Volume && (is.Volume == "" || is.Volume == was.Volume) {
+			diskFormat().rebase(has, was, is)
+		}
+	})
+	return before, after
+}
+
+// rebaseSlots changes the devices of the slots that all three have, in copies of both maps.
+func rebaseSlots[T any](server map[string]T, prior, planned *map[string]T, rebase func(server, prior, planned *T)) {
+	*prior, *planned = maps.Clone(*prior), maps.Clone(*planned)
+	for slot, has := range server {
+		was, known := (*prior)[slot]
+		is, stays := (*planned)[slot]
+		if known && stays {
+			rebase(&has, &was, &is)
+			(*prior)[slot], (*planned)[slot] = was, is
+		}
+	}
+}
+
 func mergePCI(base, want PCI) PCI {
 	oneName(&base.Mapping, &base.Host, want.Mapping, want.Host)
 	pciFormat().merge(&base, &want)

@@ -81,6 +81,17 @@ func mergeNIC(base, want NIC) NIC {
 	return base
 }
 
+// rebaseNIC also has the model, and a MAC address that is not planned: Diff keeps both.
+func rebaseNIC(server, prior, planned *NIC) {
+	nicFormat().rebase(server, prior, planned)
+	if planned.Model == "" || planned.Model == prior.Model {
+		prior.Model, planned.Model = server.Model, server.Model
+	}
+	if planned.MACAddr == nil {
+		prior.MACAddr = server.MACAddr
+	}
+}
+
 // addressFormat is ipconfigN. Address has no place for unknown sub-keys: with one, the option is left alone.
 func addressFormat() format[Address] {
 	return format[Address]{leaves: []leaf[Address]{

@@ -99,6 +99,7 @@ type family struct {
 	useServer func(server, prior, planned *Spec) // see WithServerDevices
 	copyRest  func(from, to *Spec)               // as in leaf, for the slots that both have
 	fillRest  func(s, server *Spec)
+	rebase    func(server, prior, planned *Spec) // see Rebase
 }
 
 // families are the slotted devices that are no drives. How many slots there are: facts of qemu-server QemuServer.pm,
@@ -183,6 +184,9 @@ func devices[T holder](prefix string, slots int, f format[T], field func(*Spec) 
 		useServer: func(server, prior, planned *Spec) { useServer(*field(server), field(prior), field(planned), merge) },
 		copyRest:  func(from, to *Spec) { eachSlot(field(to), *field(from), func(t, has *T) { f.copyRest(has, t) }) },
 		fillRest:  func(s, server *Spec) { eachSlot(field(s), *field(server), f.fillRest) },
+		rebase: func(server, prior, planned *Spec) {
+			rebaseSlots(*field(server), field(prior), field(planned), f.rebase)
+		},
 	}
 }
 
@@ -222,6 +226,7 @@ func plainDevices(prefix string, slots int, field func(*Spec) *map[string]string
 		},
 		copyRest: func(_, _ *Spec) {},
 		fillRest: func(_, _ *Spec) {},
+		rebase:   func(_, _, _ *Spec) {},
 	}
 }
 
@@ -241,6 +246,9 @@ func networkFamily() family {
 		for slot, n := range s.Networks {
 			config[slot] = encodeNIC(n)
 		}
+	}
+	f.rebase = func(server, prior, planned *Spec) {
+		rebaseSlots(server.Networks, &prior.Networks, &planned.Networks, rebaseNIC)
 	}
 	return f
 }
