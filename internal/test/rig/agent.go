@@ -26,6 +26,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/terraformtest"
 )
 
+// The workers of PVE, and their times.
 const (
 	Workers     = 3                     // of pveproxy, and of each node's pvedaemon
 	requestTime = 25 * time.Millisecond // that a request occupies a worker

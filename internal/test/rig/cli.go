@@ -1,6 +1,8 @@
 package rig
 
 import (
+	"context"
+	"crypto/sha256"
 	"fmt"
 	"os"
 	"os/exec"
@@ -66,6 +68,29 @@ func OnRealCluster() bool { return os.Getenv("PROXMOX_VE_ENDPOINT") != "" && os.
 // Environment gives the provider a token of the cluster through the environment, as the example wants it.
 func (w *World) Environment() map[string]string {
 	return map[string]string{"PROXMOX_VE_ENDPOINT": w.Sim.Endpoint(), "PROXMOX_VE_CA_CERTIFICATE": w.Sim.CAPEM(), "PROXMOX_VE_API_TOKEN": w.Sim.Credentials().Token}
+}
+
+// projectDir is the top of the project, as each package of tests sees it.
+const projectDir = "../../.."
+
+// builtProvider returns the path of the provider built from this source. All packages of tests share one program: `go build`
+// takes half a second if the source has not changed.
+func builtProvider() (string, error) {
+	top, err := filepath.Abs(projectDir)
+	if err != nil {
+		return "", err
+	}
+	name := fmt.Sprintf("terraform-provider-proxmox-%d-%.8x", os.Getuid(), sha256.Sum256([]byte(top)))
+	dir := filepath.Join(os.TempDir(), name)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", err
+	}
+	path := filepath.Join(dir, "terraform-provider-proxmox")
+	build := exec.CommandContext(context.Background(), "go", "build", "-o", path, projectDir)
+	if text, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build the provider: %w\n%s", err, text)
+	}
+	return path, nil
 }
 
 // Workspace is a directory in which a CLI works with the provider built from this source.

@@ -41,8 +41,10 @@ func Adopting(disk, more string) string {
 		"  networks = { net0 = { bridge = \"vmbr0\" } }\n" + more + "\n}\n"
 }
 
+// AdoptedDisk is the disk that Adopting takes over.
 const AdoptedDisk = `{ imported_disk = { volume = "local-zfs:vm-200-disk-0", source = "the VM before" } }`
 
+// SmallDisk are the lines of a disk of one gigabyte, for DiskBlock.
 const SmallDisk = `storage = "local-zfs"` + "\n  " + `size = "1G"`
 
 // Must fails the test at once if err is not nil.
@@ -117,6 +119,7 @@ func DiskBlock(more ...string) string {
 	return "resource \"proxmox_disk\" \"data\" {\n  node = \"pve1\"\n  vmid = 300\n  " + strings.Join(more, "\n  ") + "\n}\n"
 }
 
+// DiskAddress is the address of the disk of DiskBlock.
 const DiskAddress = "proxmox_disk.data"
 
 // DataDisk is a world with the disk of VM 300 in it, whose content is marked.
@@ -197,4 +200,5 @@ func DiskReleased(name string, vmid int, more ...string) string {
 	return strings.Replace(DiskAttached(name, vmid, "", more...), ", scsi1 = { imported_disk = { volume =  } }", "", 1)
 }
 
+// DiskVolume refers to the volume of the disk of DiskBlock.
 const DiskVolume = DiskAddress + ".volume"

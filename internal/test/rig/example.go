@@ -14,6 +14,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 )
 
+// ExamplesDir is the directory of the examples, as each package of tests sees it.
 const ExamplesDir = "../../../examples"
 
 // EmptyProvider is the provider block of the examples; the tests put one with an address and credentials in its place.

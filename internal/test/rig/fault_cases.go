@@ -53,6 +53,7 @@ func Replace(config string, pairs ...string) string {
 	return config
 }
 
+// Parts of PopulatedVM, and of its other states.
 const (
 	PoweredOn  = `power_state = "running"`
 	PoweredOff = `power_state = "stopped"`

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -16,6 +17,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/clock"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/terraformtest"
 )
 
 // MarkOf is the description of a VM that a create of the simulated cluster has not committed.
@@ -50,6 +52,7 @@ func OfADeadProcess(mark *ownership.Mark) {
 	mark.Process = mark.Process[:strings.LastIndex(mark.Process, " ")+1] + "1"
 }
 
+// Attributes for the body of NodeVMBlock.
 const (
 	ThreeDisks = `disks = { scsi0 = { storage = "local-zfs", size = "1G" }, scsi1 = { storage = "local-zfs", size = "2G", backup = false }, scsi2 = { storage = "local-zfs", size = "3G" } }
 `
@@ -80,6 +83,7 @@ func PoolOnly(t *testing.T) *HookedBench {
 	return h
 }
 
+// GuardedVM is VM 400, whose place third parties take on the server.
 const GuardedVM = `
 resource "proxmox_vm" "mine" {
   name   = "mine"
@@ -90,6 +94,7 @@ resource "proxmox_vm" "mine" {
 }
 `
 
+// OtherUUID is the UUID of a third party's VM.
 const OtherUUID = "11111111-2222-3333-4444-555555555555"
 
 // VMBlock returns VM 400 with the attributes of body.
@@ -97,6 +102,12 @@ func VMBlock(body string) string {
 	return "resource \"proxmox_vm\" \"x\" {\n" + body + "\n}\n"
 }
 
+// NodeVMBlock returns VM 400 on pve1 with the attributes of body.
+func NodeVMBlock(body string) string {
+	return VMBlock("name = \"x\"\nvmid = 400\nnode = \"pve1\"\n" + body)
+}
+
+// OneDisk is the attribute of a VM with one disk of one gigabyte.
 const OneDisk = `disks = { scsi0 = { storage = "local-zfs", size = "1G" } }`
 
 // GuestOf returns a copy of a guest, the zero value if there is none.
@@ -173,6 +184,12 @@ func RunTask(t *testing.T, w *World, path, params string) pve.TaskResult {
 	return result
 }
 
+// Invoke plans an action and carries it out.
+func Invoke(t *testing.T, s *terraformtest.Session, typ, config string, between func()) (progress string, err error) {
+	told, err := s.Invoke(t.Context(), "action."+typ+".it", between, fmt.Sprintf("action %q \"it\" {\nconfig {\n%s\n}\n}\n", typ, config))
+	return strings.Join(told, "\n"), err
+}
+
 // PoweredVM is a VM of id 400 with further attributes.
 func PoweredVM(more string) string {
 	return VMBlock("vmid = 400\nnode = \"pve1\"\ndescription = \"one\"\ndisks = { scsi0 = { storage = \"local-zfs\", size = \"1G\" } }\n" + more)
@@ -203,6 +220,7 @@ func (w *World) MakeByNextID(ctx context.Context, most int) (ids []int) {
 	return ids
 }
 
+// ScratchVM is a VM that is made from scratch, with a bit of everything.
 const ScratchVM = `
 resource "proxmox_vm" "scratch" {
   node        = "pve1"
@@ -233,6 +251,7 @@ resource "proxmox_vm" "scratch" {
 }
 `
 
+// CloneVM is a full clone of template 9000 with changes.
 const CloneVM = `
 resource "proxmox_vm" "clone" {
   node     = "pve1"

@@ -65,9 +65,6 @@ func countOps(ops []pvesim.Op, method, path string) int {
 	return n
 }
 
-// NewFastClock returns a clock that begins now and runs fifty times as fast as the machine's.
-func NewFastClock() *clock.Fast { return clock.NewFast() }
-
 // InterruptStage is a cluster with one VM in state, whose operations are interrupted one by one.
 type InterruptStage struct {
 	T        *testing.T

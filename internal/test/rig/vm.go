@@ -46,12 +46,8 @@ type VM struct {
 	Session *terraformtest.Session
 }
 
+// VMAddress is the address of VM 400 in its configuration.
 const VMAddress = "proxmox_vm.x"
-
-// NodeVMBlock returns VM 400 on pve1 with the attributes of body.
-func NodeVMBlock(body string) string {
-	return VMBlock("name = \"x\"\nvmid = 400\nnode = \"pve1\"\n" + body)
-}
 
 // NewVM creates the VM and gives every volume of it a content of its own: the name of its slot.
 func NewVM(t *testing.T, body string) *VM {
@@ -114,11 +110,7 @@ func (l *VM) Fails(body string, words ...string) string {
 	if err == nil {
 		l.Fatal("no error")
 	}
-	for _, word := range words {
-		if !strings.Contains(err.Error(), word) {
-			l.Errorf("the error does not say %q:\n%v", word, err)
-		}
-	}
+	MustSay(l.T, err, words...)
 	return err.Error()
 }
 
@@ -147,11 +139,7 @@ func (l *VM) Refuses(body, attribute string, words ...string) {
 	if errs := l.Session.Diagnostics().Errors(); len(errs) != 1 || errs[0].Attribute != attribute {
 		l.Errorf("want one error on %s:\n%v", attribute, err)
 	}
-	for _, word := range words {
-		if !strings.Contains(err.Error(), word) {
-			l.Errorf("the error does not say %q:\n%v", word, err)
-		}
-	}
+	MustSay(l.T, err, words...)
 	if sent := l.sent(); len(sent) > 0 {
 		l.Errorf("a plan sent %v", sent)
 	}

@@ -98,6 +98,9 @@ func NewWorld(t testing.TB, options ...pvesim.Options) *World {
 // BubbleClock is the clock of a cluster in a bubble of testing/synctest, where time passes only while all wait.
 func BubbleClock() state.Clock { return clock.Real{} }
 
+// NewFastClock returns a clock that begins now and runs fifty times as fast as the machine's.
+func NewFastClock() *clock.Fast { return clock.NewFast() }
+
 // OpenWorld starts a cluster outside of a test.
 func OpenWorld(o pvesim.Options) (*World, error) {
 	sim, err := pvesim.New(o)
