@@ -16,6 +16,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/thirdparty"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/terraformtest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/engine"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
 )
 
@@ -392,7 +393,7 @@ func TestActionsPowerInterrupted(t *testing.T) {
 		a.w.Change(func(world *state.World) { world.Guests[500].Ignores = []string{"shutdown"} })
 		ctx, cancel := context.WithCancel(t.Context())
 		t.Cleanup(cancel)
-		a.w.LogTo(&rig.Interrupter{World: a.w, Press: cancel, At: fault.Match{Method: http.MethodPost, Path: "/nodes/{node}/qemu/{vmid}/status/" + action, Nth: 1}})
+		a.w.LogTo(&engine.Interrupter{World: a.w, Press: cancel, At: fault.Match{Method: http.MethodPost, Path: "/nodes/{node}/qemu/{vmid}/status/" + action, Nth: 1}})
 		s := a.w.Session(t, rig.TokenNoSSH, "")
 		_, err := s.Invoke(ctx, "action.proxmox_vm_power.it", nil,
 			fmt.Sprintf("action \"proxmox_vm_power\" \"it\" {\nconfig {\nvmid = 500\naction = %q\n}\n}\n", action))

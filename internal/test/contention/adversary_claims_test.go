@@ -12,7 +12,7 @@ import (
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/engine"
 )
 
 // claim is a sentence of the provider's, and what must be so in the world where it is said. The words that match are given to it.
@@ -177,7 +177,7 @@ func (a *inspection) another() string {
 }
 
 // before is the world that the case began with.
-func (a *inspection) before() (w rig.ChangedWorld) {
+func (a *inspection) before() (w engine.ChangedWorld) {
 	_ = json.Unmarshal(a.b.base, &w) // the simulator's own
 	return w
 }

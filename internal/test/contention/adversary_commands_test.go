@@ -9,7 +9,7 @@ import (
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/thirdparty"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/engine"
 )
 
 // harmless are commands that only show something, and patterns in which a word is to be put.
@@ -33,7 +33,7 @@ func (a *inspection) commandsAreHarmless(t *testing.T) {
 	}
 	a.b.w.Sim.SetThirdParties(nil) // background actors that have not come so far
 	said := conditional.ReplaceAllString(a.said(), "")
-	for _, m := range rig.Printed.FindAllStringSubmatch(said, -1) {
+	for _, m := range engine.Printed.FindAllStringSubmatch(said, -1) {
 		line, node := strings.TrimSpace(m[1]+m[3]), m[2]+m[4]
 		if node == "" {
 			node = "pve1"

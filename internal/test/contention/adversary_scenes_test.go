@@ -7,7 +7,7 @@ import (
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/engine"
 )
 
 // scene is something that the provider does while third parties are about.
@@ -38,13 +38,13 @@ func applies(ctx context.Context, b *adversaryBench) error { return b.s.Apply(ct
 // scenes are those of the sweeps: creates, undos, changes and destroys, and what only reads.
 func scenes() []scene {
 	list := createScenes()
-	for _, l := range rig.Steps() {
-		list = append(list, scene{name: l.Name, vmid: rig.ChangedVMID, before: l.Before, after: l.After, prepare: l.Prepare, ticket: l.Ticket, ssh: l.SSH,
+	for _, l := range engine.Steps() {
+		list = append(list, scene{name: l.Name, vmid: engine.ChangedVMID, before: l.Before, after: l.After, prepare: l.Prepare, ticket: l.Ticket, ssh: l.SSH,
 			offs: l.Offs, do: applies})
 	}
 	list = append(list, heldDiskScenes()...)
 	return append(append(list, updateScenes()...),
-		scene{name: "plan", vmid: rig.ChangedVMID, before: rig.PopulatedVM, after: rig.Replace(rig.PopulatedVM, "cores = 2", "cores = 4", `"4G"`, `"5G"`), reads: true,
+		scene{name: "plan", vmid: engine.ChangedVMID, before: engine.PopulatedVM, after: engine.Replace(engine.PopulatedVM, "cores = 2", "cores = 4", `"4G"`, `"5G"`), reads: true,
 			do: func(ctx context.Context, b *adversaryBench) error {
 				_, err := b.s.Plan(ctx)
 				return err
@@ -54,21 +54,21 @@ func scenes() []scene {
 				_, err := b.s.Plan(ctx)
 				return err
 			}},
-		scene{name: "refresh", vmid: rig.ChangedVMID, before: rig.PopulatedVM, after: rig.PopulatedVM, reads: true,
+		scene{name: "refresh", vmid: engine.ChangedVMID, before: engine.PopulatedVM, after: engine.PopulatedVM, reads: true,
 			do: func(ctx context.Context, b *adversaryBench) error { return b.s.Refresh(ctx) }},
-		scene{name: "import", vmid: rig.ChangedVMID, before: rig.PopulatedVM, after: rig.PopulatedVM, reads: true,
+		scene{name: "import", vmid: engine.ChangedVMID, before: engine.PopulatedVM, after: engine.PopulatedVM, reads: true,
 			do: func(ctx context.Context, b *adversaryBench) error {
 				b.s.Forget("proxmox_vm.x")
-				return b.s.Import(ctx, "proxmox_vm.x", fmt.Sprintf("pve1/%d", rig.ChangedVMID))
+				return b.s.Import(ctx, "proxmox_vm.x", fmt.Sprintf("pve1/%d", engine.ChangedVMID))
 			}},
 	)
 }
 
 // scratchBy is a VM with a bit of everything, made from scratch; 0 leaves the choice of the id to the provider.
 func scratchBy(vmid int) string {
-	config := rig.Replace(rig.PopulatedVM, "  vmid     = 101\n", "")
+	config := engine.Replace(engine.PopulatedVM, "  vmid     = 101\n", "")
 	if vmid != 0 {
-		config = rig.Replace(config, `name     = "web"`, fmt.Sprintf("vmid     = %d\n  name     = \"web\"", vmid))
+		config = engine.Replace(config, `name     = "web"`, fmt.Sprintf("vmid     = %d\n  name     = \"web\"", vmid))
 	}
 	return config
 }
@@ -112,8 +112,8 @@ resource "proxmox_vm" "x" {
 	torn := []fault.Rule{{Match: fault.Match{Method: "SSH", Path: "qm set"}, Phase: fault.KillTask}}
 	return []scene{
 		{name: "create", vmid: 200, after: scratchBy(200), do: applies},
-		{name: "create from an ISO file", vmid: 200, after: rig.WithISODisk(scratchBy(200)), ssh: true, do: applies},
-		{name: "undo of a killed import", vmid: 200, after: rig.WithISODisk(scratchBy(200)), ssh: true, faults: torn, do: applies},
+		{name: "create from an ISO file", vmid: 200, after: engine.WithISODisk(scratchBy(200)), ssh: true, do: applies},
+		{name: "undo of a killed import", vmid: 200, after: engine.WithISODisk(scratchBy(200)), ssh: true, faults: torn, do: applies},
 		{name: "create, next free id", vmid: 100, after: scratchBy(0), do: applies},
 		{name: "linked clone", vmid: 200, after: fmt.Sprintf(cloned, false), do: applies},
 		{name: "full clone", vmid: 200, after: fmt.Sprintf(cloned, true), do: applies},

@@ -19,6 +19,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/world"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/ssh"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/terraformtest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/engine"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/share"
 )
@@ -79,16 +80,16 @@ func openAdversaryBench(t *testing.T, id rig.Identity, sc scene, drawn *world.Wo
 	}
 	b := &adversaryBench{w: rig.NewWorld(t, o), id: id, scene: sc, world: drawn}
 	b.w.ExpectPowerOffs(state.PowerShutdown, state.PowerStop, state.PowerReboot, state.PowerRollback, state.PowerSuspend)
-	b.root = rig.Operator(t, b.w.Sim)
-	b.w.Change(rig.AddThirdParties)
+	b.root = engine.Operator(t, b.w.Sim)
+	b.w.Change(engine.AddThirdParties)
 	b.s = b.w.Session(t, id, sc.before)
 	b.s.TrustPlans = true
 	if err := b.s.Run(t.Context()); err != nil {
 		return nil, fmt.Errorf("apply the previous configuration: %w", err)
 	}
 	b.w.Change(func(world *state.World) {
-		if world.Guests[rig.ChangedVMID] != nil {
-			rig.Label(world)
+		if world.Guests[engine.ChangedVMID] != nil {
+			engine.Label(world)
 		}
 		if sc.prepare != nil {
 			sc.prepare(world)
@@ -167,7 +168,7 @@ func (b *adversaryBench) spots(t *testing.T) []spot {
 	nth := map[string]int{}
 	polled := false
 	for _, op := range b.w.Sim.Ops() {
-		name := rig.OpName(op)
+		name := engine.OpName(op)
 		nth[name]++
 		poll := strings.HasPrefix(op.Path, "/nodes/{node}/tasks/{upid}")
 		if op.Path != "/access/ticket" && (!poll || !polled) {

@@ -15,6 +15,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/world"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/terraformtest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/engine"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
 )
 
@@ -155,12 +156,12 @@ resource "proxmox_vm" "x" {
 }
 
 func axisScenes() []axisScene {
-	off := rig.Replace(rig.PopulatedVM, rig.PoweredOn, rig.PoweredOff)
+	off := engine.Replace(engine.PopulatedVM, engine.PoweredOn, engine.PoweredOff)
 	disk := rig.DiskBlock(`storage = "local-lvm"`, `size = "2G"`)
 	destroyDisk := scene{name: "destroy a disk", vmid: 300, before: disk, do: applies}
-	destroyStopped := scene{name: "destroy a stopped VM", vmid: rig.ChangedVMID, before: off, do: applies}
-	detach := rig.Replace(rig.PopulatedVM, "    scsi1 = { storage = \"local-lvm\", size = \"2G\" }\n", "")
-	rename := rig.Replace(rig.PopulatedVM, `name     = "web"`, `name     = "web-2"`)
+	destroyStopped := scene{name: "destroy a stopped VM", vmid: engine.ChangedVMID, before: off, do: applies}
+	detach := engine.Replace(engine.PopulatedVM, "    scsi1 = { storage = \"local-lvm\", size = \"2G\" }\n", "")
+	rename := engine.Replace(engine.PopulatedVM, `name     = "web"`, `name     = "web-2"`)
 	const clone = "resource \"proxmox_vm\" \"x\" {\n  vmid = 200\n  name = \"copy\"\n  node = \"pve1\"\n  clone = { vmid = 9000 }\n  protection = false\n}\n"
 	return []axisScene{
 		{axis: "rights below /vms", id: rig.TokenNoSSH, scene: destroyDisk},
@@ -173,7 +174,7 @@ func axisScenes() []axisScene {
 		{axis: "clocks 5 s apart", id: rig.TokenNoSSH, scene: orphansAfter(28*time.Minute + 54*time.Second), facts: orphanFacts},
 		{axis: "clocks 3 min apart", id: rig.TokenNoSSH, scene: orphansAfter(27 * time.Minute), facts: orphanFacts},
 		{axis: "HA moves the VM", id: rig.TokenNoSSH, at: 1, facts: guestFacts, scene: scene{name: "rename, a minute after the refresh",
-			vmid: rig.ChangedVMID, before: rig.PopulatedVM, after: rename, do: func(ctx context.Context, b *adversaryBench) error {
+			vmid: engine.ChangedVMID, before: engine.PopulatedVM, after: rename, do: func(ctx context.Context, b *adversaryBench) error {
 				if err := b.s.Refresh(ctx); err != nil {
 					return err
 				}
@@ -186,18 +187,18 @@ func axisScenes() []axisScene {
 		{axis: "forged mark", id: rig.TokenNoSSH, scene: scene{name: "create", vmid: 100, after: scratchBy(0), do: applies}},
 		{axis: "replayed mark", id: rig.TokenNoSSH, at: 1, scene: resumed(), facts: guestFacts},
 		{axis: "hostile texts", id: rig.TokenNoSSH, scene: orphansAfter(48 * time.Hour), facts: orphanFacts},
-		{axis: "listing lag", id: rig.TokenNoSSH, facts: vmFacts, scene: scene{name: "list VMs", vmid: rig.ChangedVMID, before: rig.PopulatedVM,
-			after: rig.PopulatedVM, reads: true, do: func(ctx context.Context, b *adversaryBench) error { return b.s.Refresh(ctx) }}},
+		{axis: "listing lag", id: rig.TokenNoSSH, facts: vmFacts, scene: scene{name: "list VMs", vmid: engine.ChangedVMID, before: engine.PopulatedVM,
+			after: engine.PopulatedVM, reads: true, do: func(ctx context.Context, b *adversaryBench) error { return b.s.Refresh(ctx) }}},
 		{axis: "rotated task logs", id: rig.TokenNoSSH, at: 1, scene: resumed(), facts: guestFacts},
 		{axis: "no Sys.Audit", id: rig.TokenNoSSH, scene: resumed(), facts: guestFacts},
 		{axis: "node away", id: rig.TokenNoSSH, scene: resumed(), facts: guestFacts},
-		{axis: "equal node names", id: rig.TokenNoSSH, scene: scene{name: "rename", vmid: rig.ChangedVMID, before: rig.PopulatedVM, after: rename,
+		{axis: "equal node names", id: rig.TokenNoSSH, scene: scene{name: "rename", vmid: engine.ChangedVMID, before: engine.PopulatedVM, after: rename,
 			do: applies}, facts: guestFacts},
 		{axis: "equal node names", id: rig.RootTicket, scene: destroyStopped, facts: guestFacts},
 		{axis: "SSH dies", id: rig.TokenSSH, facts: guestFacts, scene: scene{name: "create from an ISO file", vmid: 200,
-			after: rig.WithISODisk(scratchBy(200)), do: applies}},
-		{axis: "imported, not yet applied", id: rig.TokenNoSSH, facts: guestFacts, scene: scene{name: "detach a disk", vmid: rig.ChangedVMID,
-			before: rig.PopulatedVM, after: detach, do: applies}},
+			after: engine.WithISODisk(scratchBy(200)), do: applies}},
+		{axis: "imported, not yet applied", id: rig.TokenNoSSH, facts: guestFacts, scene: scene{name: "detach a disk", vmid: engine.ChangedVMID,
+			before: engine.PopulatedVM, after: detach, do: applies}},
 		{axis: "blank and odd descriptions", id: rig.TokenNoSSH, facts: guestFacts,
 			scene: scene{name: "clone", vmid: 200, after: clone, do: applies}},
 	}
@@ -214,7 +215,7 @@ func waitFacts(b *adversaryBench) string { return fmt.Sprintf("after %v", b.wait
 
 // orphansAfter reads proxmox_orphans some time after the volumes came to be.
 func orphansAfter(d time.Duration) scene {
-	return scene{name: "list orphans", vmid: rig.ChangedVMID, before: rig.PopulatedVM, after: rig.PopulatedVM, reads: true,
+	return scene{name: "list orphans", vmid: engine.ChangedVMID, before: engine.PopulatedVM, after: engine.PopulatedVM, reads: true,
 		do: func(_ context.Context, b *adversaryBench) error {
 			b.w.Sim.Advance(d)
 			return nil

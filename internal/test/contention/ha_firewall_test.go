@@ -8,6 +8,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/create"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/engine"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/update"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
@@ -24,7 +25,7 @@ func TestFirewallChangedMeanwhile(t *testing.T) {
 		"before the look": {"GET", "/pending"}, "between look and request": {"GET", "/firewall/rules"}, "after a request": {"POST", "/firewall/rules"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := rig.NewHookedBench(t, rig.FaultIdentities()[0])
+			h := engine.NewHookedBench(t, engine.FaultIdentities()[0])
 			ref := h.Existing(t, create.Request{VMID: 300, Node: "pve1", Spec: vm.Spec{Options: vm.Options{Name: rig.Pointer("x")}}})
 			h.Once(at.method, at.path, func() {
 				h.Change(func(w *state.World) {
@@ -58,7 +59,7 @@ func TestHAChangedMeanwhile(t *testing.T) {
 		"another VM's entry": {sid: "vm:8000"}, "our entry": {sid: "vm:300", conflict: "detected modified configuration"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := rig.NewHookedBench(t, rig.FaultIdentities()[0])
+			h := engine.NewHookedBench(t, engine.FaultIdentities()[0])
 			before := &guest.HA{State: rig.Pointer("ignored"), Comment: rig.Pointer("a")}
 			ref := h.Existing(t, create.Request{VMID: 300, Node: "pve1", Spec: vm.Spec{Options: vm.Options{Name: rig.Pointer("x")}}, HA: before})
 			ref.HA = true

@@ -17,6 +17,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/saga"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/terraformtest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/engine"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/update"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
@@ -26,15 +27,15 @@ import (
 // is then made exactly once.
 func TestAnUpdateWaitsForLocks(t *testing.T) {
 	t.Parallel()
-	holds := map[string]func(*rig.CreateBench){
-		"backup":   func(b *rig.CreateBench) { b.Sim.HoldLock(300, "backup", 90*time.Second, "root@pam") },
-		"snapshot": func(b *rig.CreateBench) { b.Sim.HoldLock(300, "snapshot", 40*time.Second, "other@pve") },
-		"file":     func(b *rig.CreateBench) { b.Sim.HoldGuestFile(300, 75*time.Second) },
+	holds := map[string]func(*engine.CreateBench){
+		"backup":   func(b *engine.CreateBench) { b.Sim.HoldLock(300, "backup", 90*time.Second, "root@pam") },
+		"snapshot": func(b *engine.CreateBench) { b.Sim.HoldLock(300, "snapshot", 40*time.Second, "other@pve") },
+		"file":     func(b *engine.CreateBench) { b.Sim.HoldGuestFile(300, 75*time.Second) },
 	}
-	h := rig.NewHookedBench(t, rig.TokenIdentity())
-	ref := h.Existing(t, rig.SmallCreate(300))
+	h := engine.NewHookedBench(t, engine.TokenIdentity())
+	ref := h.Existing(t, engine.SmallCreate(300))
 	h.Base = h.Sim.Snapshot()
-	for what, alter := range rig.ContendedChanges() {
+	for what, alter := range engine.ContendedChanges() {
 		for kind, hold := range holds {
 			for _, early := range []bool{true, false} { // before the update looks, or between its look and its first write
 				h.Reset()
@@ -47,7 +48,7 @@ func TestAnUpdateWaitsForLocks(t *testing.T) {
 					h.Once(http.MethodGet, "/pending", func() { hold(h.CreateBench) })
 				}
 				_, _, err := h.Service.Update(t.Context(), r)
-				h.Hook = func(rig.Answer) {}
+				h.Hook = func(engine.Answer) {}
 				name := fmt.Sprintf("%s, %s, early %t", what, kind, early)
 				if err != nil {
 					t.Errorf("%s: %v", name, err)
@@ -71,23 +72,23 @@ func TestALockThatStays(t *testing.T) {
 	whole, cannot := "by vzdump of other@pve since 20", "which task holds it cannot be seen without Sys.Audit on /nodes/pve1"
 	cases := []struct {
 		name    string
-		who     rig.FaultIdentity
+		who     engine.FaultIdentity
 		blind   bool
-		hold    func(*rig.CreateBench)
+		hold    func(*engine.CreateBench)
 		phrases []string
 	}{
-		{"held, seen", rig.FaultIdentities()[0], false, func(b *rig.CreateBench) { b.Sim.HoldLock(300, "backup", time.Hour, "other@pve") },
+		{"held, seen", engine.FaultIdentities()[0], false, func(b *engine.CreateBench) { b.Sim.HoldLock(300, "backup", time.Hour, "other@pve") },
 			[]string{"VM is locked (backup)", "VM 300 is locked (backup) " + whole, "pvenode task status UPID:pve1:", "timeouts attribute"}},
-		{"held, unseen", rig.TokenIdentity(), true, func(b *rig.CreateBench) { b.Sim.HoldLock(300, "backup", time.Hour, "other@pve") },
+		{"held, unseen", engine.TokenIdentity(), true, func(b *engine.CreateBench) { b.Sim.HoldLock(300, "backup", time.Hour, "other@pve") },
 			[]string{"VM 300 is locked (backup); " + cannot, "pvenode task list --vmid 300", "`qm unlock 300` as root on that node"}},
-		{"dead, seen", rig.FaultIdentities()[0], false, func(b *rig.CreateBench) { b.Sim.StaleLock(300, "snapshot", "other@pve") },
+		{"dead, seen", engine.FaultIdentities()[0], false, func(b *engine.CreateBench) { b.Sim.StaleLock(300, "snapshot", "other@pve") },
 			[]string{"VM 300 is locked (snapshot); no task that runs on node pve1 is seen to hold it", "`qm unlock 300` as root on node pve1"}},
-		{"file", rig.FaultIdentities()[0], false, func(b *rig.CreateBench) { b.Sim.HoldGuestFile(300, time.Hour) },
+		{"file", engine.FaultIdentities()[0], false, func(b *engine.CreateBench) { b.Sim.HoldGuestFile(300, time.Hour) },
 			[]string{"can't lock file '/var/lock/qemu-server/lock-300.conf' - got timeout", "VM 300 is held by another task of PVE"}},
 	}
 	for _, c := range cases {
-		h := rig.NewHookedBench(t, c.who)
-		ref := h.Existing(t, rig.SmallCreate(300))
+		h := engine.NewHookedBench(t, c.who)
+		ref := h.Existing(t, engine.SmallCreate(300))
 		if c.blind {
 			h.Change(func(w *state.World) {
 				for name, privileges := range w.Roles {
@@ -140,8 +141,8 @@ func TestWritesBesideTheConfigurationWait(t *testing.T) {
 		}},
 	}
 	for name, c := range cases {
-		h := rig.NewHookedBench(t, rig.FaultIdentities()[0])
-		r := h.Updating(t, h.Existing(t, rig.SmallCreate(300)))
+		h := engine.NewHookedBench(t, engine.FaultIdentities()[0])
+		r := h.Updating(t, h.Existing(t, engine.SmallCreate(300)))
 		c.change(&r)
 		var rules []fault.Rule
 		for _, method := range []string{http.MethodPost, http.MethodPut} {
@@ -162,9 +163,9 @@ func TestWritesBesideTheConfigurationWait(t *testing.T) {
 func TestALockInTheMiddle(t *testing.T) {
 	t.Parallel()
 	busy := "can't lock file '/var/lock/pve-manager/pve-storage-local-zfs' - got timeout"
-	h := rig.NewHookedBench(t, rig.TokenIdentity())
+	h := engine.NewHookedBench(t, engine.TokenIdentity())
 	h.Sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: http.MethodPost, Path: "/nodes/{node}/qemu"}, Phase: fault.Task, Reason: "unable to create VM 300 - " + busy, Times: 3}})
-	created, err := h.Service.Create(t.Context(), rig.SmallCreate(300))
+	created, err := h.Service.Create(t.Context(), engine.SmallCreate(300))
 	if err != nil || created.Guest.VMID != 300 || h.Sim.FaultsFired() != 3 || h.Sent(http.MethodPost, "/nodes/{node}/qemu") != 4 {
 		t.Fatalf("%+v, %v; %d faults, %d creates", created.Guest.VMID, err, h.Sim.FaultsFired(), h.Sent(http.MethodPost, "/nodes/{node}/qemu"))
 	}
@@ -184,16 +185,16 @@ func TestALockInTheMiddle(t *testing.T) {
 func TestAStorageThatIsHeld(t *testing.T) {
 	t.Parallel()
 	for _, storage := range []string{"local-zfs", "shared-nfs"} {
-		h := rig.NewHookedBench(t, rig.TokenIdentity())
+		h := engine.NewHookedBench(t, engine.TokenIdentity())
 		before := h.Sim.Snapshot()
-		r := rig.SmallCreate(300)
+		r := engine.SmallCreate(300)
 		r.Spec.Disks["scsi0"] = vm.Disk{Storage: storage, Size: rig.Pointer(int64(1 << 30))}
 		h.Sim.HoldStorage("pve1", storage, 45*time.Second)
 		created, err := h.Service.Create(t.Context(), r)
 		if err != nil || created.Guest.VMID != 300 || h.Sent(http.MethodPost, "/nodes/{node}/qemu") < 2 {
 			t.Errorf("%s: %v after %d creates", storage, err, h.Sent(http.MethodPost, "/nodes/{node}/qemu"))
 		}
-		if diff := rig.ContentDiff(h.Content(before), h.Content(h.Sim.Snapshot()).Without(300, "pve1").Without(300, "")); diff != "" {
+		if diff := engine.ContentDiff(h.Content(before), h.Content(h.Sim.Snapshot()).Without(300, "pve1").Without(300, "")); diff != "" {
 			t.Errorf("%s: something else changed (-before +after):\n%s", storage, diff)
 		}
 	}
@@ -203,8 +204,8 @@ func TestAStorageThatIsHeld(t *testing.T) {
 // The template stays as it is.
 func TestALockedTemplateIsWaitedFor(t *testing.T) {
 	t.Parallel()
-	h := rig.NewHookedBench(t, rig.TokenIdentity())
-	r := rig.SmallCreate(200)
+	h := engine.NewHookedBench(t, engine.TokenIdentity())
+	r := engine.SmallCreate(200)
 	r.Clone, r.Spec.Disks = &guest.Clone{VMID: 9000}, nil
 	for _, lock := range []string{"backup", "clone", "migrate", "snapshot", "file"} {
 		for _, early := range []bool{true, false} {
@@ -220,14 +221,14 @@ func TestALockedTemplateIsWaitedFor(t *testing.T) {
 				h.Once(http.MethodGet, "/9000/config", hold)
 			}
 			created, err := h.Service.Create(t.Context(), r)
-			h.Hook = func(rig.Answer) {}
+			h.Hook = func(engine.Answer) {}
 			if err != nil || created.Guest.VMID != 200 || len(created.Warnings) > 0 {
 				t.Errorf("%s, early %t: %v %v", lock, early, err, created.Warnings)
 			}
 			if waited := h.Now().Sub(start); waited < 50*time.Second || len(*lines) == 0 || !strings.Contains((*lines)[0], "VM 9000 is ") {
 				t.Errorf("%s, early %t: waited %s, said %q", lock, early, waited, *lines)
 			}
-			if diff := rig.ContentDiff(before, h.Content(h.Sim.Snapshot()).Without(200, "pve1")); diff != "" {
+			if diff := engine.ContentDiff(before, h.Content(h.Sim.Snapshot()).Without(200, "pve1")); diff != "" {
 				t.Errorf("%s, early %t: something else changed (-before +after):\n%s", lock, early, diff)
 			}
 			h.MustNotTouch(t, 9000)
@@ -238,8 +239,8 @@ func TestALockedTemplateIsWaitedFor(t *testing.T) {
 // TestATemplateThatMigrates: while it is waited for, the template goes to another node, and is cloned there.
 func TestATemplateThatMigrates(t *testing.T) {
 	t.Parallel()
-	h := rig.NewHookedBench(t, rig.TokenIdentity())
-	r := rig.SmallCreate(400)
+	h := engine.NewHookedBench(t, engine.TokenIdentity())
+	r := engine.SmallCreate(400)
 	r.Spec.Template = rig.Pointer(true)
 	r.Spec.Disks["scsi0"] = vm.Disk{Storage: "shared-nfs", Size: rig.Pointer(int64(1 << 30))}
 	h.Existing(t, r)
@@ -247,7 +248,7 @@ func TestATemplateThatMigrates(t *testing.T) {
 	h.Service.Log = func(context.Context, string, map[string]string) {
 		h.Change(func(w *state.World) { w.Guests[400].Node = "pve2" })
 	}
-	cloning := rig.SmallCreate(401)
+	cloning := engine.SmallCreate(401)
 	cloning.Node, cloning.Clone, cloning.Spec.Disks = "", &guest.Clone{VMID: 400}, nil
 	created, err := h.Service.Create(t.Context(), cloning)
 	if err != nil || created.Guest.Node != "pve2" {
@@ -259,14 +260,14 @@ func TestATemplateThatMigrates(t *testing.T) {
 func TestATemplateThatStaysLocked(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"backup", "file"} {
-		h := rig.NewHookedBench(t, rig.FaultIdentities()[0])
+		h := engine.NewHookedBench(t, engine.FaultIdentities()[0])
 		if kind == "file" {
 			h.Sim.HoldGuestFile(9000, time.Hour)
 		} else {
 			h.Sim.HoldLock(9000, kind, time.Hour, "root@pam")
 		}
 		before := h.Sim.Snapshot()
-		r := rig.SmallCreate(200)
+		r := engine.SmallCreate(200)
 		r.Clone, r.Spec.Disks = &guest.Clone{VMID: 9000}, nil
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 		created, err := h.Service.Create(ctx, r)
@@ -283,12 +284,12 @@ func TestATemplateThatStaysLocked(t *testing.T) {
 // TestARollbackWaitsForALock: a backup has begun on the VM that is to be taken back. It ends, and then nothing is left.
 func TestARollbackWaitsForALock(t *testing.T) {
 	t.Parallel()
-	for _, who := range rig.FaultIdentities() {
-		h := rig.NewHookedBench(t, who)
+	for _, who := range engine.FaultIdentities() {
+		h := engine.NewHookedBench(t, who)
 		before := h.Sim.Snapshot()
 		h.Sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: http.MethodPost, Path: "/nodes/{node}/qemu/{vmid}/status/start"}, Phase: fault.Task}})
 		h.Once(http.MethodPost, "/status/start", func() { h.Sim.HoldLock(300, "backup", 3*time.Minute, "root@pam") })
-		r := rig.SmallCreate(300)
+		r := engine.SmallCreate(300)
 		r.Start = true
 		created, err := h.Service.Create(t.Context(), r)
 		if !saga.RolledBack(err) || created.Guest.VMID != 0 {

@@ -13,6 +13,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/saga"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/engine"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
 )
 
@@ -20,7 +21,7 @@ import (
 // token does the like. Its task is neither stopped nor taken for ours, and its VM stays as it is.
 func TestAnothersTaskIsNotOurs(t *testing.T) {
 	t.Parallel()
-	cloning := rig.SmallCreate(200)
+	cloning := engine.SmallCreate(200)
 	cloning.Clone, cloning.Spec.Disks = &guest.Clone{VMID: 9000, Full: rig.Pointer(true)}, nil
 	cases := []struct {
 		name, path string
@@ -31,13 +32,13 @@ func TestAnothersTaskIsNotOurs(t *testing.T) {
 		{"a clone of the same source", "/qemu/9000/clone", cloning, 555, func(ctx context.Context, c *pve.Client) (pve.UPID, error) {
 			return c.QEMU("pve1", 9000).Clone(ctx, pve.Params{"newid": "555", "full": "1", "name": "theirs"})
 		}},
-		{"a create of the same id", "/nodes/pve1/qemu", rig.SmallCreate(300), 300, func(ctx context.Context, c *pve.Client) (pve.UPID, error) {
+		{"a create of the same id", "/nodes/pve1/qemu", engine.SmallCreate(300), 300, func(ctx context.Context, c *pve.Client) (pve.UPID, error) {
 			return c.Node("pve1").CreateVM(ctx, pve.Params{"vmid": "300", "name": "theirs", "description": "theirs", "scsi0": "local-zfs:1"})
 		}},
 	}
 	for _, c := range cases {
 		for _, interrupted := range []bool{false, true} {
-			h := rig.NewHookedBench(t, rig.TokenIdentity())
+			h := engine.NewHookedBench(t, engine.TokenIdentity())
 			other := h.Other(t)
 			h.Sim.SetTaskTime(20 * time.Second)
 			h.Sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: "POST", VMID: c.request.VMID}, Phase: fault.Before, Status: 596, Reason: "Connection timed out"}})
@@ -72,10 +73,10 @@ func TestAnothersTaskIsNotOurs(t *testing.T) {
 // the result of the request and removes it.
 func TestInterruptWhileTheAnswerIsLost(t *testing.T) {
 	t.Parallel()
-	cloning := rig.SmallCreate(200)
+	cloning := engine.SmallCreate(200)
 	cloning.Clone, cloning.Spec.Disks = &guest.Clone{VMID: 9000}, nil
-	for path, r := range map[string]create.Request{"/nodes/pve1/qemu": rig.SmallCreate(300), "/qemu/9000/clone": cloning} {
-		h := rig.NewHookedBench(t, rig.TokenIdentity())
+	for path, r := range map[string]create.Request{"/nodes/pve1/qemu": engine.SmallCreate(300), "/qemu/9000/clone": cloning} {
+		h := engine.NewHookedBench(t, engine.TokenIdentity())
 		h.Sim.SetTaskTime(5 * time.Second)
 		h.Sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: "POST", VMID: r.VMID}, Phase: fault.After}})
 		ctx, cancel := context.WithCancel(t.Context())
@@ -92,12 +93,12 @@ func TestInterruptWhileTheAnswerIsLost(t *testing.T) {
 // mark is gone, but the VM is still known to be ours, by its uuid.
 func TestACommitWhoseAnswerIsLost(t *testing.T) {
 	t.Parallel()
-	h := rig.NewHookedBench(t, rig.TokenIdentity())
+	h := engine.NewHookedBench(t, engine.TokenIdentity())
 	h.Sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: "PUT"}, Phase: fault.After}})
 	h.Once("PUT", "/config", func() {
 		h.Sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: "PUT"}, Phase: fault.Before, Reason: "out of order", Times: -1}})
 	})
-	created, err := h.Service.Create(t.Context(), rig.SmallCreate(300))
+	created, err := h.Service.Create(t.Context(), engine.SmallCreate(300))
 	if !saga.RolledBack(err) || created.Guest.VMID != 0 {
 		t.Errorf("want it rolled back, got %+v, %v", created, err)
 	}
@@ -108,9 +109,9 @@ func TestACommitWhoseAnswerIsLost(t *testing.T) {
 // neither removed nor passed over in silence.
 func TestATaskThatPVEForgot(t *testing.T) {
 	t.Parallel()
-	h := rig.NewHookedBench(t, rig.TokenIdentity())
+	h := engine.NewHookedBench(t, engine.TokenIdentity())
 	h.Sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: "POST", VMID: 300}, Phase: fault.KillTask}})
-	h.Hook = func(r rig.Answer) {
+	h.Hook = func(r engine.Answer) {
 		if strings.HasSuffix(r.Path, "/log") {
 			h.Change(func(w *state.World) {
 				w.Guests[300].SetLock("create", "state")
@@ -118,7 +119,7 @@ func TestATaskThatPVEForgot(t *testing.T) {
 			})
 		}
 	}
-	created, err := h.Service.Create(t.Context(), rig.SmallCreate(300))
+	created, err := h.Service.Create(t.Context(), engine.SmallCreate(300))
 	if created.Guest.VMID != 300 || len(created.Left) == 0 || created.Left[0].Kind != "guest" {
 		t.Errorf("want VM 300 as a leftover, got %+v, %v", created, err)
 	}

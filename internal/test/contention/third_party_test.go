@@ -14,6 +14,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/saga"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/terraformtest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/engine"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
@@ -30,15 +31,15 @@ func sharedGuest(w *state.World, vmid int, node string) {
 // volume on a storage that both nodes have. It is theirs, and is neither removed nor named for removal.
 func TestThirdPartyOnAnotherNode(t *testing.T) {
 	t.Parallel()
-	for _, who := range rig.FaultIdentities() {
-		h := rig.NewHookedBench(t, who)
+	for _, who := range engine.FaultIdentities() {
+		h := engine.NewHookedBench(t, who)
 		var before []byte
 		h.Sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: "POST", VMID: 300}, Phase: fault.Task}})
 		h.Once("GET", "/log", func() {
 			h.Change(func(w *state.World) { sharedGuest(w, 300, "pve2") })
 			before = h.Sim.Snapshot()
 		})
-		created, err := h.Service.Create(t.Context(), rig.SmallCreate(300))
+		created, err := h.Service.Create(t.Context(), engine.SmallCreate(300))
 		if !saga.RolledBack(err) || created.Guest.VMID != 0 || len(created.Left) > 0 {
 			t.Errorf("%s: want it rolled back, got %+v, %v", who.Name, created, err)
 		}
@@ -50,13 +51,13 @@ func TestThirdPartyOnAnotherNode(t *testing.T) {
 // the orphan that a third party left under the id, and afterwards it can: that makes the orphan none of ours.
 func TestPoolPrivilegesShowNoOrphans(t *testing.T) {
 	t.Parallel()
-	h := rig.PoolOnly(t)
+	h := engine.PoolOnly(t)
 	h.Change(func(w *state.World) {
 		w.Put(&state.Volume{Storage: "local-zfs", Node: "pve1", Name: "vm-300-disk-7", VMID: 300, Content: "images", Format: "raw", Size: 1 << 30, Data: "theirs"})
 	})
 	before := h.Sim.Snapshot()
 	h.Sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: "PUT", VMID: 300}, Phase: fault.Before}})
-	r := rig.SmallCreate(300)
+	r := engine.SmallCreate(300)
 	r.Pool = "web"
 	created, err := h.Service.Create(t.Context(), r)
 	if !saga.RolledBack(err) || !strings.Contains(err.Error(), "commit") {
@@ -71,14 +72,14 @@ func TestPoolPrivilegesShowNoOrphans(t *testing.T) {
 // TestOrphansInUseAreNotDestroyed: the volume carries the configured id, and another VM uses it.
 func TestOrphansInUseAreNotDestroyed(t *testing.T) {
 	t.Parallel()
-	h := rig.NewHookedBench(t, rig.TokenIdentity())
+	h := engine.NewHookedBench(t, engine.TokenIdentity())
 	h.Change(func(w *state.World) {
 		w.Put(&state.Volume{Storage: "shared-nfs", Name: "300/vm-300-disk-0.qcow2", VMID: 300, Content: "images", Format: "qcow2", Size: 1 << 30, Data: "theirs"})
 		sharedGuest(w, 555, "pve2")
 		w.Guests[555].Config["scsi3"] = "shared-nfs:300/vm-300-disk-0.qcow2,size=1G"
 	})
 	before := h.Sim.Snapshot()
-	r := rig.SmallCreate(300)
+	r := engine.SmallCreate(300)
 	r.OnOrphans = create.DestroyOrphans
 	_, err := h.Service.Create(t.Context(), r)
 	if err == nil || !strings.Contains(err.Error(), "VM 555") || !strings.Contains(err.Error(), "300/vm-300-disk-0.qcow2") {
@@ -96,7 +97,7 @@ func TestOrphansInUseAreNotDestroyed(t *testing.T) {
 func TestLeftoversOfACloneToAnotherNode(t *testing.T) {
 	t.Parallel()
 	for _, phase := range []fault.Phase{fault.Task, fault.KillTask, fault.Partial} {
-		h := rig.NewHookedBench(t, rig.FaultIdentities()[0])
+		h := engine.NewHookedBench(t, engine.FaultIdentities()[0])
 		h.Change(func(w *state.World) {
 			sharedGuest(w, 9100, "pve1")
 			w.Guests[9100].Config["name"] = "shared"
@@ -120,8 +121,8 @@ func TestLeftoversOfACloneToAnotherNode(t *testing.T) {
 func TestDestroyFollowsAMigration(t *testing.T) {
 	t.Parallel()
 	for _, at := range []string{"/cluster/resources", "/pending", "/config"} {
-		h := rig.NewHookedBench(t, rig.TokenIdentity())
-		r := rig.SmallCreate(300)
+		h := engine.NewHookedBench(t, engine.TokenIdentity())
+		r := engine.SmallCreate(300)
 		r.Spec.Disks["scsi0"] = vm.Disk{Storage: "shared-nfs", Size: rig.Pointer(int64(1 << 30))}
 		ref := h.Existing(t, r)
 		h.Once("GET", at, func() { h.Change(func(w *state.World) { w.Guests[300].Node = "pve2" }) })
@@ -149,8 +150,8 @@ func TestDestroyRespectsConcurrentChanges(t *testing.T) {
 		"backup":    {func(g *state.Guest) { g.SetLock("backup", "state") }, "locked (backup)"},
 	}
 	for name, c := range cases {
-		h := rig.NewHookedBench(t, rig.TokenIdentity())
-		r := rig.SmallCreate(300)
+		h := engine.NewHookedBench(t, engine.TokenIdentity())
+		r := engine.SmallCreate(300)
 		r.Start = true
 		ref := h.Existing(t, r)
 		h.Once("GET", "/status", func() { h.Change(func(w *state.World) { c.change(w.Guests[300]) }) })
@@ -174,16 +175,16 @@ func TestDestroyRespectsConcurrentChanges(t *testing.T) {
 // it, so this needs the policy that allows that.
 func TestDestroyOfSuspendedAndManagedVMs(t *testing.T) {
 	t.Parallel()
-	h := rig.NewHookedBench(t, rig.TokenIdentity())
-	ref := h.Existing(t, rig.SmallCreate(300))
+	h := engine.NewHookedBench(t, engine.TokenIdentity())
+	ref := h.Existing(t, engine.SmallCreate(300))
 	h.Change(func(w *state.World) { w.Guests[300].SetLock("suspended", "state") })
 	if left, _, err := h.Service.Delete(t.Context(), destroy.Request{Ref: ref}); err != nil || len(left) > 0 {
 		t.Errorf("suspended: left %v, %v", left, err)
 	}
 	h.MustBeAsBefore(t, h.Base)
 
-	h = rig.NewHookedBench(t, rig.TokenIdentity())
-	r := rig.SmallCreate(300)
+	h = engine.NewHookedBench(t, engine.TokenIdentity())
+	r := engine.SmallCreate(300)
 	r.Start = true
 	ref = h.Existing(t, r)
 	h.Sim.SetTaskTime(20 * time.Second)

@@ -9,6 +9,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/saga"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/engine"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
 )
 
@@ -17,8 +18,8 @@ import (
 func TestDestroyLooksAtProtectionLast(t *testing.T) {
 	t.Parallel()
 	for path, nth := range map[string]int{"/tasks": 1, "/lxc/8100/pending": 2} {
-		h := rig.NewHookedBench(t, rig.TokenIdentity())
-		r := rig.SmallCreate(300)
+		h := engine.NewHookedBench(t, engine.TokenIdentity())
+		r := engine.SmallCreate(300)
 		r.Start = true
 		ref := h.Existing(t, r)
 		h.Sim.HoldLock(300, "backup", time.Minute, "root@pam")
@@ -36,10 +37,10 @@ func TestDestroyLooksAtProtectionLast(t *testing.T) {
 func TestAnUnrelatedStorageGoesAway(t *testing.T) {
 	t.Parallel()
 	for storage, clean := range map[string]bool{"local-lvm": true, "shared-nfs": true, "local-zfs": false} {
-		h := rig.NewHookedBench(t, rig.TokenIdentity())
+		h := engine.NewHookedBench(t, engine.TokenIdentity())
 		h.Sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: "PUT", VMID: 300}, Phase: fault.Before, Times: -1}})
 		h.Once("PUT", "/config", func() { h.Change(func(w *state.World) { w.Storages[storage].Offline = true }) })
-		created, err := h.Service.Create(t.Context(), rig.SmallCreate(300))
+		created, err := h.Service.Create(t.Context(), engine.SmallCreate(300))
 		if saga.RolledBack(err) != clean {
 			t.Errorf("%s away: rolled back %t: %v", storage, !clean, err)
 		}
@@ -62,8 +63,8 @@ func TestAnUnrelatedStorageGoesAway(t *testing.T) {
 func TestPoolTokensHoldAnID(t *testing.T) {
 	t.Parallel()
 	for _, healed := range []bool{true, false} {
-		h := rig.PoolOnly(t)
-		r := rig.SmallCreate(300)
+		h := engine.PoolOnly(t)
+		r := engine.SmallCreate(300)
 		r.Pool = "web"
 		ref := h.Existing(t, r)
 		h.Change(func(w *state.World) { w.Storages["local-zfs"].BusyFrees = map[bool]int{true: 2, false: -1}[healed] })

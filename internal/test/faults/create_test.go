@@ -16,13 +16,14 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/saga"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/engine"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
 // sweepScenarios are the creates that are swept. HA is the cluster's, and only root may change it: the documented role has no
 // Sys.Console.
-func sweepScenarios(who rig.FaultIdentity) []rig.Scenario {
+func sweepScenarios(who engine.FaultIdentity) []engine.Scenario {
 	var ha *guest.HA
 	if who.Ticket {
 		ha = &guest.HA{State: rig.Pointer("started"), MaxRestart: rig.Pointer(int64(2))}
@@ -31,7 +32,7 @@ func sweepScenarios(who rig.FaultIdentity) []rig.Scenario {
 		{Type: rig.Pointer("in"), Action: rig.Pointer("ACCEPT"), Macro: rig.Pointer("SSH")}, {Type: rig.Pointer("in"), Action: rig.Pointer("DROP")}}}
 	cloudInit := vm.CloudInit{Slot: "ide2", Storage: "local-zfs", CloudInitOptions: vm.CloudInitOptions{User: rig.Pointer("ops"),
 		Addresses: map[string]vm.Address{"net0": {IPv4: rig.Pointer("10.0.0.5/24"), Gateway4: rig.Pointer("10.0.0.1")}}}}
-	return []rig.Scenario{
+	return []engine.Scenario{
 		{Name: "from scratch", VMID: 101, Request: create.Request{Node: "pve1", Start: true, Pool: "web", HA: ha, Firewall: wall, Spec: vm.Spec{
 			Options: vm.Options{Name: rig.Pointer("web-1"), Description: rig.Pointer("web server"), Protection: rig.Pointer(true), BIOS: rig.Pointer("ovmf"), Machine: rig.Pointer("q35"),
 				SCSIHW: rig.Pointer("virtio-scsi-single")},
@@ -57,17 +58,17 @@ func sweepScenarios(who rig.FaultIdentity) []rig.Scenario {
 }
 
 const (
-	complete   rig.Outcome = "complete"
-	rolledBack rig.Outcome = "rolled back"
-	leftover   rig.Outcome = "leftover"
+	complete   engine.Outcome = "complete"
+	rolledBack engine.Outcome = "rolled back"
+	leftover   engine.Outcome = "leftover"
 )
 
 // tally counts the effective cases by phase, identity and outcome.
-type tally map[string]map[rig.Outcome]int
+type tally map[string]map[engine.Outcome]int
 
-func (n tally) add(cell string, o rig.Outcome) {
+func (n tally) add(cell string, o engine.Outcome) {
 	if n[cell] == nil {
-		n[cell] = map[rig.Outcome]int{}
+		n[cell] = map[engine.Outcome]int{}
 	}
 	n[cell][o]++
 }
@@ -84,14 +85,14 @@ func (n tally) print(t *testing.T, title string) int {
 }
 
 // eachIdentity sweeps with every identity, each on a cluster of its own, several at once, and adds up their counts.
-func eachIdentity(t *testing.T, title string, want int, scenarios func(rig.FaultIdentity) []rig.Scenario, sweep func(t *testing.T, b *rig.CreateBench, who rig.FaultIdentity, sc rig.Scenario, counts tally)) {
+func eachIdentity(t *testing.T, title string, want int, scenarios func(engine.FaultIdentity) []engine.Scenario, sweep func(t *testing.T, b *engine.CreateBench, who engine.FaultIdentity, sc engine.Scenario, counts tally)) {
 	t.Helper()
-	all := make(chan tally, len(rig.FaultIdentities()))
+	all := make(chan tally, len(engine.FaultIdentities()))
 	t.Run("identities", func(t *testing.T) {
-		for _, who := range rig.FaultIdentities() {
+		for _, who := range engine.FaultIdentities() {
 			t.Run(who.Name, func(t *testing.T) {
 				t.Parallel()
-				counts, b := tally{}, rig.NewCreateBench(t, who)
+				counts, b := tally{}, engine.NewCreateBench(t, who)
 				for _, sc := range scenarios(who) {
 					sweep(t, b, who, sc, counts)
 				}
@@ -104,7 +105,7 @@ func eachIdentity(t *testing.T, title string, want int, scenarios func(rig.Fault
 	for counts := range all {
 		maps.Copy(sum, counts) // the cells name the identity
 	}
-	if total, want := sum.print(t, title), rig.Enough(want); total < want {
+	if total, want := sum.print(t, title), engine.Enough(want); total < want {
 		t.Errorf("only %d effective cases, want at least %d", total, want)
 	}
 }
@@ -116,25 +117,25 @@ func TestSweepCreate(t *testing.T) {
 	eachIdentity(t, "creates", 300, sweepScenarios, sweepCreate)
 }
 
-func sweepCreate(t *testing.T, b *rig.CreateBench, who rig.FaultIdentity, sc rig.Scenario, counts tally) {
+func sweepCreate(t *testing.T, b *engine.CreateBench, who engine.FaultIdentity, sc engine.Scenario, counts tally) {
 	at := 0
-	for op, phase := range rig.Cells(b.CleanRun(sc), rig.InPhases(rig.FaultPhases...)) {
-		if at++; rig.IsDrawn(at, who.Number()) {
-			counts.play(t, b, who, sc, fmt.Sprintf("%-32s %s", who.Name, phase), op, rig.FaultAt(op, phase))
+	for op, phase := range engine.Cells(b.CleanRun(sc), engine.InPhases(engine.FaultPhases...)) {
+		if at++; engine.IsDrawn(at, who.Number()) {
+			counts.play(t, b, who, sc, fmt.Sprintf("%-32s %s", who.Name, phase), op, engine.FaultAt(op, phase))
 		}
 	}
 }
 
 // sweep fails the operations of a create in every way, and counts the effective cases by cell.
-func (n tally) sweep(t *testing.T, b *rig.CreateBench, who rig.FaultIdentity, sc rig.Scenario, ops []pvesim.Op, cell func(pvesim.Op, fault.Phase) string) {
-	for op, phase := range rig.Cells(ops, rig.InPhases(rig.FaultPhases...)) {
-		n.play(t, b, who, sc, cell(op, phase), op, rig.FaultAt(op, phase))
+func (n tally) sweep(t *testing.T, b *engine.CreateBench, who engine.FaultIdentity, sc engine.Scenario, ops []pvesim.Op, cell func(pvesim.Op, fault.Phase) string) {
+	for op, phase := range engine.Cells(ops, engine.InPhases(engine.FaultPhases...)) {
+		n.play(t, b, who, sc, cell(op, phase), op, engine.FaultAt(op, phase))
 	}
 }
 
 // play fails a create, and its undo if there is a second fault. It counts the case if it is effective, and gives its outcome.
-func (n tally) play(t *testing.T, b *rig.CreateBench, who rig.FaultIdentity, sc rig.Scenario, cell string, op pvesim.Op, faults ...fault.Rule) rig.Outcome {
-	c := &sweepCase{CreateBench: b, who: who, sc: sc, faults: faults, op: rig.OpName(op)}
+func (n tally) play(t *testing.T, b *engine.CreateBench, who engine.FaultIdentity, sc engine.Scenario, cell string, op pvesim.Op, faults ...fault.Rule) engine.Outcome {
+	c := &sweepCase{CreateBench: b, who: who, sc: sc, faults: faults, op: engine.OpName(op)}
 	o, effective := c.run(t)
 	if effective {
 		n.add(cell, o)
@@ -149,12 +150,12 @@ func TestSweepUndo(t *testing.T) {
 	eachIdentity(t, "undos", 100, sweepScenarios, sweepUndo)
 }
 
-func sweepUndo(t *testing.T, b *rig.CreateBench, who rig.FaultIdentity, sc rig.Scenario, counts tally) {
+func sweepUndo(t *testing.T, b *engine.CreateBench, who engine.FaultIdentity, sc engine.Scenario, counts tally) {
 	n := 0
 	for _, first := range b.Triggers(b.CleanRun(sc)) {
-		for op, phase := range rig.Cells(b.UndoOf(t, who, sc, first), rig.InPhases(rig.FaultPhases...)) {
-			if n++; rig.IsDrawn(n, who.Number()) {
-				counts.play(t, b, who, sc, fmt.Sprintf("%-32s %s", who.Name, phase), op, first, rig.FaultAt(op, phase))
+		for op, phase := range engine.Cells(b.UndoOf(t, who, sc, first), engine.InPhases(engine.FaultPhases...)) {
+			if n++; engine.IsDrawn(n, who.Number()) {
+				counts.play(t, b, who, sc, fmt.Sprintf("%-32s %s", who.Name, phase), op, first, engine.FaultAt(op, phase))
 			}
 		}
 	}
@@ -162,9 +163,9 @@ func sweepUndo(t *testing.T, b *rig.CreateBench, who rig.FaultIdentity, sc rig.S
 
 // sweepCase is one create with one or two faults.
 type sweepCase struct {
-	*rig.CreateBench
-	who    rig.FaultIdentity
-	sc     rig.Scenario
+	*engine.CreateBench
+	who    engine.FaultIdentity
+	sc     engine.Scenario
 	faults []fault.Rule
 	op     string // the operation of the last fault
 }
@@ -178,7 +179,7 @@ func (c *sweepCase) String() string {
 }
 
 // run plays a case. It is not effective when a fault of it did not fire, or changed nothing.
-func (c *sweepCase) run(t *testing.T) (rig.Outcome, bool) {
+func (c *sweepCase) run(t *testing.T) (engine.Outcome, bool) {
 	t.Helper()
 	c.Reset()
 	c.Sim.SetFaults(c.faults)
@@ -233,13 +234,13 @@ func (c *sweepCase) wantBefore(t *testing.T, left int, why string) {
 		}
 		after = after.Without(c.sc.VMID, "pve1")
 	}
-	if diff := rig.ContentDiff(before, after); diff != "" {
+	if diff := engine.ContentDiff(before, after); diff != "" {
 		t.Errorf("%s: the world is not as before (-before +after):\n%s\n%s", c, diff, why)
 	}
 }
 
 // rivalVolumes counts the volumes of the id, and makes sure that the rival's still holds its data.
-func (c *sweepCase) rivalVolumes(after rig.Content, scsi0 string) int {
+func (c *sweepCase) rivalVolumes(after engine.Content, scsi0 string) int {
 	n, intact := 0, false
 	for _, v := range after.Volumes {
 		if v.VMID == c.sc.VMID && v.Node == "pve1" {
@@ -284,7 +285,7 @@ func (c *sweepCase) checkLeftovers(t *testing.T, created create.Created, err err
 	c.wantBefore(t, left, "leftovers removed by their commands; before: "+err.Error())
 }
 
-func (c *sweepCase) isThere(w rig.Content, r saga.Residue) bool {
+func (c *sweepCase) isThere(w engine.Content, r saga.Residue) bool {
 	if r.Kind == "guest" {
 		_, ok := w.Guest(c.sc.VMID)
 		return ok

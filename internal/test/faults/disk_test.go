@@ -10,6 +10,7 @@ import (
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/engine"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/share"
 )
@@ -17,14 +18,14 @@ import (
 // diskBench is a world in which a turn is taken again and again.
 type diskBench struct {
 	*rig.DataDisk
-	turn   rig.DiskStep
+	turn   engine.DiskStep
 	id     rig.Identity
 	played []pvesim.Op
 	reset  func()
 }
 
 // benchIn brings a world to where a turn begins.
-func benchIn(t *testing.T, w *rig.World, id rig.Identity, turn rig.DiskStep) *diskBench {
+func benchIn(t *testing.T, w *rig.World, id rig.Identity, turn engine.DiskStep) *diskBench {
 	t.Helper()
 	w.Mark()
 	b := &diskBench{DataDisk: &rig.DataDisk{T: t, World: w, Session: w.Session(t, id, turn.Before)}, turn: turn, id: id}
@@ -35,7 +36,7 @@ func benchIn(t *testing.T, w *rig.World, id rig.Identity, turn rig.DiskStep) *di
 	return b
 }
 
-func newDiskBench(t *testing.T, id rig.Identity, turn rig.DiskStep) *diskBench {
+func newDiskBench(t *testing.T, id rig.Identity, turn engine.DiskStep) *diskBench {
 	t.Helper()
 	b := benchIn(t, rig.NewWorld(t), id, turn)
 	w := b.World
@@ -94,7 +95,7 @@ func (b *diskBench) finished(what string, first error) {
 // the normal run one in 16.
 func TestDiskSurvivesFaults(t *testing.T) {
 	t.Parallel()
-	for n, turn := range rig.DiskSteps() {
+	for n, turn := range engine.DiskSteps() {
 		t.Run(turn.Name, func(t *testing.T) {
 			t.Parallel()
 			b, effective := newDiskBench(t, rig.RootTicket, turn), 0
@@ -111,7 +112,7 @@ func TestDiskSurvivesFaults(t *testing.T) {
 					}
 					effective++
 					b.World.Sim.SetFaults(nil)
-					b.finished(fmt.Sprintf("%s, %s at #%d %s", turn.Name, phase, at+1, rig.OpName(op)), err)
+					b.finished(fmt.Sprintf("%s, %s at #%d %s", turn.Name, phase, at+1, engine.OpName(op)), err)
 				}
 			}
 			t.Logf("%d operations, %d faults with an effect", len(b.played), effective)
@@ -125,24 +126,24 @@ func TestDiskSurvivesFaults(t *testing.T) {
 // TestDiskSurvivesInterrupts: Ctrl-C at the requests of turns, in the whole those of all of them.
 func TestDiskSurvivesInterrupts(t *testing.T) {
 	t.Parallel()
-	for n, turn := range rig.DiskSteps() {
+	for n, turn := range engine.DiskSteps() {
 		if n != 6 && !share.IsWhole() {
 			continue
 		}
 		t.Run(turn.Name, func(t *testing.T) {
 			t.Parallel()
 			w := rig.NewWorld(t, pvesim.Options{Clock: rig.NewFastClock()})
-			st := &rig.InterruptStage{T: t, World: w, ID: rig.RootTicket, Keys: &rig.Interrupter{World: w}, Ended: map[string]int{}}
+			st := &engine.InterruptStage{T: t, World: w, ID: rig.RootTicket, Keys: &engine.Interrupter{World: w}, Ended: map[string]int{}}
 			w.LogTo(st.Keys)
 			b := benchIn(t, w, st.ID, turn)
 			st.Session, st.Saved, st.Snapshot = b.Session, b.Session.SaveState(), w.Sim.Snapshot()
-			w.Sim.SetTaskTime(rig.InterruptTaskTime)
+			w.Sim.SetTaskTime(engine.InterruptTaskTime)
 			cases := st.Each(turn.Name, func(ctx context.Context) error {
 				w.Reconfigure(t, b.Session, st.ID, turn.After)
 				return b.Session.Run(ctx)
 			}, func(name string, err error) {
 				w.Sim.SetTaskTime(0)
-				defer w.Sim.SetTaskTime(rig.InterruptTaskTime)
+				defer w.Sim.SetTaskTime(engine.InterruptTaskTime)
 				b.finished(name, err)
 			})
 			if cases < 3 {

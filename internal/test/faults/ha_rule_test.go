@@ -11,6 +11,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/engine"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
 )
 
@@ -99,7 +100,7 @@ func TestHARuleSurvivesFaults(t *testing.T) {
 						continue
 					}
 					faults++
-					what := fmt.Sprintf("%s %d times at #%d %s", phase, times, at+1, rig.OpName(op))
+					what := fmt.Sprintf("%s %d times at #%d %s", phase, times, at+1, engine.OpName(op))
 					if isWrite := op.Method != http.MethodGet && op.Path != "/access/ticket"; isWrite && phase == fault.After && times == 1 && err != nil {
 						t.Errorf("%s, %s: an answer was lost, and the apply says %v", step.name, what, err)
 					}
@@ -120,7 +121,7 @@ func TestHARuleSurvivesInterrupts(t *testing.T) {
 	t.Parallel()
 	for _, step := range ruleSteps() {
 		w := ruleWorld(t, pvesim.Options{Clock: rig.NewFastClock()})
-		st := &rig.InterruptStage{T: t, World: w, ID: rig.RootTicket, Keys: &rig.Interrupter{World: w}, Ended: map[string]int{}}
+		st := &engine.InterruptStage{T: t, World: w, ID: rig.RootTicket, Keys: &engine.Interrupter{World: w}, Ended: map[string]int{}}
 		w.LogTo(st.Keys)
 		st.Session = w.Session(t, st.ID, step.before)
 		rig.Must(t, st.Session.Converge(t.Context()))

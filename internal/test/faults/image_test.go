@@ -7,6 +7,7 @@ import (
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/engine"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/share"
 )
@@ -14,10 +15,10 @@ import (
 // imagePhases are the ways in which an operation can go wrong where no id is to be had.
 var imagePhases = []fault.Phase{fault.Before, fault.After, fault.Task, fault.KillTask, fault.Partial, fault.Offline}
 
-func newImageSweep(t *testing.T, who rig.Identity, c rig.ImageCase) *rig.ImageSweep {
+func newImageSweep(t *testing.T, who rig.Identity, c rig.ImageCase) *engine.ImageSweep {
 	t.Helper()
 	w := rig.NewWorld(t)
-	sw := &rig.ImageSweep{ImageCase: c, T: t, Who: who, World: w, Session: w.Session(t, who, c.Config), Root: rig.Operator(t, w.Sim),
+	sw := &engine.ImageSweep{ImageCase: c, T: t, Who: who, World: w, Session: w.Session(t, who, c.Config), Root: engine.Operator(t, w.Sim),
 		Snapshot: w.Sim.Snapshot()}
 	sw.Saved = sw.Session.SaveState()
 	return sw
@@ -61,7 +62,7 @@ func TestSweepImage(t *testing.T) {
 					t.Fatal(err)
 				}
 				n, at := sw.World.Sim.LastOp(), 0
-				for op, phase := range rig.Cells(sw.World.Sim.Ops(), phasesOf) {
+				for op, phase := range engine.Cells(sw.World.Sim.Ops(), phasesOf) {
 					if at++; isImageCellDrawn(at) {
 						sw.Create(op.Seq, phase)
 					}
@@ -95,11 +96,11 @@ func TestSweepImageDestroy(t *testing.T) {
 				t.Fatal(err)
 			}
 			n, at := sw.World.Sim.LastOp(), 0
-			for op, phase := range rig.Cells(sw.World.Sim.Ops(), phasesOf) {
+			for op, phase := range engine.Cells(sw.World.Sim.Ops(), phasesOf) {
 				if at++; !isImageCellDrawn(at) {
 					continue
 				}
-				sw.Reset(rig.FaultAt(op, phase))
+				sw.Reset(engine.FaultAt(op, phase))
 				err := sw.Session.Run(t.Context())
 				if sw.World.Sim.FaultsFired() == 0 {
 					continue

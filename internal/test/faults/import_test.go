@@ -5,16 +5,17 @@ import (
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/create"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/engine"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
 // fromElsewhere is a VM with a disk of an ESXi host and one of an appliance, which is unpacked under the VM's id first.
-func fromElsewhere() rig.Scenario {
+func fromElsewhere() engine.Scenario {
 	disk := func(storage, from string, gib int64) vm.Disk {
 		return vm.Disk{Storage: storage, ImportFrom: &from, Size: rig.Pointer(gib << 30)}
 	}
-	return rig.Scenario{Name: "from elsewhere", VMID: 101, Request: create.Request{Node: "pve1", Start: true, Spec: vm.Spec{
+	return engine.Scenario{Name: "from elsewhere", VMID: 101, Request: create.Request{Node: "pve1", Start: true, Spec: vm.Spec{
 		Options: vm.Options{Name: rig.Pointer("web-1"), Description: rig.Pointer("web server")},
 		Disks: map[string]vm.Disk{"scsi0": disk("local-lvm", "esxi:ha-datacenter/datastore1/web/web.vmdk", 16),
 			"scsi1": disk("local-zfs", "local:import/appliance.ova/appliance-disk1.vmdk", 10)}, // grown
@@ -25,11 +26,11 @@ func fromElsewhere() rig.Scenario {
 // an unpacked file, and existing objects stay untouched.
 func TestSweepImport(t *testing.T) {
 	t.Parallel()
-	for _, who := range rig.FaultIdentities() {
+	for _, who := range engine.FaultIdentities() {
 		if who.Name != "token with SSH" {
 			continue
 		}
-		b, counts, sc := rig.NewCreateBench(t, who), tally{}, fromElsewhere()
+		b, counts, sc := engine.NewCreateBench(t, who), tally{}, fromElsewhere()
 		furnished := state.Default([]string{"pve1", "pve2"})
 		furnished.Furnish()
 		w := b.Sim.World()

@@ -12,6 +12,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/terraformtest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/engine"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/share"
 )
@@ -26,7 +27,7 @@ func interruptedVM(options string) string {
   ` + options + "\n}"
 }
 
-func newStage(t *testing.T, id rig.Identity, options string) *rig.InterruptStage {
+func newStage(t *testing.T, id rig.Identity, options string) *engine.InterruptStage {
 	t.Helper()
 	w := rig.NewWorld(t, pvesim.Options{Clock: rig.NewFastClock()})
 	w.Change(func(world *state.World) {
@@ -34,14 +35,14 @@ func newStage(t *testing.T, id rig.Identity, options string) *rig.InterruptStage
 		world.AddBackup("pve1")
 	})
 	w.Mark()
-	st := &rig.InterruptStage{T: t, World: w, ID: id, Keys: &rig.Interrupter{World: w}, Ended: map[string]int{}}
+	st := &engine.InterruptStage{T: t, World: w, ID: id, Keys: &engine.Interrupter{World: w}, Ended: map[string]int{}}
 	w.LogTo(st.Keys)
 	st.Session = w.Session(t, id, interruptedVM(options))
 	if err := st.Session.Converge(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	st.Saved, st.Snapshot = st.Session.SaveState(), w.Sim.Snapshot()
-	w.Sim.SetTaskTime(rig.InterruptTaskTime)
+	w.Sim.SetTaskTime(engine.InterruptTaskTime)
 	return st
 }
 
@@ -234,9 +235,9 @@ func TestCancelReadAndImport(t *testing.T) {
 // TestATimeoutEndsTheTask: when the time of an update is over its task is ended like by an interrupt, and the error says so.
 func TestATimeoutEndsTheTask(t *testing.T) {
 	for range 10 { // on a clock that moves by itself the task may be over before the interrupt is heard
-		h := rig.NewHookedBench(t, rig.TokenIdentity())
-		r := h.Updating(t, h.Existing(t, rig.SmallCreate(300)))
-		rig.ContendedChanges()["a move"](&r)
+		h := engine.NewHookedBench(t, engine.TokenIdentity())
+		r := h.Updating(t, h.Existing(t, engine.SmallCreate(300)))
+		engine.ContendedChanges()["a move"](&r)
 		h.Sim.SetTaskTime(time.Hour)
 		ctx, cancel := context.WithCancelCause(t.Context())
 		h.Once(http.MethodPost, "/move_disk", func() { cancel(context.DeadlineExceeded) })

@@ -9,22 +9,23 @@ import (
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/engine"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/share"
 )
 
 // newLifeBench applies the previous configuration, once.
-func newLifeBench(t *testing.T, id rig.Identity, l rig.Step) *rig.ChangeBench {
+func newLifeBench(t *testing.T, id rig.Identity, l engine.Step) *engine.ChangeBench {
 	t.Helper()
-	b := &rig.ChangeBench{World: rig.NewWorld(t), ID: id, Turn: l}
-	b.Root = rig.Operator(t, b.World.Sim)
-	b.World.Change(rig.AddThirdParties)
+	b := &engine.ChangeBench{World: rig.NewWorld(t), ID: id, Turn: l}
+	b.Root = engine.Operator(t, b.World.Sim)
+	b.World.Change(engine.AddThirdParties)
 	b.Session = b.World.Session(t, id, l.Before)
 	if err := b.Session.Converge(t.Context()); err != nil {
 		t.Fatalf("%s: apply the previous configuration: %v", l.Name, err)
 	}
 	b.World.Change(func(world *state.World) {
-		rig.Label(world)
+		engine.Label(world)
 		if l.Prepare != nil {
 			l.Prepare(world)
 		}
@@ -52,12 +53,12 @@ func TestSweepLife(t *testing.T) {
 	started := time.Now()
 	type result struct {
 		cell string
-		o    rig.Outcome
+		o    engine.Outcome
 	}
 	results := make(chan result, 20000)
 	t.Run("lives", func(t *testing.T) {
-		for n, l := range rig.Steps() {
-			identities := rig.ChangeIdentities()
+		for n, l := range engine.Steps() {
+			identities := engine.ChangeIdentities()
 			if l.SSH {
 				identities = []rig.Identity{rig.TokenSSH}
 			}
@@ -68,9 +69,9 @@ func TestSweepLife(t *testing.T) {
 				t.Run(l.Name+", "+string(id), func(t *testing.T) {
 					t.Parallel()
 					b := newLifeBench(t, id, l)
-					taskless := rig.Fault{} // the last operation that turned out to have no task
+					taskless := engine.Fault{} // the last operation that turned out to have no task
 					for at, f := range b.Clean(t) {
-						if !rig.IsDrawn(at, who) {
+						if !engine.IsDrawn(at, who) {
 							continue
 						}
 						dead := f.Phase == fault.KillTask || f.Phase == fault.Partial
@@ -90,20 +91,20 @@ func TestSweepLife(t *testing.T) {
 		}
 	})
 	close(results)
-	counts, total := map[string]map[rig.Outcome]int{}, 0
+	counts, total := map[string]map[engine.Outcome]int{}, 0
 	for r := range results {
 		if counts[r.cell] == nil {
-			counts[r.cell] = map[rig.Outcome]int{}
+			counts[r.cell] = map[engine.Outcome]int{}
 		}
 		counts[r.cell][r.o]++
 		total++
 	}
-	t.Logf("%-46s %18s %18s %18s", "", rig.OutcomeDone, rig.OutcomeConverged, rig.OutcomeAssisted)
+	t.Logf("%-46s %18s %18s %18s", "", engine.OutcomeDone, engine.OutcomeConverged, engine.OutcomeAssisted)
 	for _, cell := range slices.Sorted(maps.Keys(counts)) {
-		t.Logf("%-46s %18d %18d %18d", cell, counts[cell][rig.OutcomeDone], counts[cell][rig.OutcomeConverged], counts[cell][rig.OutcomeAssisted])
+		t.Logf("%-46s %18d %18d %18d", cell, counts[cell][engine.OutcomeDone], counts[cell][engine.OutcomeConverged], counts[cell][engine.OutcomeAssisted])
 	}
 	t.Logf("changes and destroys: %d effective cases, %s", total, time.Since(started).Round(time.Second))
-	if total < rig.Enough(1000) {
-		t.Errorf("want at least %d effective cases", rig.Enough(1000))
+	if total < engine.Enough(1000) {
+		t.Errorf("want at least %d effective cases", engine.Enough(1000))
 	}
 }

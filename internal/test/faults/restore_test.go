@@ -5,6 +5,7 @@ import (
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/create"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/engine"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/share"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
@@ -13,8 +14,8 @@ import (
 // restoreScenarios are the restores that are swept: where the disks were, with one moved and one grown, and all to one storage.
 //
 // `make test` does each with one identity of two, and the whole each with all.
-func restoreScenarios(who rig.FaultIdentity) []rig.Scenario {
-	all := []rig.Scenario{
+func restoreScenarios(who engine.FaultIdentity) []engine.Scenario {
+	all := []engine.Scenario{
 		{Name: "restore", VMID: 101, Request: create.Request{Node: "pve1", Start: true, Pool: "web", Restore: &guest.Restore{Archive: rig.WebBackup},
 			Spec: vm.Spec{Options: vm.Options{Name: rig.Pointer("web-4"), OnBoot: rig.Pointer(false)}, Disks: map[string]vm.Disk{
 				"scsi0": {Size: rig.Pointer(int64(4 << 30)), DiskOptions: vm.DiskOptions{Discard: rig.Pointer(true)}},

@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/engine"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
 )
 
@@ -53,7 +54,7 @@ removed_disks = "destroy"
 					if phase != fault.Before && methods[n-1] == http.MethodGet { // one way to get no answer is enough
 						continue
 					}
-					if at++; !rig.IsDrawn(at, 0) {
+					if at++; !engine.IsDrawn(at, 0) {
 						continue
 					}
 					l := begin(t)
@@ -85,7 +86,7 @@ removed_disks = "destroy"
 		}
 	}
 	t.Logf("effective cases: %v", cases)
-	if cases[fault.Before] < rig.Enough(160) || cases[fault.After] < rig.Enough(16) || cases[fault.Task] < rig.Enough(11) {
+	if cases[fault.Before] < engine.Enough(160) || cases[fault.After] < engine.Enough(16) || cases[fault.Task] < engine.Enough(11) {
 		t.Errorf("too few effective cases: %v", cases)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/engine"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/share"
 )
@@ -32,7 +33,7 @@ func TestSweepSourceChain(t *testing.T) {
 			}
 			nth, writes := map[string]int{}, 2*n
 			for _, op := range sw.World.Sim.Ops() {
-				nth[rig.OpName(op)]++
+				nth[engine.OpName(op)]++
 				if op.Method == http.MethodGet {
 					continue
 				}
@@ -40,7 +41,7 @@ func TestSweepSourceChain(t *testing.T) {
 					continue
 				}
 				for _, phase := range []fault.Phase{fault.Before, fault.After, fault.Task, fault.KillTask, fault.Partial} {
-					sw.Chain(op, nth[rig.OpName(op)], phase)
+					sw.Chain(op, nth[engine.OpName(op)], phase)
 				}
 			}
 			t.Logf("%d effective cases, %d of them done at once", sw.Effective, sw.Made)

@@ -9,6 +9,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/engine"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/share"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
@@ -19,13 +20,13 @@ import (
 // three, and of the first import only.
 func TestSweepSource(t *testing.T) {
 	t.Parallel()
-	for _, who := range rig.FaultIdentities() {
+	for _, who := range engine.FaultIdentities() {
 		if !who.Ticket && !who.SSH {
 			continue // the plan refuses it, and so does the create: TestSourceMatrix
 		}
 		t.Run(who.Name, func(t *testing.T) {
 			t.Parallel()
-			b, counts, sc := rig.NewCreateBench(t, who), tally{}, rig.FromISO()
+			b, counts, sc := engine.NewCreateBench(t, who), tally{}, engine.FromISO()
 			ops := b.CleanRun(sc)
 			isCommand := func(op pvesim.Op) bool { return op.Method == "SSH" && op.Path == "qm set" }
 			if n := len(slices.DeleteFunc(slices.Clone(ops), func(op pvesim.Op) bool { return !isCommand(op) })); n != 2 && who.SSH || n != 0 && !who.SSH {
@@ -36,16 +37,16 @@ func TestSweepSource(t *testing.T) {
 				if isCommand(op) {
 					imports++
 				}
-				for p, phase := range rig.FaultPhases {
+				for p, phase := range engine.FaultPhases {
 					if !whole && (at+p+who.Number())%sourceShare != 0 {
 						continue
 					}
-					first := rig.FaultAt(op, phase)
-					o := counts.play(t, b, who, sc, fmt.Sprintf("%-16s %-10s %s", who.Name, phase, rig.OpName(op)), op, first)
+					first := engine.FaultAt(op, phase)
+					o := counts.play(t, b, who, sc, fmt.Sprintf("%-16s %-10s %s", who.Name, phase, engine.OpName(op)), op, first)
 					if o == rolledBack && isCommand(op) && (imports == 1 || whole) {
 						for _, undo := range b.UndoOf(t, who, sc, first) {
-							counts.play(t, b, who, sc, fmt.Sprintf("%-16s %-10s %s", who.Name, "undo of "+phase, rig.OpName(op)), undo,
-								first, rig.FaultAt(undo, fault.After))
+							counts.play(t, b, who, sc, fmt.Sprintf("%-16s %-10s %s", who.Name, "undo of "+phase, engine.OpName(op)), undo,
+								first, engine.FaultAt(undo, fault.After))
 						}
 					}
 				}
@@ -64,14 +65,14 @@ const sourceShare = 3
 // that the VM has nothing on.
 func TestSweepSourceInOVA(t *testing.T) {
 	t.Parallel()
-	who, counts := rig.FaultIdentities()[0], tally{}
-	b := rig.NewCreateBench(t, who)
+	who, counts := engine.FaultIdentities()[0], tally{}
+	b := engine.NewCreateBench(t, who)
 	b.Also = func(world *state.World) {
 		world.Put(&state.Volume{Storage: "local", Node: "pve1", Name: "import/web.ova", Content: "import", Format: "ova", Size: 71680, Raw: rig.OVA()})
 	}
 	b.Reset()
 	b.Base = b.Sim.Snapshot()
-	sc := rig.FromISO()
+	sc := engine.FromISO()
 	sc.Name, sc.Request.ImportStorage = "from an OVA", "local2"
 	sc.Request.Spec.Disks = map[string]vm.Disk{
 		"scsi0": {Storage: "local-zfs", Size: rig.Pointer(int64(4 << 30)), ImportFrom: rig.Pointer("local:import/web.ova/disk1.vmdk")}}
@@ -89,5 +90,5 @@ func TestSweepSourceInOVA(t *testing.T) {
 
 // byOperation names a cell by its phase and operation.
 func byOperation(op pvesim.Op, phase fault.Phase) string {
-	return fmt.Sprintf("%-10s %s", phase, rig.OpName(op))
+	return fmt.Sprintf("%-10s %s", phase, engine.OpName(op))
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/terraformtest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/engine"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/share"
 )
@@ -19,23 +20,23 @@ import (
 // killedTurn is a change of a VM, or its end, whose provider gets killed.
 type killedTurn struct {
 	*killBench
-	rig.ChangeBench
+	engine.ChangeBench
 }
 
-func newKilledTurn(t *testing.T, id rig.Identity, l rig.Step) *killedTurn {
+func newKilledTurn(t *testing.T, id rig.Identity, l engine.Step) *killedTurn {
 	t.Helper()
 	b := &killedTurn{killBench: newKillBench(t, id)}
-	b.ChangeBench = rig.ChangeBench{World: b.killBench.w, Session: b.killBench.s, ID: id, Turn: l}
+	b.ChangeBench = engine.ChangeBench{World: b.killBench.w, Session: b.killBench.s, ID: id, Turn: l}
 	sim := b.killBench.w.Sim
 	b.killBench.w.ExpectPowerOffs(l.Offs...)
-	b.killBench.w.Change(rig.AddThirdParties)
+	b.killBench.w.Change(engine.AddThirdParties)
 	b.unkilled()
 	b.configure(t, l.Before)
 	if err := b.killBench.s.Converge(t.Context()); err != nil {
 		t.Fatalf("%s: apply the previous configuration: %v", l.Name, err)
 	}
 	b.killBench.w.Change(func(world *state.World) {
-		rig.Label(world)
+		engine.Label(world)
 		if l.Prepare != nil {
 			l.Prepare(world)
 		}
@@ -58,7 +59,7 @@ func newKilledTurn(t *testing.T, id rig.Identity, l rig.Step) *killedTurn {
 func (b *killedTurn) apply(ctx context.Context) error { return b.killBench.s.Apply(ctx, b.Plan) }
 
 // rehearse makes the change without a kill.
-func (b *killedTurn) rehearse(t *testing.T) []rig.Moment {
+func (b *killedTurn) rehearse(t *testing.T) []engine.Moment {
 	t.Helper()
 	b.Reset(t)
 	b.unkilled()
@@ -76,7 +77,7 @@ func (b *killedTurn) rehearse(t *testing.T) []rig.Moment {
 
 // play kills, and applies again, twice at most. With forgetful Terraform has lost the private state: that is what it makes of a provider
 // that dies (a CLI that dies with it keeps all).
-func (b *killedTurn) play(t *testing.T, at rig.Moment, after time.Duration, forgetful bool) (rounds int, wrong []string) {
+func (b *killedTurn) play(t *testing.T, at engine.Moment, after time.Duration, forgetful bool) (rounds int, wrong []string) {
 	t.Helper()
 	add := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
 	b.Reset(t)
@@ -117,7 +118,7 @@ func (b *killedTurn) play(t *testing.T, at rig.Moment, after time.Duration, forg
 		b.takeOut(t, lost, add)
 	}
 	b.killBench.w.Sim.Advance(30 * time.Second)
-	if text := b.Differs(t, rig.Fault{}); text != "" {
+	if text := b.Differs(t, engine.Fault{}); text != "" {
 		add("%s", text)
 	}
 	if dark := b.PowerOffProblem(false); dark != "" {
@@ -150,14 +151,14 @@ func (b *killedTurn) takeOut(t *testing.T, lost string, add func(string, ...any)
 	switch b.Turn.Name {
 	case "many options", "many options, HA":
 		path = "networks.net1"
-		again = rig.Replace(b.Turn.After, "    net2 = { bridge", "    net1 = { bridge = \"vmbr1\" }\n    net2 = { bridge", "net2 = { ipv4", "net1 = { ipv4 = \"dhcp\" }, net2 = { ipv4")
+		again = engine.Replace(b.Turn.After, "    net2 = { bridge", "    net1 = { bridge = \"vmbr1\" }\n    net2 = { bridge", "net2 = { ipv4", "net1 = { ipv4 = \"dhcp\" }, net2 = { ipv4")
 	case "detach a disk":
 		path = "disks.scsi1"
 	case "leave HA":
 		path = "same is not known: ha"
 	}
 	switch {
-	case path == "" || !strings.Contains(lost, path) || b.Differs(t, rig.Fault{}) == "":
+	case path == "" || !strings.Contains(lost, path) || b.Differs(t, engine.Fault{}) == "":
 		return
 	case b.Turn.Name == "leave HA":
 		b.killBench.w.Change(func(world *state.World) { delete(world.HA, "vm:101") })
@@ -185,7 +186,7 @@ func TestKillLife(t *testing.T) {
 	var mu sync.Mutex
 	tally, kills := map[string]int{}, 0
 	t.Run("turns", func(t *testing.T) {
-		for _, l := range rig.Steps() {
+		for _, l := range engine.Steps() {
 			if part == 0 && !slices.Contains([]string{"restart", "detach a disk", "destroy, running"}, l.Name) || !share.Picks(l.Name) {
 				continue
 			}

@@ -15,6 +15,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/clock"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/terraformtest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/engine"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
 )
 
@@ -84,7 +85,7 @@ func (l *killLife) sshDial(ctx context.Context, network, address string) (net.Co
 // killBench is a cluster with a session whose provider can be killed at its requests.
 type killBench struct {
 	w     *rig.World
-	gate  *rig.Gate
+	gate  *engine.Gate
 	s     *terraformtest.Session
 	clock *clock.Virtual
 	id    rig.Identity
@@ -96,8 +97,8 @@ type killBench struct {
 func newKillBench(t *testing.T, id rig.Identity) *killBench {
 	t.Helper()
 	ticks := clock.NewManual(time.Now().Add(-time.Hour).Truncate(time.Second))
-	w := rig.NewWorld(t, pvesim.Options{Clock: ticks, TaskTime: rig.KillTaskTime, Latency: -1})
-	b := &killBench{w: w, gate: rig.NewGate(t, w), clock: ticks, id: id}
+	w := rig.NewWorld(t, pvesim.Options{Clock: ticks, TaskTime: engine.KillTaskTime, Latency: -1})
+	b := &killBench{w: w, gate: engine.NewGate(t, w), clock: ticks, id: id}
 	b.gate.Patience = 30 * time.Millisecond
 	b.s = terraformtest.NewSession(b.provider)
 	return b
@@ -120,11 +121,11 @@ func (b *killBench) configure(t *testing.T, hcl string) {
 }
 
 // unkilled opens the gate for good.
-func (b *killBench) unkilled() { b.gate.Begin(rig.Moment{}, nil, nil) }
+func (b *killBench) unkilled() { b.gate.Begin(engine.Moment{}, nil, nil) }
 
 // kill runs something whose provider is killed at a moment; false: the moment did not come. Afterwards the session has the state from
 // before the run, as Terraform would.
-func (b *killBench) kill(t *testing.T, at rig.Moment, run func() error) bool {
+func (b *killBench) kill(t *testing.T, at engine.Moment, run func() error) bool {
 	t.Helper()
 	saved := b.s.SaveState()
 	b.gate.Begin(at, func() {

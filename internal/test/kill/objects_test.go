@@ -14,6 +14,7 @@ import (
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/terraformtest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/engine"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/share"
 )
@@ -48,7 +49,7 @@ func killedThings(t *testing.T) (all []killedThing) {
 		killedThing{"snapshot with memory", on, on + snapshot("vmstate = true"), rig.TokenNoSSH},
 		killedThing{"snapshot described", off + snapshot(`description = "one"`), off + snapshot(`description = "two"`), rig.TokenNoSSH},
 		killedThing{"snapshot removed", off + snapshot(`description = "one"`), off, rig.TokenNoSSH})
-	for _, turn := range rig.DiskSteps() {
+	for _, turn := range engine.DiskSteps() {
 		if turn.Name == "made with its VM" { // Terraform keeps the disk before it makes the VM, which one plan that is killed does not show
 			continue
 		}
@@ -114,7 +115,7 @@ func (b *killedChange) reset(t *testing.T) {
 }
 
 // rehearse makes the change without a kill.
-func (b *killedChange) rehearse(t *testing.T) []rig.Moment {
+func (b *killedChange) rehearse(t *testing.T) []engine.Moment {
 	t.Helper()
 	b.reset(t)
 	b.unkilled()
@@ -128,7 +129,7 @@ func (b *killedChange) rehearse(t *testing.T) []rig.Moment {
 }
 
 // play kills, and applies again, twice at most.
-func (b *killedChange) play(t *testing.T, at rig.Moment, after time.Duration) (rounds int, wrong []string) {
+func (b *killedChange) play(t *testing.T, at engine.Moment, after time.Duration) (rounds int, wrong []string) {
 	t.Helper()
 	b.reset(t)
 	if !b.kill(t, at, func() error { return b.s.Apply(t.Context(), b.plan) }) {

@@ -14,13 +14,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/engine"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/share"
 )
 
 // killPlans are creates from scratch and of a template, of VMs with and without a name and an id.
-func killPlans() []*rig.KillPlan {
-	var plans []*rig.KillPlan
+func killPlans() []*engine.KillPlan {
+	var plans []*engine.KillPlan
 	for _, kind := range []struct{ name, options string }{
 		{"create", "memory = { size = 1024 }\n  disks = { scsi0 = { storage = \"local-zfs\", size = \"2G\" } }\n" +
 			"  networks = { net0 = { bridge = \"vmbr0\", firewall = true } }\n" +
@@ -31,7 +31,7 @@ func killPlans() []*rig.KillPlan {
 	} {
 		for _, named := range []bool{true, false} {
 			for _, fixed := range []bool{true, false} {
-				p := &rig.KillPlan{Name: kind.name, Fixed: fixed}
+				p := &engine.KillPlan{Name: kind.name, Fixed: fixed}
 				options := "node = \"pve1\"\n  pool = \"web\"\n  " + kind.options
 				if named {
 					options, p.Name = "name = \"killed\"\n  "+options, p.Name+" named"
@@ -64,10 +64,10 @@ func (k killReturn) String() string { return [...]string{"at once", "after the t
 
 // killCell is one kill.
 type killCell struct {
-	plan      *rig.KillPlan
-	at        rig.Moment
+	plan      *engine.KillPlan
+	at        engine.Moment
 	committed bool // the commit has been served
-	who       rig.KillTarget
+	who       engine.KillTarget
 	comes     killReturn
 }
 
@@ -96,9 +96,9 @@ func (o *killOutcome) add(format string, args ...any) {
 
 // play kills and applies again, once. A VM whose commit has been served bears no mark any more, and may be in another
 // state: the apply names it and how it is imported, and the sweep does that.
-func (c killCell) play(t *testing.T, tools rig.KillTools) (o killOutcome) {
+func (c killCell) play(t *testing.T, tools engine.KillTools) (o killOutcome) {
 	t.Helper()
-	r := rig.NewKillHost(t, tools, c.plan.Config)
+	r := engine.NewKillHost(t, tools, c.plan.Config)
 	theirs := r.World.Sim.ThirdParties()
 	o.said = append(o.said, afterThePlan(r.Killed(t, c.at, c.who, c.comes == killedElsewhere, "apply", c.plan.Plan)))
 	if !r.Gate.Killed() {
@@ -139,7 +139,7 @@ var importAdvice = regexp.MustCompile("`terraform import ADDRESS ([0-9]+)`")
 
 // follow does what the apply after a commit says: it imports the VM that the apply names. A fixed VMID is taken until
 // then. Otherwise a second VM was made, and the first one is imported beside it and destroyed.
-func (c killCell) follow(t *testing.T, r *rig.KillHost, o *killOutcome, said string, failed error) (text string, err error) {
+func (c killCell) follow(t *testing.T, r *engine.KillHost, o *killOutcome, said string, failed error) (text string, err error) {
 	t.Helper()
 	advice := importAdvice.FindStringSubmatch(strings.Join(strings.Fields(strings.ReplaceAll(said, "│", " ")), " "))
 	switch {
@@ -174,14 +174,14 @@ func afterThePlan(text string) string {
 }
 
 // drawKills are the cells of the plans that are played, always the same ones.
-func drawKills(plans []*rig.KillPlan, returns []killReturn, part uint32) (cells []killCell) {
+func drawKills(plans []*engine.KillPlan, returns []killReturn, part uint32) (cells []killCell) {
 	for _, p := range plans {
 		for i, at := range p.Moments {
 			for _, comes := range returns {
 				c := killCell{plan: p, at: at, comes: comes, committed: i >= p.Committed()}
 				drawn := fnv.New32a()
 				_, _ = drawn.Write([]byte(c.String()))
-				c.who = rig.KillTarget(drawn.Sum32() >> 8 % 2)
+				c.who = engine.KillTarget(drawn.Sum32() >> 8 % 2)
 				if drawn.Sum32()%part == 0 {
 					cells = append(cells, c)
 				}
@@ -198,12 +198,12 @@ func drawKills(plans []*rig.KillPlan, returns []killReturn, part uint32) (cells 
 // `make test` plays some cells of two of the twelve, SHARE=1 all.
 func TestKillCreate(t *testing.T) {
 	t.Parallel()
-	tools, plans, part := rig.NewKillTools(t), killPlans(), uint32(share.Of(0))
+	tools, plans, part := engine.NewKillTools(t), killPlans(), uint32(share.Of(0))
 	returns := []killReturn{killedNow, killedBefore, killedElsewhere}
 	if part == 0 {
-		plans, returns, part = []*rig.KillPlan{plans[4], plans[9]}, returns[:2], 8
+		plans, returns, part = []*engine.KillPlan{plans[4], plans[9]}, returns[:2], 8
 	}
-	plans = slices.DeleteFunc(plans, func(p *rig.KillPlan) bool { return !share.Picks(p.Name) })
+	plans = slices.DeleteFunc(plans, func(p *engine.KillPlan) bool { return !share.Picks(p.Name) })
 	dir := t.TempDir()
 	t.Run("no kill", func(t *testing.T) {
 		for _, p := range plans {

@@ -13,6 +13,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/terraformtest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/engine"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
 )
 
@@ -198,7 +199,7 @@ func TestHARuleOfAnother(t *testing.T) {
 	theirs := map[string]string{"type": "resource-affinity", "resources": "vm:400,vm:401", "affinity": "negative"} // even the same
 	for nth := range 2 {                                                                                           // before the look, and after it
 		w := rig.NewWorld(t, pvesim.Options{Profile: "9.2"})
-		keys := &rig.Interrupter{World: w, At: fault.Match{Method: "GET", Path: rulePath, Nth: nth + 1}}
+		keys := &engine.Interrupter{World: w, At: fault.Match{Method: "GET", Path: rulePath, Nth: nth + 1}}
 		w.LogTo(keys)
 		s := w.Session(t, rig.RootTicket, placed(400, 401))
 		rig.Must(t, s.Converge(t.Context()))
@@ -264,7 +265,7 @@ func TestHARuleChangedMeanwhile(t *testing.T) {
 		"removal": {placed(400, 401), 0, false}, "update beside another": {apart("comment = \"ours\"\n"), 1, true},
 	} {
 		w := rig.NewWorld(t, pvesim.Options{Profile: "9.2"})
-		keys := &rig.Interrupter{World: w, At: fault.Match{Method: "GET", Path: rulePath, Nth: c.nth}}
+		keys := &engine.Interrupter{World: w, At: fault.Match{Method: "GET", Path: rulePath, Nth: c.nth}}
 		w.LogTo(keys)
 		s := w.Session(t, rig.RootTicket, apart(""))
 		rig.Must(t, s.Converge(t.Context()))

@@ -12,6 +12,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/terraformtest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/engine"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
 )
 
@@ -21,7 +22,7 @@ var ruled = strings.Replace(bare, "networks = ", `on_destroy = { power_off = "gr
   networks = `, 1)
 
 // ruledVM is a cluster with that VM, which two rules of the administrator name.
-func ruledVM(t *testing.T, profile string, log ...*rig.Interrupter) (*rig.World, *terraformtest.Session) {
+func ruledVM(t *testing.T, profile string, log ...*engine.Interrupter) (*rig.World, *terraformtest.Session) {
 	t.Helper()
 	w := rig.NewWorld(t, pvesim.Options{Profile: profile})
 	for _, keys := range log {
@@ -100,7 +101,7 @@ func TestHARulesSurviveAFailedDestroy(t *testing.T) {
 // TestHARulesSurviveACancelledDestroy: interrupted in the shutdown, a destroy puts the entry back.
 func TestHARulesSurviveACancelledDestroy(t *testing.T) {
 	t.Parallel()
-	keys := &rig.Interrupter{At: fault.Match{Method: "POST", Path: shutdownPath, Nth: 1}}
+	keys := &engine.Interrupter{At: fault.Match{Method: "POST", Path: shutdownPath, Nth: 1}}
 	w, s := ruledVM(t, "9.2", keys)
 	_, entry := beside(w, 400)
 	ctx, cancel := context.WithCancel(t.Context())

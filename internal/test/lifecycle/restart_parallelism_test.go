@@ -15,6 +15,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/terraformtest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/engine"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
 )
 
@@ -233,7 +234,7 @@ func TestRestartParallelismGoesOn(t *testing.T) {
 func TestRestartParallelismInterrupted(t *testing.T) {
 	t.Parallel()
 	for _, nth := range []int{1, 2} {
-		keys := &rig.Interrupter{At: fault.Match{Method: "POST", Path: "/nodes/{node}/qemu/{vmid}/status/reboot", Nth: nth}}
+		keys := &engine.Interrupter{At: fault.Match{Method: "POST", Path: "/nodes/{node}/qemu/{vmid}/status/reboot", Nth: nth}}
 		clock := rig.NewFastClock()
 		f := &waveRig{World: rig.NewWorld(t, pvesim.Options{Clock: clock}), t: t}
 		f.ExpectPowerOffs(state.PowerReboot)

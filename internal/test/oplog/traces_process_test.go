@@ -11,6 +11,7 @@ import (
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/engine"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
 )
 
@@ -18,12 +19,12 @@ import (
 // and the log has what its levels ask for.
 func TestTracesOfAProcess(t *testing.T) {
 	t.Parallel()
-	tools := rig.NewKillTools(t)
+	tools := engine.NewKillTools(t)
 	c := &collected{}
 	server := httptest.NewServer(c)
 	t.Cleanup(server.Close)
 	w := rig.NewWorld(t, pvesim.Options{RealNetwork: true})
-	r := &rig.KillHost{Tools: tools, World: w, Dir: t.TempDir(), Env: rig.WithoutProviders(os.Environ())}
+	r := &engine.KillHost{Tools: tools, World: w, Dir: t.TempDir(), Env: engine.WithoutProviders(os.Environ())}
 	log := filepath.Join(r.Dir, "proxmox.log")
 	for name, value := range w.Environment() {
 		r.Env = append(r.Env, name+"="+value)

@@ -16,6 +16,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/terraformtest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/engine"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/share"
 )
@@ -356,7 +357,7 @@ func TestQueryEndsWhenInterrupted(t *testing.T) {
 	ctx, press := context.WithCancel(t.Context())
 	defer press()
 	const config = "/nodes/{node}/qemu/{vmid}/pending"
-	w.LogTo(&rig.Interrupter{World: w, At: fault.Match{Method: http.MethodGet, Path: config, Nth: 3}, Press: press})
+	w.LogTo(&engine.Interrupter{World: w, At: fault.Match{Method: http.MethodGet, Path: config, Nth: 3}, Press: press})
 	s := w.Session(t, rig.TokenNoSSH, "")
 	found, err := s.Query(ctx, "list \"proxmox_vm\" \"all\" {\n  provider = proxmox\n  include_resource = true\n}", false)
 	if err == nil || len(found) == 66 || len(s.Diagnostics()) != 1 {

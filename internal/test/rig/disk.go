@@ -86,34 +86,6 @@ func (d *DataDisk) Lives(id Identity, storage string, shared bool) {
 	w.MustBeClean(d.T)
 }
 
-// DiskStep is a change in which something goes wrong.
-type DiskStep struct {
-	Name          string
-	Before, After string
-	Holds         bool // there is a disk with data in it, which has to be there in the end
-	Gone          bool // and nothing is left then
-}
-
-// DiskSteps are the ways of a disk, from VM to VM.
-func DiskSteps() []DiskStep {
-	disk, grown := DiskBlock(SmallDisk), DiskBlock(strings.Replace(SmallDisk, "1G", "2G", 1))
-	a, b := DiskAttached("a", 400, DiskVolume), DiskAttached("b", 401, DiskVolume, "depends_on = [proxmox_vm.a]")
-	return []DiskStep{
-		{Name: "made", After: disk},
-		{Name: "made with its VM", After: disk + a},
-		{Name: "grown", Before: disk, After: grown, Holds: true},
-		{Name: "grown under its VM", Before: disk + a, After: grown + a, Holds: true},
-		{Name: "attached to a new VM", Before: disk, After: disk + a, Holds: true},
-		{Name: "attached to a VM", Before: disk + DiskReleased("a", 400), After: disk + a, Holds: true},
-		{Name: "from VM to VM", Before: disk + a, After: disk + DiskReleased("a", 400) + b, Holds: true},
-		{Name: "its VM replaced", Before: disk + a, After: disk + DiskAttached("a", 402, DiskVolume), Holds: true},
-		{Name: "its VM destroyed", Before: disk + a, After: disk, Holds: true},
-		{Name: "moved", Before: disk, After: strings.Replace(disk, "local-zfs", "local-lvm", 1), Holds: true},
-		{Name: "destroyed", Before: disk, Holds: true, Gone: true},
-		{Name: "destroyed with its VM", Before: disk + a, Holds: true, Gone: true},
-	}
-}
-
 // DiskBlock returns the disk with further lines in the place of its size.
 func DiskBlock(more ...string) string {
 	return "resource \"proxmox_disk\" \"data\" {\n  node = \"pve1\"\n  vmid = 300\n  " + strings.Join(more, "\n  ") + "\n}\n"

@@ -6,12 +6,10 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/create"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
-// CloudInitISOBlock is a disc whose user data is one line, and discWithVM the same with a VM that has it in a drive.
+// CloudInitISOBlock is a disc whose user data is one line.
 func CloudInitISOBlock(line string) string {
 	return fmt.Sprintf("resource \"proxmox_cloud_init_iso\" \"web\" {\n  node = \"pve1\"\n  storage = \"local\"\n  name = \"web-1\"\n"+
 		"  user_data = \"#cloud-config\\n%s\\n\"\n}\n", line)
@@ -64,17 +62,4 @@ func OVA() []byte {
 	}
 	_ = w.Close()
 	return b.Bytes()
-}
-
-// FromISO is a VM with two disks that are made of a file which PVE takes by its path only, and one that is not.
-func FromISO() Scenario {
-	iso := func(storage string) vm.Disk {
-		return vm.Disk{Storage: storage, Size: Pointer(int64(4 << 30)), ImportFrom: Pointer("local:iso/debian.iso"), DiskOptions: vm.DiskOptions{Discard: Pointer(true)}}
-	}
-	return Scenario{Name: "from an ISO file", VMID: 101, Request: create.Request{Node: "pve1", Start: true, Spec: vm.Spec{
-		Options: vm.Options{Name: Pointer("web-1"), Description: Pointer("web server"), Protection: Pointer(true)},
-		Disks: map[string]vm.Disk{"scsi0": iso("local-zfs"), "scsi1": {Storage: "local-lvm", Size: Pointer(int64(2 << 30))},
-			"scsi2": iso("local2")},
-		Networks: map[string]vm.NIC{"net0": {Model: "virtio", NICOptions: vm.NICOptions{Bridge: Pointer("vmbr0")}}},
-	}}}
 }

@@ -59,30 +59,6 @@ const (
 	Stopped = "power_state = \"stopped\"\n"
 )
 
-// PoolOnly is a bench with an identity whose privileges are all on the pool web.
-func PoolOnly(t *testing.T) *HookedBench {
-	t.Helper()
-	h := NewHookedBench(t, FaultIdentity{Name: "pool", auth: func(c *pve.Config, cred pvesim.Credentials) { c.APIToken = cred.TokenNoAllocate }})
-	id, _, _ := strings.Cut(h.Sim.Credentials().TokenNoAllocate, "=")
-	user, _, _ := strings.Cut(id, "!")
-	h.Change(func(w *state.World) {
-		var kept []state.ACLEntry
-		for _, e := range w.ACL {
-			if e.Subject != id && e.Subject != user {
-				kept = append(kept, e)
-			}
-		}
-		for _, subject := range []string{id, user} {
-			for path, role := range map[string]string{"/pool/web": "TerraformLite", "/storage": "PVEDatastoreUser", "/sdn": "PVESDNUser", "/nodes": "PVEAuditor"} {
-				kept = append(kept, state.ACLEntry{Path: path, Subject: subject, Role: role, Propagate: true})
-			}
-		}
-		w.ACL = kept
-	})
-	h.Base = h.Sim.Snapshot()
-	return h
-}
-
 // GuardedVM is VM 400, whose place third parties take on the server.
 const GuardedVM = `
 resource "proxmox_vm" "mine" {
@@ -194,6 +170,9 @@ func Invoke(t *testing.T, s *terraformtest.Session, typ, config string, between 
 func PoweredVM(more string) string {
 	return VMBlock("vmid = 400\nnode = \"pve1\"\ndescription = \"one\"\ndisks = { scsi0 = { storage = \"local-zfs\", size = \"1G\" } }\n" + more)
 }
+
+// Pointer returns a pointer to v.
+func Pointer[T any](v T) *T { return &v }
 
 // WebBackup is the volume of state.WebBackup.
 const WebBackup = "local:backup/vzdump-qemu-700-2026_01_01-00_00_00.vma.zst"

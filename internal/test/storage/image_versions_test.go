@@ -12,6 +12,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/terraformtest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/engine"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
 )
 
@@ -34,7 +35,7 @@ func TestImageVersions(t *testing.T) {
 				what := fmt.Sprintf("%s, %s, %s", version, c.Name, who)
 				w := rig.NewWorld(t, pvesim.Options{Profile: version})
 				s := w.Session(t, who, c.Config)
-				sw := &rig.ImageSweep{ImageCase: c, T: t, Who: who, World: w, Session: s}
+				sw := &engine.ImageSweep{ImageCase: c, T: t, Who: who, World: w, Session: s}
 				err := s.Converge(t.Context())
 				want := lacks[version][c.Name]
 				if want == "" && version == "8.0" && who != rig.RootTicket {
@@ -85,7 +86,7 @@ func TestImageOfTwoProcesses(t *testing.T) {
 					})
 				}
 				group.Wait()
-				sw := &rig.ImageSweep{ImageCase: c, T: t, Who: rig.TokenNoSSH, World: w, Session: both[0]}
+				sw := &engine.ImageSweep{ImageCase: c, T: t, Who: rig.TokenNoSSH, World: w, Session: both[0]}
 				if !sw.Whole() {
 					t.Fatalf("the file is not whole: %v", errs)
 				}
@@ -120,22 +121,22 @@ func TestCancelImage(t *testing.T) {
 		t.Run(c.Name, func(t *testing.T) {
 			t.Parallel()
 			w := rig.NewWorld(t, pvesim.Options{Clock: rig.NewFastClock()})
-			st := &rig.InterruptStage{T: t, World: w, ID: rig.TokenNoSSH, Keys: &rig.Interrupter{World: w}, Ended: map[string]int{}}
+			st := &engine.InterruptStage{T: t, World: w, ID: rig.TokenNoSSH, Keys: &engine.Interrupter{World: w}, Ended: map[string]int{}}
 			w.LogTo(st.Keys)
 			st.Session = w.Session(t, st.ID, c.Config)
 			st.Saved, st.Snapshot = st.Session.SaveState(), w.Sim.Snapshot()
-			w.Sim.SetTaskTime(rig.InterruptTaskTime)
-			sw := &rig.ImageSweep{ImageCase: c, T: t, Who: st.ID, World: w, Session: st.Session, Root: rig.Operator(t, w.Sim)}
+			w.Sim.SetTaskTime(engine.InterruptTaskTime)
+			sw := &engine.ImageSweep{ImageCase: c, T: t, Who: st.ID, World: w, Session: st.Session, Root: engine.Operator(t, w.Sim)}
 			n := st.Each(c.Name, func(ctx context.Context) error { return st.Session.Run(ctx) }, func(name string, err error) {
 				w.Sim.SetTaskTime(0)
-				defer w.Sim.SetTaskTime(rig.InterruptTaskTime)
+				defer w.Sim.SetTaskTime(engine.InterruptTaskTime)
 				if err != nil && len(st.Session.Addresses()) == 0 {
 					sw.Failed(name, err)
 					return
 				}
 				sw.Destroyed(name)
 			})
-			if n < rig.EnoughInterrupts(5) {
+			if n < engine.EnoughInterrupts(5) {
 				t.Errorf("only %d interrupts", n)
 			}
 		})

@@ -12,6 +12,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/terraformtest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/engine"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/share"
 )
@@ -289,7 +290,7 @@ func TestSnippetThatMayBeThereGetsNoCommand(t *testing.T) {
 			continue
 		}
 		named++
-		if commands := rig.Printed.FindAllString(said, -1); len(commands) > 0 {
+		if commands := engine.Printed.FindAllString(said, -1); len(commands) > 0 {
 			t.Errorf("operation %d: %q", n, commands)
 		}
 	}

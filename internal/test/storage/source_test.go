@@ -7,6 +7,7 @@ import (
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/engine"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
 )
 
@@ -129,12 +130,12 @@ func mustBeAsBefore(t *testing.T, w *rig.World, s interface {
 // TestSourceOnlyKnownInTheApply: an apply refuses a bad source that its plan did not know before it makes anything.
 func TestSourceOnlyKnownInTheApply(t *testing.T) {
 	t.Parallel()
-	b := rig.NewCreateBench(t, rig.FaultIdentities()[2])
+	b := engine.NewCreateBench(t, engine.FaultIdentities()[2])
 	b.Reset()
-	_, err := b.Service.Create(t.Context(), rig.FromISO().Request)
+	_, err := b.Service.Create(t.Context(), engine.FromISO().Request)
 	rig.MustSay(t, err, "local:iso/debian.iso is not for import", "ssh")
 	rig.OnlyReads(t, b.Operations())
-	if diff := rig.ContentDiff(b.Content(b.Base), b.Content(b.Sim.Snapshot())); diff != "" {
+	if diff := engine.ContentDiff(b.Content(b.Base), b.Content(b.Sim.Snapshot())); diff != "" {
 		t.Error(diff)
 	}
 }

@@ -1,4 +1,4 @@
-package rig
+package engine
 
 import (
 	"bytes"
@@ -18,20 +18,21 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/ssh"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/terraformtest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
 )
 
 // Step is a change of a VM that is there already, or its end: what is swept after the creates.
 type Step struct {
 	Name string
-	// before is the configuration that was applied; after the one that is swept, "" for a destroy.
+	// Before is the configuration that was applied; After the one that is swept, "" for a destroy.
 	Before, After string
-	// prepare is what happened to the VM in between.
+	// Prepare is what happened to the VM in between.
 	Prepare func(*state.World)
-	// ticket marks a step that the documented role does not suffice for.
+	// Ticket marks a step that the documented role does not suffice for.
 	Ticket bool
-	// ssh marks a step that tests commands on the node.
+	// SSH marks a step that tests commands on the node.
 	SSH bool
-	// offs are the power-offs that the change asks for, by kind and in any order; no fault may make one more of them.
+	// Offs are the power-offs that the change asks for, by kind and in any order; no fault may make one more of them.
 	Offs []state.PowerKind
 }
 
@@ -75,10 +76,10 @@ const (
 
 // ChangeBench is a cluster, and a VM on it in the state from which a change is swept.
 type ChangeBench struct {
-	World   *World
+	World   *rig.World
 	Session *terraformtest.Session
 	Root    *ssh.Shell // the operator's access: root on every node
-	ID      Identity
+	ID      rig.Identity
 	Turn    Step
 	Base    []byte
 	State   terraformtest.SavedState
@@ -270,12 +271,12 @@ func (b *ChangeBench) Differs(t *testing.T, f Fault) string {
 	if bytes.Equal(b.Want.json(), got.json()) {
 		return ""
 	}
-	return "the world is not as without the fault:\n" + strings.Join(SnapshotDiff(b.Want.json(), got.json()), "\n")
+	return "the world is not as without the fault:\n" + strings.Join(rig.SnapshotDiff(b.Want.json(), got.json()), "\n")
 }
 
 // ChangeIdentities returns the identities for which changes and destroys are swept.
-func ChangeIdentities() []Identity {
-	return []Identity{RootTicket, TokenNoSSH, TokenNoAllocate}
+func ChangeIdentities() []rig.Identity {
+	return []rig.Identity{rig.RootTicket, rig.TokenNoSSH, rig.TokenNoAllocate}
 }
 
 // Canonical returns the present content of the cluster, with volumes named by their slots.

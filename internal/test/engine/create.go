@@ -1,8 +1,7 @@
-package rig
+package engine
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"net/http"
@@ -11,8 +10,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/create"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
@@ -60,21 +57,12 @@ func (b *CreateBench) MustNotTouch(t *testing.T, vmid int) {
 	}
 }
 
-// FaultPhases are all ways in which an operation can go wrong.
-var FaultPhases = []fault.Phase{fault.Before, fault.After, fault.Task, fault.KillTask, fault.Partial, fault.Rival}
-
 // Scenario is a create to be swept.
 type Scenario struct {
 	Name    string
 	VMID    int // the id it gets
 	Request create.Request
 }
-
-// Pointer returns a pointer to v.
-func Pointer[T any](v T) *T { return &v }
-
-// Outcome is the result of a case.
-type Outcome string
 
 // Triggers are the faults that begin an undo.
 func (b *CreateBench) Triggers(ops []pvesim.Op) []fault.Rule {
@@ -258,23 +246,6 @@ func (b *CreateBench) connect() {
 
 func (b *CreateBench) shell() *ssh.Shell { return Operator(b.t, b.Sim) }
 
-// Operator is root on every node.
-func Operator(t *testing.T, sim *pvesim.Sim) *ssh.Shell {
-	t.Helper()
-	_, port, _ := strings.Cut(sim.SSHAddress(), ":")
-	number, err := strconv.Atoi(port)
-	if err != nil {
-		t.Fatal(err)
-	}
-	shell, err := ssh.New(ssh.Config{Username: "root", PrivateKeyPEM: sim.SSHPrivateKeyPEM(), KnownHosts: sim.SSHKnownHosts(),
-		Nodes: map[string]ssh.Address{"pve1": {Host: "pve1", Port: number}, "pve2": {Host: "pve2", Port: number}}, Dial: sim.SSHDial})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = shell.Close() })
-	return shell
-}
-
 // populate adds objects that no guest here owns: orphans of id 100, which an automatic create therefore must pass over, and
 // of the ids 101 and 200 on the other node.
 func (b *CreateBench) populate() {
@@ -315,18 +286,6 @@ func (b *CreateBench) Reset() {
 	b.Sim.ResetOps()
 }
 
-type haEntry struct {
-	SID     string            `json:"sid"`
-	State   string            `json:"state"`
-	Options map[string]string `json:"options"`
-}
-
-type fireFile struct {
-	VMID    int                 `json:"vmid"`
-	Options map[string]string   `json:"options"`
-	Rules   []map[string]string `json:"rules"`
-}
-
 // lacksBeside describes a defect of a VM's firewall or HA entry; "" if there is none.
 func (w Content) lacksBeside(sc Scenario) string {
 	entry := slices.IndexFunc(w.HA, func(h haEntry) bool { return h.SID == "vm:"+strconv.Itoa(sc.VMID) })
@@ -342,53 +301,6 @@ func (w Content) lacksBeside(sc Scenario) string {
 	return ""
 }
 
-// Content is a snapshot as a comparable value.
-type Content struct {
-	Guests   []state.Guest  `json:"guests"`
-	Volumes  []state.Volume `json:"volumes"`
-	Pools    []state.Pool   `json:"pools"`
-	HA       []haEntry      `json:"ha"`
-	Firewall []fireFile     `json:"firewall"`
-	ACL      []any          `json:"acl"`
-	Tasks    []any          `json:"tasks"`
-}
-
-// Content parses a snapshot of the cluster.
-func (b *CreateBench) Content(snapshot []byte) Content {
-	var w Content
-	if err := json.Unmarshal(snapshot, &w); err != nil {
-		b.t.Fatal(err)
-	}
-	return w
-}
-
-// Without is the world less everything that carries an id on a node.
-func (w Content) Without(vmid int, node string) Content {
-	w.Guests = slices.DeleteFunc(slices.Clone(w.Guests), func(g state.Guest) bool { return g.VMID == vmid })
-	w.Volumes = slices.DeleteFunc(slices.Clone(w.Volumes), func(v state.Volume) bool { return v.VMID == vmid && v.Node == node })
-	w.Firewall = slices.DeleteFunc(slices.Clone(w.Firewall), func(f fireFile) bool { return f.VMID == vmid })
-	w.HA = slices.DeleteFunc(slices.Clone(w.HA), func(h haEntry) bool { return h.SID == "vm:"+strconv.Itoa(vmid) })
-	pools := slices.Clone(w.Pools)
-	for i := range pools {
-		pools[i].Guests = slices.DeleteFunc(slices.Clone(pools[i].Guests), func(id int) bool { return id == vmid })
-	}
-	w.Pools = pools
-	return w
-}
-
-// Guest returns a guest of the content.
-func (w Content) Guest(vmid int) (state.Guest, bool) {
-	for _, g := range w.Guests {
-		if g.VMID == vmid {
-			return g, true
-		}
-	}
-	return state.Guest{}, false
-}
-
-// ContentDiff is "" when nothing differs.
-func ContentDiff(before, after Content) string { return cmp.Diff(before, after) }
-
 // Operations are the requests and commands since the reset, but for logins and task polls, which every run may need a
 // different number of.
 func (b *CreateBench) Operations() []pvesim.Op {
@@ -396,6 +308,3 @@ func (b *CreateBench) Operations() []pvesim.Op {
 		return op.Path == "/access/ticket" || strings.HasPrefix(op.Path, "/nodes/{node}/tasks/{upid}")
 	})
 }
-
-// OpName returns an operation's method and path.
-func OpName(op pvesim.Op) string { return fmt.Sprintf("%s %s", op.Method, op.Path) }

@@ -1,4 +1,4 @@
-package rig
+package engine
 
 import (
 	"bytes"
@@ -17,12 +17,13 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/terraformtest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/share"
 )
 
 // Interrupter is the provider's log, and presses Ctrl-C when the answer to an operation has been noted in it.
 type Interrupter struct {
-	World *World
+	World *rig.World
 	At    fault.Match // the operation; polls come in any number, so it is the n-th of its kind
 	Press context.CancelFunc
 }
@@ -68,9 +69,9 @@ func countOps(ops []pvesim.Op, method, path string) int {
 // InterruptStage is a cluster with one VM in state, whose operations are interrupted one by one.
 type InterruptStage struct {
 	T        *testing.T
-	World    *World
+	World    *rig.World
 	Session  *terraformtest.Session
-	ID       Identity
+	ID       rig.Identity
 	Keys     *Interrupter
 	Saved    terraformtest.SavedState
 	Snapshot []byte
@@ -105,21 +106,6 @@ func (st *InterruptStage) interrupt(at fault.Match, lost bool, run func(context.
 	effective = ctx.Err() != nil && (!lost || st.World.Sim.FaultsFired() > 0)
 	st.World.Sim.SetFaults(nil)
 	return effective, err
-}
-
-// cellShare is the part of a sweep's cells that `make test` plays: one in so many.
-const cellShare = 60
-
-// IsDrawn reports whether a cell of a sweep, counted by at, is played for an identity, counted by who. Identities in
-// sequence play different cells, so that a cell that several have is played by one of them.
-func IsDrawn(at, who int) bool { return share.IsWhole() || (at+who)%cellShare == 0 }
-
-// Enough is the least number of cases that a sweep plays, of so many in the whole.
-func Enough(whole int) int {
-	if share.IsWhole() {
-		return whole
-	}
-	return whole / (2 * cellShare)
 }
 
 // interruptShare is the part of an operation's requests that `make test` interrupts: one in so many.
@@ -180,7 +166,7 @@ func (st *InterruptStage) NothingAtWork(name string) {
 	st.T.Helper()
 	st.World.Change(func(world *state.World) {
 		for _, task := range world.Tasks {
-			if task.Running && (task.User != "root@pam" || st.ID == RootTicket) { // PVE's own, after a reboot
+			if task.Running && (task.User != "root@pam" || st.ID == rig.RootTicket) { // PVE's own, after a reboot
 				st.T.Errorf("%s: task %s still runs", name, task.UPID)
 			}
 			end := "ended well"

@@ -1,11 +1,14 @@
-package rig
+package engine
 
 import (
 	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 )
@@ -109,3 +112,62 @@ func snapshotted(world *state.World) {
 		}
 	}
 }
+
+type haEntry struct {
+	SID     string            `json:"sid"`
+	State   string            `json:"state"`
+	Options map[string]string `json:"options"`
+}
+
+type fireFile struct {
+	VMID    int                 `json:"vmid"`
+	Options map[string]string   `json:"options"`
+	Rules   []map[string]string `json:"rules"`
+}
+
+// Content is a snapshot as a comparable value.
+type Content struct {
+	Guests   []state.Guest  `json:"guests"`
+	Volumes  []state.Volume `json:"volumes"`
+	Pools    []state.Pool   `json:"pools"`
+	HA       []haEntry      `json:"ha"`
+	Firewall []fireFile     `json:"firewall"`
+	ACL      []any          `json:"acl"`
+	Tasks    []any          `json:"tasks"`
+}
+
+// Content parses a snapshot of the cluster.
+func (b *CreateBench) Content(snapshot []byte) Content {
+	var w Content
+	if err := json.Unmarshal(snapshot, &w); err != nil {
+		b.t.Fatal(err)
+	}
+	return w
+}
+
+// Without is the world less everything that carries an id on a node.
+func (w Content) Without(vmid int, node string) Content {
+	w.Guests = slices.DeleteFunc(slices.Clone(w.Guests), func(g state.Guest) bool { return g.VMID == vmid })
+	w.Volumes = slices.DeleteFunc(slices.Clone(w.Volumes), func(v state.Volume) bool { return v.VMID == vmid && v.Node == node })
+	w.Firewall = slices.DeleteFunc(slices.Clone(w.Firewall), func(f fireFile) bool { return f.VMID == vmid })
+	w.HA = slices.DeleteFunc(slices.Clone(w.HA), func(h haEntry) bool { return h.SID == "vm:"+strconv.Itoa(vmid) })
+	pools := slices.Clone(w.Pools)
+	for i := range pools {
+		pools[i].Guests = slices.DeleteFunc(slices.Clone(pools[i].Guests), func(id int) bool { return id == vmid })
+	}
+	w.Pools = pools
+	return w
+}
+
+// Guest returns a guest of the content.
+func (w Content) Guest(vmid int) (state.Guest, bool) {
+	for _, g := range w.Guests {
+		if g.VMID == vmid {
+			return g, true
+		}
+	}
+	return state.Guest{}, false
+}
+
+// ContentDiff is "" when nothing differs.
+func ContentDiff(before, after Content) string { return cmp.Diff(before, after) }

@@ -1,4 +1,4 @@
-package rig
+package engine
 
 import (
 	"bytes"
@@ -24,6 +24,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/clock"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/lab"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
 )
 
 // KillPlan is a create whose provider gets killed, and its result without a kill.
@@ -113,7 +114,7 @@ func NewKillTools(t *testing.T) KillTools {
 // KillHost is a cluster with one user, who has a CLI, a provider and a configuration, and whose processes get killed.
 type KillHost struct {
 	Tools KillTools
-	World *World
+	World *rig.World
 	Gate  *Gate
 	Dir   string
 	Env   []string
@@ -131,7 +132,7 @@ func NewKillHost(t *testing.T, tools KillTools, config string) *KillHost {
 	t.Helper()
 	// The cluster is an hour behind this machine, so that its time is the one that counts (guest.Guests.Now) when it is moved on.
 	ticks := clock.NewManual(time.Now().Add(-time.Hour).Truncate(time.Second))
-	w := NewWorld(t, pvesim.Options{Clock: ticks, TaskTime: KillTaskTime, Latency: -1})
+	w := rig.NewWorld(t, pvesim.Options{Clock: ticks, TaskTime: KillTaskTime, Latency: -1})
 	w.ExpectPowerOffs(state.PowerStop) // of what dead runs have started
 	w.Sim.MarkThirdParties()
 	w.Mark()
@@ -210,7 +211,7 @@ func (r *KillHost) Killed(t *testing.T, at Moment, who KillTarget, elsewhere boo
 	t.Helper()
 	var rewrite func(string) string
 	if elsewhere {
-		rewrite = func(text string) string { return Resign(r.World.Sim.Credentials(), text, ofAnotherMachine) }
+		rewrite = func(text string) string { return rig.Resign(r.World.Sim.Credentials(), text, ofAnotherMachine) }
 	}
 	r.Gate.Begin(at, func() { r.kill(t, who) }, rewrite)
 	text, err := r.Run(t, args...)

@@ -1,4 +1,4 @@
-package rig
+package engine
 
 import (
 	"context"
@@ -15,6 +15,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/update"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
@@ -133,8 +134,8 @@ func (h *HookedBench) Other(t *testing.T) *pve.Client {
 
 // SmallCreate returns the request for a VM with one disk.
 func SmallCreate(vmid int) create.Request {
-	return create.Request{Node: "pve1", VMID: vmid, Spec: vm.Spec{Options: vm.Options{Name: Pointer("mine"), Description: Pointer("mine")},
-		Disks: map[string]vm.Disk{"scsi0": {Storage: "local-zfs", Size: Pointer(int64(1 << 30))}}}}
+	return create.Request{Node: "pve1", VMID: vmid, Spec: vm.Spec{Options: vm.Options{Name: rig.Pointer("mine"), Description: rig.Pointer("mine")},
+		Disks: map[string]vm.Disk{"scsi0": {Storage: "local-zfs", Size: rig.Pointer(int64(1 << 30))}}}}
 }
 
 // Existing makes a VM to be destroyed and gives the reference to it.
@@ -145,4 +146,28 @@ func (h *HookedBench) Existing(t *testing.T, r create.Request) guest.Ref {
 		t.Fatal(err)
 	}
 	return guest.Ref{VMID: created.Guest.VMID, Node: created.Guest.Node, Identity: created.Guest.Identity}
+}
+
+// PoolOnly is a bench with an identity whose privileges are all on the pool web.
+func PoolOnly(t *testing.T) *HookedBench {
+	t.Helper()
+	h := NewHookedBench(t, FaultIdentity{Name: "pool", auth: func(c *pve.Config, cred pvesim.Credentials) { c.APIToken = cred.TokenNoAllocate }})
+	id, _, _ := strings.Cut(h.Sim.Credentials().TokenNoAllocate, "=")
+	user, _, _ := strings.Cut(id, "!")
+	h.Change(func(w *state.World) {
+		var kept []state.ACLEntry
+		for _, e := range w.ACL {
+			if e.Subject != id && e.Subject != user {
+				kept = append(kept, e)
+			}
+		}
+		for _, subject := range []string{id, user} {
+			for path, role := range map[string]string{"/pool/web": "TerraformLite", "/storage": "PVEDatastoreUser", "/sdn": "PVESDNUser", "/nodes": "PVEAuditor"} {
+				kept = append(kept, state.ACLEntry{Path: path, Subject: subject, Role: role, Propagate: true})
+			}
+		}
+		w.ACL = kept
+	})
+	h.Base = h.Sim.Snapshot()
+	return h
 }

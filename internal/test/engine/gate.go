@@ -1,4 +1,4 @@
-package rig
+package engine
 
 import (
 	"bytes"
@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/clock"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
 )
 
 // Gate stands between a provider that is a process of its own and a cluster in memory. It counts the requests, kills processes at
@@ -69,7 +70,7 @@ const (
 )
 
 // NewGate starts a gate before the cluster and stops it at the test's end.
-func NewGate(t *testing.T, w *World) *Gate {
+func NewGate(t *testing.T, w *rig.World) *Gate {
 	t.Helper()
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM([]byte(w.Sim.CAPEM()))

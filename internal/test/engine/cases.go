@@ -1,10 +1,16 @@
-package rig
+package engine
 
 import (
+	"maps"
 	"strings"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/create"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/update"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
 // PopulatedVM is a running VM with a bit of everything; the lives replace parts of it.
@@ -123,5 +129,70 @@ func manualRepairs() []manualRepair {
 		{op: "SSH qm set", phases: killed, commands: []string{"pvesm free"}, reason: copies},
 		{op: "PUT /nodes/{node}/qemu/{vmid}/cloudinit", phases: []fault.Phase{fault.Before, fault.After}, commands: []string{"qm cloudinit"}, reason: "no later plan shows that the drive has old data; the guest gets it at its next start all the same"},
 		{op: "/template", phases: killed, commands: []string{"qm set"}, reason: "the disk was renamed and the configuration not yet written; PVE converts no template again"},
+	}
+}
+
+// ContendedChanges are the changes of a VM that meet locks in different places: as an answer, and in a task.
+func ContendedChanges() map[string]func(*update.Request) {
+	disk := func(alter func(*vm.Disk)) func(*update.Request) {
+		return func(r *update.Request) {
+			d := r.Planned.Disks["scsi0"]
+			alter(&d)
+			r.Planned.Disks = maps.Clone(r.Planned.Disks)
+			r.Planned.Disks["scsi0"] = d
+		}
+	}
+	return map[string]func(*update.Request){
+		"an option": func(r *update.Request) { r.Planned.Name = rig.Pointer("renamed") },
+		"a new disk": func(r *update.Request) {
+			r.Planned.Disks = maps.Clone(r.Planned.Disks)
+			r.Planned.Disks["scsi1"] = vm.Disk{Storage: "local-lvm", Size: rig.Pointer(int64(1 << 30))}
+		},
+		"a move":     disk(func(d *vm.Disk) { d.Storage = "local-lvm" }),
+		"growth":     disk(func(d *vm.Disk) { d.Size = rig.Pointer(int64(2 << 30)) }),
+		"a start":    func(r *update.Request) { r.PowerState = guest.Running },
+		"a template": func(r *update.Request) { r.Planned.Template = rig.Pointer(true) },
+		"a node":     func(r *update.Request) { r.Node = "pve2" },
+	}
+}
+
+// FromISO is a VM with two disks that are made of a file which PVE takes by its path only, and one that is not.
+func FromISO() Scenario {
+	iso := func(storage string) vm.Disk {
+		return vm.Disk{Storage: storage, Size: rig.Pointer(int64(4 << 30)), ImportFrom: rig.Pointer("local:iso/debian.iso"), DiskOptions: vm.DiskOptions{Discard: rig.Pointer(true)}}
+	}
+	return Scenario{Name: "from an ISO file", VMID: 101, Request: create.Request{Node: "pve1", Start: true, Spec: vm.Spec{
+		Options: vm.Options{Name: rig.Pointer("web-1"), Description: rig.Pointer("web server"), Protection: rig.Pointer(true)},
+		Disks: map[string]vm.Disk{"scsi0": iso("local-zfs"), "scsi1": {Storage: "local-lvm", Size: rig.Pointer(int64(2 << 30))},
+			"scsi2": iso("local2")},
+		Networks: map[string]vm.NIC{"net0": {Model: "virtio", NICOptions: vm.NICOptions{Bridge: rig.Pointer("vmbr0")}}},
+	}}}
+}
+
+// DiskStep is a change in which something goes wrong.
+type DiskStep struct {
+	Name          string
+	Before, After string
+	Holds         bool // there is a disk with data in it, which has to be there in the end
+	Gone          bool // and nothing is left then
+}
+
+// DiskSteps are the ways of a disk, from VM to VM.
+func DiskSteps() []DiskStep {
+	disk, grown := rig.DiskBlock(rig.SmallDisk), rig.DiskBlock(strings.Replace(rig.SmallDisk, "1G", "2G", 1))
+	a, b := rig.DiskAttached("a", 400, rig.DiskVolume), rig.DiskAttached("b", 401, rig.DiskVolume, "depends_on = [proxmox_vm.a]")
+	return []DiskStep{
+		{Name: "made", After: disk},
+		{Name: "made with its VM", After: disk + a},
+		{Name: "grown", Before: disk, After: grown, Holds: true},
+		{Name: "grown under its VM", Before: disk + a, After: grown + a, Holds: true},
+		{Name: "attached to a new VM", Before: disk, After: disk + a, Holds: true},
+		{Name: "attached to a VM", Before: disk + rig.DiskReleased("a", 400), After: disk + a, Holds: true},
+		{Name: "from VM to VM", Before: disk + a, After: disk + rig.DiskReleased("a", 400) + b, Holds: true},
+		{Name: "its VM replaced", Before: disk + a, After: disk + rig.DiskAttached("a", 402, rig.DiskVolume), Holds: true},
+		{Name: "its VM destroyed", Before: disk + a, After: disk, Holds: true},
+		{Name: "moved", Before: disk, After: strings.Replace(disk, "local-zfs", "local-lvm", 1), Holds: true},
+		{Name: "destroyed", Before: disk, Holds: true, Gone: true},
+		{Name: "destroyed with its VM", Before: disk + a, Holds: true, Gone: true},
 	}
 }
