@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -41,11 +42,10 @@ func measure(t *testing.T, seen map[string]bool, place string, is, limit int) {
 	}
 }
 
-// TestSizes: no folder, object or line is larger than a reader can take in.
+// TestSizes: no object or line is larger than a reader can take in.
 func TestSizes(t *testing.T) {
 	m := load(t)
 	seen := map[string]bool{}
-	m.folders(t, seen)
 	m.objects(t, seen)
 	m.lines(t, seen)
 	for _, place := range slices.Sorted(maps.Keys(beyond)) {
@@ -55,20 +55,40 @@ func TestSizes(t *testing.T) {
 	}
 }
 
-func (t tree) folders(test *testing.T, seen map[string]bool) {
-	product, tests := map[string]int{}, map[string]int{}
+// TestFolders: no folder has more files than a reader can keep in mind.
+func TestFolders(t *testing.T) { report(t, load(t).crowded()) }
+
+func (t tree) crowded() (found []string) {
+	files := map[bool]map[string]int{false: {}, true: {}}
 	for _, s := range t.files {
-		if s.test {
-			tests[s.pkg]++
-		} else {
-			product[s.pkg]++
+		files[s.test][s.pkg]++
+	}
+	for isTest, limit := range map[bool]int{false: maxFolder, true: maxTestFolder} {
+		for folder, n := range files[isTest] {
+			if n > limit {
+				kind := map[bool]string{false: "files", true: "test files"}[isTest]
+				found = append(found, fmt.Sprintf("%s has %d %s, %d are allowed: cut it where there is a seam", folder, n, kind, limit))
+			}
 		}
 	}
-	for pkg, n := range product {
-		measure(test, seen, "files of "+pkg, n, maxFolder)
+	slices.Sort(found)
+	return found
+}
+
+// TestCrowdedFoldersAreFound shows the rule a folder with one file too many, one with one test file too many, and one
+// that is full.
+func TestCrowdedFoldersAreFound(t *testing.T) {
+	var m tree
+	for range maxFolder {
+		m.files = append(m.files, source{pkg: "internal/destroy"}, source{pkg: "internal/pve/request"})
 	}
-	for pkg, n := range tests {
-		measure(test, seen, "test files of "+pkg, n, maxTestFolder)
+	m.files = append(m.files, source{pkg: "internal/destroy"}, source{pkg: "internal/destroy", test: true})
+	for range maxTestFolder + 1 {
+		m.files = append(m.files, source{pkg: "internal/test/plan", test: true})
+	}
+	if found := m.crowded(); len(found) != 2 || !strings.HasPrefix(found[0], "internal/destroy has 21 files") ||
+		!strings.HasPrefix(found[1], "internal/test/plan has 41 test files") {
+		t.Errorf("found %q", found)
 	}
 }
 

@@ -178,12 +178,6 @@ const (
 	maxTestFunction   = 120
 )
 
-// maxFiles is how many files of product code a package has: more than one can keep in mind want a seam.
-const maxFiles = 20
-
-// maxTestFiles is how many files of tests any package has, those of the acceptance tests and of the simulator too.
-const maxTestFiles = 40
-
 // source is one parsed file.
 type source struct {
 	path      string // relative to the top: "internal/vm/spec.go"
@@ -487,49 +481,6 @@ func TestLengths(t *testing.T) {
 				t.Errorf("%s: func %s has %d lines, %d are allowed (a table may be a package-level variable)", m.fset.Position(f.Pos()), f.Name.Name, lines, limit)
 			}
 		}
-	}
-}
-
-func TestPackagesAreSmall(t *testing.T) { report(t, load(t).crowded()) }
-
-func (t tree) crowded() (found []string) {
-	count, tests := map[string]int{}, map[string]int{}
-	for _, s := range t.files {
-		if s.test {
-			tests[s.pkg]++
-		}
-		if !s.test && !support(s.pkg) {
-			count[s.pkg]++
-		}
-	}
-	for _, pkg := range slices.Sorted(maps.Keys(count)) {
-		if count[pkg] > maxFiles {
-			found = append(found, fmt.Sprintf("%s has %d files, %d are allowed: cut it where there is a seam", pkg, count[pkg], maxFiles))
-		}
-	}
-	for _, pkg := range slices.Sorted(maps.Keys(tests)) {
-		if tests[pkg] > maxTestFiles {
-			found = append(found, fmt.Sprintf("%s has %d files of tests, %d are allowed", pkg, tests[pkg], maxTestFiles))
-		}
-	}
-	return found
-}
-
-// TestCrowdedPackagesAreFound shows the rule a package with one file too many, one of test support, and one of tests.
-func TestCrowdedPackagesAreFound(t *testing.T) {
-	var m tree
-	for _, pkg := range []string{"internal/destroy", "internal/test/rig"} {
-		for range maxFiles + 1 {
-			m.files = append(m.files, source{pkg: pkg})
-		}
-		m.files = append(m.files, source{pkg: "internal/pve/request"}, source{pkg: "internal/pve/request", test: true})
-	}
-	for range maxTestFiles + 1 {
-		m.files = append(m.files, source{pkg: "internal/test/plan", test: true})
-	}
-	if found := m.crowded(); len(found) != 2 || !strings.HasPrefix(found[0], "internal/destroy has 21 files") ||
-		!strings.HasPrefix(found[1], "internal/test/plan has 41 files of tests") {
-		t.Errorf("found %q", found)
 	}
 }
 
