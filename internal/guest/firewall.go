@@ -165,7 +165,7 @@ func (f firewallOf) send(ctx context.Context, try func(context.Context) error) e
 		}
 		return nil
 	}
-	return f.s.jobs.Contend(ctx, f.node, f.vmid, soonAfter(f.s.clock, look, try))
+	return f.s.jobs.Contend(ctx, f.node, f.vmid, SoonAfter(f.s.clock, look, try))
 }
 
 // NameLeftFirewall returns a sentence about the firewall file that our requests left of a VM that a third party has

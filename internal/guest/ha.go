@@ -84,7 +84,7 @@ func (h *HAEntries) ReadHA(ctx context.Context, vmid int) (*HA, error) {
 // contend sends a request that names the VMID alone. prove is called before each try, since the lock of HA's
 // configuration may be waited for: it returns nil if the VMID still has the VM that is meant.
 func (h *HAEntries) contend(ctx context.Context, vmid int, prove, send func(context.Context) error) error {
-	return h.jobs.Contend(ctx, "", vmid, soonAfter(h.jobs.Clock, prove, send))
+	return h.jobs.Contend(ctx, "", vmid, SoonAfter(h.jobs.Clock, prove, send))
 }
 
 // EnterHA makes an entry. prove is called before each try.

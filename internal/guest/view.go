@@ -184,8 +184,8 @@ func unlessLate(ctx context.Context, try func(context.Context) error) error {
 	}
 }
 
-// soonAfter returns a function that looks, and sends the request that the look permits while it does.
-func soonAfter(clock pve.Clock, look, send func(context.Context) error) func(context.Context) error {
+// SoonAfter returns a function that looks, and sends the request that the look permits while it does.
+func SoonAfter(clock pve.Clock, look, send func(context.Context) error) func(context.Context) error {
 	once := func(ctx context.Context) error {
 		since := clock.Now()
 		if err := look(ctx); err != nil {

@@ -158,7 +158,7 @@ func TestRemovedDisks(t *testing.T) {
 		"detached":               {there: true, unused: true},
 		"destroyed":              {destroy: true},
 		"a snapshot needs it":    {destroy: true, snapshot: true, says: "Snapshot before needs it", there: true},
-		"PVE refuses to free it": {destroy: true, refused: true, says: "PVE refused it", there: true},
+		"PVE refuses to free it": {destroy: true, refused: true, says: "It could not be destroyed", there: true},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -7,9 +7,10 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guard"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/shell"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
 )
@@ -97,8 +98,8 @@ func (v volumes) removedDisks(t todo, current map[string]string) map[string]remo
 }
 
 // destroyRemoved destroys the volumes of removed drives, each by its unusedN entry and bound to the digest, so that it
-// destroys only a volume that was seen detached. If PVE refuses, the drive is put back, and the next plan shows the
-// removal again. If another guest has got it meanwhile, it stays detached.
+// destroys only a volume that was seen detached. One that is not destroyed is put back, and the next plan shows the
+// removal again. If another guest has got it meanwhile, or may have, it stays detached.
 func (v volumes) destroyRemoved(ctx context.Context, removed map[string]removedDisk) error {
 	var failed []error
 	for _, slot := range slices.Sorted(maps.Keys(removed)) {
@@ -110,13 +111,8 @@ func (v volumes) destroyRemoved(ctx context.Context, removed map[string]removedD
 		entry := unusedEntry(config.Current(), d.volume)
 		switch {
 		case entry != "":
-			err := v.destroyEntry(ctx, config, entry)
-			var used *guard.InUseError
-			switch {
-			case errors.As(err, &used): // by the time that it was detached; in its slot, two guests would have it
-				failed = append(failed, v.notDestroyed(slot, d.volume, "It stays detached, as "+entry, err))
-			case err != nil:
-				failed = append(failed, v.restore(ctx, slot, d, v.notDestroyed(slot, d.volume, "PVE refused it", err)))
+			if err := v.destroyEntry(ctx, config, entry); err != nil {
+				failed = append(failed, v.restore(ctx, slot, d, err))
 			}
 		case slices.Contains(config.Waiting(), slot) && guest.VolumeOf(config.Current()[slot]) == d.volume:
 			v.warn(fmt.Sprintf("Volume %s of VM %d was not destroyed", d.volume, v.vmid),
@@ -127,24 +123,66 @@ func (v volumes) destroyRemoved(ctx context.Context, removed map[string]removedD
 	return errors.Join(failed...)
 }
 
-// restore attaches a volume that could not be destroyed to its old slot, if it still exists.
+// restore attaches a volume that could not be destroyed to its old slot, if it still exists. It takes the proof that
+// its destruction takes.
 func (v volumes) restore(ctx context.Context, slot string, d removedDisk, cause error) error {
 	ctx, cancel := v.changer.jobs.Grace(ctx)
 	defer cancel()
-	config, err := v.view.Fresh(ctx)
-	if err != nil {
-		return errors.Join(cause, err)
+	entry, err := slots(v).reattach(ctx, slot, d, func(ctx context.Context) error {
+		_, err := v.changer.destroyer.ProveInState(ctx, v.inState(), []string{d.volume})
+		return err
+	})
+	switch {
+	case err == nil:
+		return v.notDestroyed(slot, d.volume, "It could not be destroyed", cause)
+	case entry == "":
+		return v.notDestroyed(slot, d.volume, "It could not be destroyed, and may be detached", errors.Join(cause, err))
 	}
-	if unusedEntry(config.Current(), d.volume) == "" || guest.HoldingsOf(config).Slots[slot] != "" {
-		return cause
+	return v.notDestroyed(slot, d.volume, fmt.Sprintf("It stays detached, as %s: a volume that another guest has, or may "+
+		"have, does not return to its slot, since two guests on one disk destroy what is on it. When no other guest has "+
+		"it, %s on node %s destroys it", entry, shell.Or(shell.VM("qm unlink {vmid} --idlist {}", v.vmid, entry),
+		"its removal"), v.view.Node()), errors.Join(cause, err))
+}
+
+// reattach puts a drive back into the slot that it has left, if neither has been used since. It returns the entry that
+// has the volume meanwhile, if one does. Before each try isFree shows that no other guest has got the volume: PVE
+// attaches it without asking (qemu-server API2/Qemu.pm create_disks).
+func (s slots) reattach(ctx context.Context, slot string, d removedDisk,
+	isFree func(context.Context) error) (entry string, err error) {
+	var params pve.Params
+	look := func(ctx context.Context) error {
+		params = nil
+		config, err := s.view.Fresh(ctx)
+		if err != nil {
+			return err
+		}
+		entry = unusedEntry(config.Current(), d.volume)
+		held := guest.HoldingsOf(config)
+		owner, _ := volid.Owner(d.volume) // PVE notes no volume of another id as unused
+		if held.Slots[slot] != "" || held.SlotOf(d.volume) != "" || entry == "" && owner == s.vmid {
+			return nil
+		}
+		if err := isFree(ctx); err != nil {
+			return err
+		}
+		params = pve.Params{slot: d.drive}
+		boots := slices.Contains(vm.BootOrder(map[string]string{"boot": d.boot}), slot)
+		if boots && !slices.Contains(vm.BootOrder(config.Merged()), slot) {
+			params["boot"] = d.boot
+		}
+		params["digest"] = config.Digest
+		return nil
 	}
-	params := pve.Params{slot: d.drive, "digest": config.Digest}
-	boots := slices.Contains(vm.BootOrder(map[string]string{"boot": d.boot}), slot)
-	if boots && !slices.Contains(vm.BootOrder(config.Merged()), slot) {
-		params["boot"] = d.boot
+	send := func(ctx context.Context) error {
+		if params == nil {
+			return nil
+		}
+		return s.view.Send(ctx, func(ctx context.Context) error {
+			return s.changer.jobs.SetNow(ctx, s.view.Node(), s.vmid, params, request.Bound{Digest: params["digest"]})
+		})
 	}
-	if err := v.view.Set(ctx, params); err != nil {
-		return errors.Join(cause, fmt.Errorf("put it back into %s: %w", slot, err))
-	}
-	return cause
+	err = s.changer.jobs.Retry(ctx, request.Conflict(), func(ctx context.Context) error { // a lock came meanwhile
+		return s.changer.jobs.Contend(ctx, s.view.Node(), s.vmid, guest.SoonAfter(s.changer.jobs.Clock, look, send))
+	})
+	return entry, err
 }

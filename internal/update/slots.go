@@ -6,11 +6,10 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
 )
 
 // emptySlots empties the slots that must be empty before the rest of a change is sent. They are those of disks that
@@ -139,29 +138,31 @@ func (s slots) unplug(ctx context.Context, t todo, slots []string) (_ todo, unpl
 	return t, unplugged, nil
 }
 
-// putBack puts the disks that were unplugged to change their slots back to their old slots, after a failure.
+// putBack puts the disks that were unplugged to change their slots back to their old slots, after a failure. It looks
+// for other users as the change itself did: one that another guest has got meanwhile stays detached.
 func (s slots) putBack(ctx context.Context, unplugged map[string]string, cause error) error {
-	if len(unplugged) == 0 {
-		return cause
-	}
 	ctx, cancel := s.changer.jobs.Grace(ctx)
 	defer cancel()
-	config, err := s.view.Fresh(ctx)
-	if err != nil {
-		return errors.Join(cause, err)
-	}
-	held, back := guest.HoldingsOf(config), pve.Params{}
-	for slot, value := range unplugged {
-		if held.Slots[slot] == "" && held.SlotOf(guest.VolumeOf(value)) == "" {
-			back[slot] = value
+	for _, slot := range slices.Sorted(maps.Keys(unplugged)) {
+		d := removedDisk{volume: guest.VolumeOf(unplugged[slot]), drive: unplugged[slot]}
+		entry, err := s.reattach(ctx, slot, d, func(ctx context.Context) error {
+			if owner, ok := volid.Owner(d.volume); ok && owner != s.vmid {
+				look := s.changer.destroyer
+				return look.MayBorrow(ctx, look.Ask(), s.view.Node(), s.vmid, d.volume)
+			}
+			return s.changer.destroyer.CheckTaken(ctx, s.inState(), []string{d.volume})
+		})
+		if err == nil {
+			continue
 		}
-	}
-	if len(back) == 0 {
-		return cause
-	}
-	if err := s.view.Set(ctx, back); err != nil {
-		return errors.Join(cause, fmt.Errorf("put %s back where they were: %w",
-			strings.Join(slices.Sorted(maps.Keys(back)), ", "), err))
+		stays := "It may be detached"
+		if entry != "" {
+			stays = "It stays detached, as " + entry
+		}
+		cause = errors.Join(cause, &guest.FieldError{Path: "disks",
+			Summary: fmt.Sprintf("Volume %s of VM %d was not put back into %s", d.volume, s.vmid, slot),
+			Detail: stays + ". It was taken out to change its slot, and another step of the change failed. If another guest " +
+				"has got it meanwhile, detach it there; then apply again", Err: err})
 	}
 	return cause
 }
