@@ -126,6 +126,7 @@ var testEdges = map[string][]string{
 	"internal/update":         append(simulator(), "internal/test/printed"),
 	"internal/preflight":      simulator(),
 	"internal/orphan":         append(simulator(), "internal/test/printed"),
+	"internal/service":        simulator(),
 	"internal/snapshot":       simulator(),
 	"internal/file":           append(simulator(), "internal/test/printed"),
 	"internal/datasource":     simulator(),

@@ -3,6 +3,7 @@ package guard
 import (
 	"context"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
 )
@@ -25,15 +26,21 @@ func RemoveHARule(ctx context.Context, g *Guard, id string, isOurs func(pve.HARu
 }
 
 func removeHARule(ctx context.Context, g *Guard, id string, isOurs func(pve.HARule) error) error {
-	now, _, err := g.api.HA().Rule(ctx, id)
-	if pve.IsKind(err, pve.NotFound) {
-		return nil
-	}
-	if err == nil {
-		err = isOurs(now)
-	}
-	if err != nil {
+	gone := false
+	look := func(ctx context.Context) error {
+		now, _, err := g.api.HA().Rule(ctx, id)
+		if gone = pve.IsKind(err, pve.NotFound); gone {
+			return nil
+		}
+		if err == nil {
+			err = isOurs(now)
+		}
 		return err
 	}
-	return g.api.HA().RemoveRule(ctx, id)
+	return guest.SoonAfter(g.clock, look, func(ctx context.Context) error {
+		if gone {
+			return nil
+		}
+		return g.api.HA().RemoveRule(ctx, id)
+	})(ctx)
 }

@@ -75,14 +75,7 @@ func (g *Guests) IsStopped(node string, vmid int) func(context.Context) (bool, e
 	}
 }
 
-// Start starts a VM. One that runs already is what was wanted.
-func (g *Guests) Start(ctx context.Context, tasks *request.Tasks, node string, vmid int) (pve.TaskResult, error) {
-	return g.StartBy(ctx, func(ctx context.Context, r request.Request) (pve.TaskResult, error) {
-		return g.jobs.Perform(ctx, tasks, r)
-	}, node, vmid)
-}
-
-// StartBy is Start by way of another.
+// StartBy starts a VM. One that runs already is what was wanted.
 func (g *Guests) StartBy(ctx context.Context, perform Performer, node string, vmid int) (pve.TaskResult, error) {
 	result, err := perform(ctx, request.Request{Node: node, Type: "qmstart", ID: vmid, Done: g.isRunning(node, vmid),
 		Send: func(ctx context.Context) (pve.UPID, error) { return g.api.QEMU(node, vmid).Start(ctx, pve.Params{}) }})

@@ -104,7 +104,10 @@ func TestStart(t *testing.T) {
 			if c.happens != nil {
 				c.happens(w)
 			}
-			if _, err := w.s.Start(t.Context(), &request.Tasks{}, "pve1", theVM); (err == nil) != c.runs || w.isRunning() != c.runs {
+			perform := func(ctx context.Context, r request.Request) (pve.TaskResult, error) {
+				return w.s.jobs.Perform(ctx, &request.Tasks{}, r)
+			}
+			if _, err := w.s.StartBy(t.Context(), perform, "pve1", theVM); (err == nil) != c.runs || w.isRunning() != c.runs {
 				t.Errorf("%v, running %t", err, w.isRunning())
 			}
 		})

@@ -132,6 +132,9 @@ func (r *run) hard(ctx context.Context,
 	named := guard.InState{Node: r.node, VMID: r.VMID, Identities: []guest.Identity{r.identity}}
 	prove := func(ctx context.Context) (guard.Evidence, error) { return r.guard.ProveInState(ctx, named, nil) }
 	err := do(ctx, &r.tasks, r.node, r.VMID, prove)
+	if len(r.tasks.UPIDs) > 0 || pve.IsKind(err, pve.Ambiguous) {
+		r.sent = true
+	}
 	if err != nil && ctx.Err() == nil {
 		if other := r.isSame(ctx); other != nil {
 			return other

@@ -68,6 +68,7 @@ type run struct {
 	before   pve.GuestStatus // as it was seen
 	end      time.Time       // of the action's time
 	tasks    request.Tasks
+	sent     bool // a request may have been carried out
 	warnings []guest.Warning
 }
 
@@ -120,30 +121,38 @@ func (r *run) isSame(ctx context.Context) error {
 	if r.identity.Matches(seen) || r.identity.IsZero() && r.digest == config.Digest {
 		return nil
 	}
+	then := "That one was not touched"
+	if r.sent {
+		then = fmt.Sprintf("The request to %s was sent while the id had the former, as far as was seen; look whether it "+
+			"came to the other", r.Action)
+	}
 	return &guest.FieldError{Path: "vmid", Summary: fmt.Sprintf("VM %d is another VM by now", r.VMID),
-		Detail: fmt.Sprintf("When the action began it had %s; now the VM on node %s that has its id has %s. That one was "+
-			"not touched",
-			r.identity, r.node, seen)}
+		Detail: fmt.Sprintf("When the action began it had %s; now the VM on node %s that has its id has %s. %s", r.identity,
+			r.node, seen, then)}
 }
 
-// perform sends a request and awaits its task. Each try first proves which VM has the VMID. It is a guest.Performer.
+// perform sends a request and awaits its task. Each try first proves which VM has the VMID, and is sent only while that
+// proof is recent. It is a guest.Performer.
 func (r *run) perform(ctx context.Context, j request.Request) (result pve.TaskResult, err error) {
 	j.Node, j.ID = r.node, r.VMID
 	begun, send := pve.UPID(""), j.Send
+	try := guest.SoonAfter(r.jobs.Clock, r.isSame, func(ctx context.Context) (err error) {
+		begun, err = send(ctx)
+		r.noteSent(err)
+		return err
+	})
 	j.Send = func(ctx context.Context) (pve.UPID, error) {
-		upid, err := send(ctx)
-		if begun = upid; err == nil {
-			r.tell(ctx, "Task "+string(upid))
+		begun = ""
+		err := try(ctx)
+		if err == nil {
+			r.tell(ctx, "Task "+string(begun))
 		}
-		return upid, err
+		return begun, err
 	}
-	err = r.jobs.Contend(ctx, r.node, r.VMID, func(ctx context.Context) error {
-		err := r.isSame(ctx)
-		switch {
-		case err != nil:
-		case r.NoWait:
+	err = r.jobs.Contend(ctx, r.node, r.VMID, func(ctx context.Context) (err error) {
+		if r.NoWait {
 			_, err = j.Send(ctx)
-		default:
+		} else {
 			result, err = r.jobs.Once(ctx, &r.tasks, j)
 		}
 		return err
@@ -158,6 +167,9 @@ func (r *run) perform(ctx context.Context, j request.Request) (result pve.TaskRe
 	}
 	return result, err
 }
+
+// noteSent notes that a request that ended like this may have been carried out.
+func (r *run) noteSent(err error) { r.sent = r.sent || err == nil || pve.IsKind(err, pve.Ambiguous) }
 
 // tellLog logs what a task has logged.
 func (r *run) tellLog(ctx context.Context, upid pve.UPID) {

@@ -133,14 +133,18 @@ func (s *Snapshots) Describe(ctx context.Context, ref Ref, description string) (
 }
 
 // describe writes the description as soon as no lock is on the VM. PVE binds this request to nothing, so each try first
-// proves that the snapshot is the one in state.
+// proves that the snapshot is the one in state, and is sent only while that proof is recent.
 func (s *Snapshots) describe(ctx context.Context, ref Ref, node, description string) error {
-	return s.jobs.Contend(ctx, node, ref.VM.VMID, func(ctx context.Context) error {
+	look := func(ctx context.Context) error {
 		now, err := s.Read(ctx, ref)
-		if err != nil {
-			return err
-		}
-		err = s.api.QEMU(now.Node, ref.VM.VMID).DescribeSnapshot(ctx, ref.Name, description)
+		node = now.Node
+		return err
+	}
+	send := func(ctx context.Context) error {
+		return s.api.QEMU(node, ref.VM.VMID).DescribeSnapshot(ctx, ref.Name, description)
+	}
+	return s.jobs.Contend(ctx, node, ref.VM.VMID, func(ctx context.Context) error {
+		err := guest.SoonAfter(s.jobs.Clock, look, send)(ctx)
 		if pve.IsKind(err, pve.Ambiguous) {
 			look, cancel := s.jobs.LookAfter(ctx)
 			defer cancel()

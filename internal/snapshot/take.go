@@ -131,22 +131,25 @@ func (t *taking) take(ctx context.Context) error {
 	if t.want.Memory {
 		params["vmstate"] = "1"
 	}
-	return t.jobs.Contend(ctx, t.node, t.want.VMID, func(ctx context.Context) error {
+	isSame := func(ctx context.Context) error {
 		config, err := t.api.QEMU(t.node, t.want.VMID).Config(ctx)
 		if err == nil {
 			err = t.isSame(config)
 		}
-		if err != nil {
+		return err
+	}
+	return t.jobs.Contend(ctx, t.node, t.want.VMID, func(ctx context.Context) error {
+		var upid pve.UPID
+		try := guest.SoonAfter(t.jobs.Clock, isSame, func(ctx context.Context) (err error) {
+			upid, err = t.api.QEMU(t.node, t.want.VMID).TakeSnapshot(ctx, params)
+			t.sent = t.sent || !errors.Is(err, guest.ErrLate)
 			return err
-		}
+		})
 		sent := request.Request{Node: t.node, Type: "qmsnapshot", ID: t.want.VMID,
-			Send: func(ctx context.Context) (pve.UPID, error) {
-				return t.api.QEMU(t.node, t.want.VMID).TakeSnapshot(ctx, params)
-			}}
+			Send: func(ctx context.Context) (pve.UPID, error) { upid = ""; err := try(ctx); return upid, err }}
 		since := t.jobs.Clock.Now()
-		t.sent = true
-		_, err = t.jobs.Once(ctx, &t.tasks, sent)
-		if len(t.tasks.UPIDs) == 0 && pve.IsKind(err, pve.Ambiguous) {
+		_, err := t.jobs.Once(ctx, &t.tasks, sent)
+		if t.sent && len(t.tasks.UPIDs) == 0 && pve.IsKind(err, pve.Ambiguous) {
 			t.lost = &request.Lost{Request: sent, Since: since, Patience: request.Patience(err)}
 		}
 		return err
