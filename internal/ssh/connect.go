@@ -155,7 +155,8 @@ func (d *dialer) login(ctx context.Context, to target, dial func(context.Context
 }
 
 // authMethods offers the configured keys, then those of the agent, as one method: servers count methods, and the
-// library tries each name once. The agent's connection is needed until the login is over.
+// library tries each name once. The agent's connection is needed until the login is over. The agent may wait for a
+// touch or a password for as long as it likes, and its protocol knows no context; closing the connection ends that.
 func (d *dialer) authMethods(ctx context.Context, signers []ssh.Signer) ([]ssh.AuthMethod, func(), error) {
 	release := func() {}
 	all := append([]ssh.Signer(nil), signers...)
@@ -164,11 +165,15 @@ func (d *dialer) authMethods(ctx context.Context, signers []ssh.Signer) ([]ssh.A
 		if err != nil {
 			return nil, nil, fmt.Errorf("connect to the SSH agent: %w", err)
 		}
-		release = func() { _ = socket.Close() }
+		stop := context.AfterFunc(ctx, func() { _ = socket.Close() })
+		release = func() {
+			stop()
+			_ = socket.Close()
+		}
 		keys, err := agent.NewClient(socket).Signers()
 		if err != nil {
 			release()
-			return nil, nil, fmt.Errorf("ask the SSH agent for its keys: %w", err)
+			return nil, nil, fmt.Errorf("ask the SSH agent for its keys: %w", cause(ctx, err))
 		}
 		all = append(all, keys...)
 	}

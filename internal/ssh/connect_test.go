@@ -218,13 +218,9 @@ func TestBastion(t *testing.T) {
 	}
 }
 
-func TestAgent(t *testing.T) {
-	srv := newServer(t, always(reply{}))
-	private, err := ssh.ParseRawPrivateKey(srv.client)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ring := agent.NewKeyring()
+// serveAgent runs an SSH agent, and returns its socket.
+func serveAgent(t *testing.T, ring agent.Agent) string {
+	t.Helper()
 	socket := filepath.Join(t.TempDir(), "agent")
 	listener, err := net.Listen("unix", socket)
 	if err != nil {
@@ -242,6 +238,76 @@ func TestAgent(t *testing.T) {
 	})
 	t.Cleanup(running.Wait)
 	t.Cleanup(func() { _ = listener.Close() })
+	return socket
+}
+
+// silent is an agent that waits for its user, at once or when it is to sign.
+type silent struct {
+	agent.Agent
+	atOnce bool
+	over   chan struct{}
+}
+
+func (s silent) List() ([]*agent.Key, error) {
+	if s.atOnce {
+		<-s.over
+	}
+	return s.Agent.List()
+}
+
+func (s silent) Sign(key ssh.PublicKey, data []byte) (*ssh.Signature, error) {
+	<-s.over
+	return s.Agent.Sign(key, data)
+}
+
+// TestSilentAgent: an agent that waits for a touch, or whose forwarding has died, holds nothing up for longer than the
+// timeout, or than an interrupt.
+func TestSilentAgent(t *testing.T) {
+	srv := newServer(t, always(reply{}))
+	private, err := ssh.ParseRawPrivateKey(srv.client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ring := agent.NewKeyring()
+	if err := ring.Add(agent.AddedKey{PrivateKey: private}); err != nil {
+		t.Fatal(err)
+	}
+	for _, atOnce := range []bool{true, false} {
+		over := make(chan struct{})
+		socket := serveAgent(t, silent{ring, atOnce, over})
+		t.Cleanup(func() { close(over) })
+		for says, timeout := range map[string]time.Duration{"no SSH connection within": 50 * time.Millisecond,
+			"interrupted": time.Hour} {
+			shell := srv.shell(func(c *Config) {
+				c.PrivateKeyPEM, c.UseAgent, c.AgentSocket, c.Timeout = nil, true, socket, timeout
+			})
+			ctx, cancel := context.WithCancelCause(t.Context())
+			if timeout == time.Hour {
+				time.AfterFunc(50*time.Millisecond, func() { cancel(errors.New("interrupted")) })
+			}
+			ended := make(chan error, 1)
+			go func() { ended <- shell.Unlock(ctx, "pve1", 100) }()
+			select {
+			case err := <-ended:
+				if err == nil || !strings.Contains(err.Error(), says) {
+					t.Errorf("%t: %v, want %q", atOnce, err, says)
+				}
+			case <-time.After(5 * time.Second):
+				t.Errorf("at once %t: it still waits for the agent, want %q", atOnce, says)
+			}
+			cancel(nil)
+		}
+	}
+}
+
+func TestAgent(t *testing.T) {
+	srv := newServer(t, always(reply{}))
+	private, err := ssh.ParseRawPrivateKey(srv.client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ring := agent.NewKeyring()
+	socket := serveAgent(t, ring)
 	shell := srv.shell(func(c *Config) { c.PrivateKeyPEM, c.UseAgent, c.AgentSocket = nil, true, socket })
 	if err = shell.Unlock(t.Context(), "pve1", 100); err == nil || !strings.Contains(err.Error(),
 		"the SSH agent holds no key") {
