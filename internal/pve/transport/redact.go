@@ -77,8 +77,11 @@ func inJSON(s string) []string {
 // parameters, since it is long, and its value may be shown elsewhere.
 func (r *redactor) learn(p Params) {
 	for name, value := range p {
-		if isSecretParam(name) {
+		switch {
+		case isSecretParam(name):
 			r.remember(value)
+		case name == "url":
+			r.learnURL(value)
 		}
 	}
 }
@@ -97,11 +100,12 @@ func (r *redactor) remember(secret string) {
 	}
 }
 
-// text gives s without any known secret.
+// text gives s without any known secret, and without those of its URLs.
 func (r *redactor) text(s string) string {
 	if s == "" {
 		return s
 	}
+	s = withoutURLSecrets(s)
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	for _, secret := range r.secrets {

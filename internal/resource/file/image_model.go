@@ -3,6 +3,7 @@ package file
 import (
 	"context"
 	"errors"
+	"net/url"
 	"regexp"
 	"strings"
 	"time"
@@ -66,7 +67,18 @@ func (i *imageModel) thing() string {
 		return "image of " + i.SourceFile.ValueString() + " on storage " + i.Storage.ValueString() + " of " +
 			i.Node.ValueString()
 	}
-	return "image of " + i.URL.ValueString() + " on storage " + i.Storage.ValueString() + " of " + i.Node.ValueString()
+	return "image of " + shownURL(i.URL.ValueString()) + " on storage " + i.Storage.ValueString() + " of " +
+		i.Node.ValueString()
+}
+
+// shownURL is an address without its user and its query, which may hold the key to the file.
+func shownURL(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return "its url"
+	}
+	u.User, u.RawQuery, u.Fragment = nil, "", ""
+	return u.String()
 }
 
 // isKnown reports whether all attributes are known that decide which file is wanted where.

@@ -43,8 +43,9 @@ func imageAttributes(ctx context.Context) map[string]schema.Attribute {
 				"8.4, `ova` since 8.3), or `iso` (`iso`, `img`). Default: `import`."},
 		"url": schema.StringAttribute{Optional: true, Validators: []validator.String{webAddress()},
 			MarkdownDescription: "Address from which the node downloads the file (`http`, `https`). The node uses the proxy " +
-				"of the datacenter's options, if one is set. PVE writes the address to the task's log. Another address with the " +
-				"same `checksum` is the same file. Requires `Sys.AccessNetwork` on the node (PVE 8.2), or `Sys.Audit` and " +
+				"of the datacenter's options, if one is set. PVE writes the address to the task's log, a password in it too; the " +
+				"provider's own messages show neither that nor a signature. Another address with the same " +
+				"`checksum` is the same file. Requires `Sys.AccessNetwork` on the node (PVE 8.2), or `Sys.Audit` and " +
 				"`Sys.Modify` on `/`."},
 		"source_file": schema.StringAttribute{Optional: true,
 			Validators: []validator.String{stringvalidator.LengthAtLeast(1)},
