@@ -1,6 +1,7 @@
 package update
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -74,21 +75,45 @@ func driveAttribute(slot string) string {
 	return "disks." + slot
 }
 
-// withDoneMoves is the known VM and the plan, where disks are on their planned storages already. An earlier apply that
+// withDoneMoves is the known VM and the plan, where disks are on their planned storages already: an earlier apply that
 // was killed has begun such a move and PVE has ended it since, or a third party has moved the disk.
-func withDoneMoves(server, prior, planned vm.Spec) (known, wanted vm.Spec) {
-	isDone := func(slot string) bool {
+func (d disks) withDoneMoves(ctx context.Context) (known, wanted vm.Spec, err error) {
+	prior, planned, server := d.r.Prior, d.r.Planned, vm.Decode(d.before.Merged())
+	done := map[string]bool{}
+	for _, slot := range slices.Sorted(maps.Keys(planned.Disks)) {
 		was, is, goal := prior.Disks[slot], server.Disks[slot], planned.Disks[slot]
-		return is.Volume != was.Volume && goal.Volume == was.Volume && goal.Storage == is.Storage &&
-			was.Storage != is.Storage
+		if was.Volume == "" || is.Volume == was.Volume || goal.Volume != was.Volume || goal.Storage != is.Storage ||
+			was.Storage == is.Storage || !sameSize(is, was) && !sameSize(is, goal) {
+			continue
+		}
+		left, err := d.isThere(ctx, was.Volume)
+		if err != nil {
+			return prior, planned, fmt.Errorf("see whether %s of VM %d has moved, or is another disk: %w", slot, d.vmid, err)
+		}
+		done[slot] = !left
 	}
-	known, wanted = withMoved(prior, server, isDone), planned
+	known, wanted = withMoved(prior, server, func(slot string) bool { return done[slot] }), planned
 	wanted.Disks = maps.Clone(planned.Disks)
 	for slot, disk := range wanted.Disks {
-		if isDone(slot) {
+		if done[slot] {
 			disk.Volume = ""
 			wanted.Disks[slot] = disk
 		}
 	}
-	return known, wanted
+	return known, wanted, nil
+}
+
+// sameSize reports whether two disks have one size. A move takes all of a disk, and its growth comes after that.
+func sameSize(a, b vm.Disk) bool { return a.Size != nil && b.Size != nil && *a.Size == *b.Size }
+
+// isThere reports whether a volume exists. A move with delete frees what it has copied at its end (qemu-server
+// API2/Qemu.pm move_vm_disk): where the old volume is there still, the slot has another disk, and no moved one.
+func (d disks) isThere(ctx context.Context, volume string) (bool, error) {
+	held := guest.HoldingsOf(d.before)
+	if _, unused := held.Unused[volume]; unused || held.SlotOf(volume) != "" {
+		return true, nil
+	}
+	owner, _ := volid.Owner(volume)
+	all, err := d.changer.api.Storage(d.view.Node(), volid.Storage(volume)).Content(ctx, "images", owner)
+	return slices.ContainsFunc(all, func(v pve.Volume) bool { return volid.Same(v.ID, volume) }), err
 }

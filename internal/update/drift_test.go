@@ -74,17 +74,53 @@ func TestSlotThatChangedSinceThePlan(t *testing.T) {
 	}
 }
 
-// TestMoveThatIsDone: a disk that is on its planned storage by now is not moved, and takes the rest of the change.
+// TestMoveThatIsDone: a disk that is on its planned storage by now is not moved, and takes the rest of the change. One
+// that a third party has put in its place is another, while the old one is there: nothing is done to it.
 func TestMoveThatIsDone(t *testing.T) {
-	w := newWorld(t, pve.Params{"scsi0": "local-zfs:1", "scsihw": "virtio-scsi-pci"})
-	r := w.request()
-	with(&r, "scsi0", func(d *vm.Disk) { d.Storage, d.Discard = "local-lvm", new(true) })
-	w.task(w.api.QEMU("pve1", theVM).MoveDiskAndFree(t.Context(), pve.Params{"disk": "scsi0", "storage": "local-lvm"}))
-	w.sim.ResetOps()
-	_, _, err := w.update(r)
-	if is := w.config()["scsi0"]; err != nil || w.sent("/move_disk") > 0 ||
-		!strings.HasPrefix(is, "local-lvm:") || !strings.Contains(is, "discard=on") {
-		t.Errorf("got %v, scsi0 is %s after %v", err, is, w.writes())
+	const theirs = "local-lvm:vm-400-disk-7,size=1G"
+	for name, c := range map[string]struct {
+		act  func(w *world, was string)
+		done bool
+	}{
+		"moved": {func(w *world, _ string) {
+			w.task(w.api.QEMU("pve1", theVM).MoveDiskAndFree(t.Context(), pve.Params{"disk": "scsi1", "storage": "local-lvm"}))
+		}, true},
+		"the old one detached": {func(w *world, was string) {
+			w.alter(func(g *state.Guest) { g.Config["unused0"], g.Config["scsi1"] = was, theirs })
+		}, false},
+		"the old one in another slot": {func(w *world, was string) {
+			w.alter(func(g *state.Guest) { g.Config["scsi5"], g.Config["scsi1"] = was, theirs })
+		}, false},
+		"the old one in no entry": {func(w *world, _ string) {
+			w.alter(func(g *state.Guest) { g.Config["scsi1"] = theirs })
+		}, false},
+		"another size": {func(w *world, was string) {
+			all := w.sim.World()
+			all.Lock()
+			maps.DeleteFunc(all.Volumes, func(_ state.VolumeKey, v *state.Volume) bool { return v.Volid() == was })
+			all.Unlock()
+			w.alter(func(g *state.Guest) { g.Config["scsi1"] = "local-lvm:vm-400-disk-7,size=2G" })
+		}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, pve.Params{"scsi0": "local-zfs:1", "scsi1": "local-zfs:1", "scsihw": "virtio-scsi-pci"})
+			r := w.request()
+			with(&r, "scsi1", func(d *vm.Disk) { d.Storage, d.Discard, d.Size = "local-lvm", new(true), new(int64(3 << 30)) })
+			w.put("local-lvm", "vm-400-disk-7", theVM, "")
+			c.act(w, r.Prior.Disks["scsi1"].Volume)
+			before := w.config()
+			w.sim.ResetOps()
+			_, _, err := w.update(r)
+			is := w.config()["scsi1"]
+			var field *guest.FieldError
+			switch refused := errors.As(err, &field) && field.Path == "disks.scsi1"; {
+			case c.done && (err != nil || w.sent("/move_disk") > 0 || !strings.HasPrefix(is, "local-lvm:") ||
+				!strings.Contains(is, "discard=on") || !strings.Contains(is, "size=3G")):
+				t.Errorf("got %v, scsi1 is %s after %v", err, is, w.writes())
+			case !c.done && (!refused || len(w.writes()) > 0 || !maps.Equal(before, w.config())):
+				t.Errorf("not refused: %v, scsi1 is %s after %v", err, is, w.writes())
+			}
+		})
 	}
 }
 

@@ -162,7 +162,11 @@ func (u *update) run(ctx context.Context, r *results) error {
 	if err != nil {
 		return err
 	}
-	todo, err := compare(u.vmid, u.before, u.r.Prior, u.r.Planned, loose)
+	prior, planned, err := disks{u}.withDoneMoves(ctx)
+	if err != nil {
+		return err
+	}
+	todo, err := compare(u.vmid, u.before, prior, planned, loose)
 	if err == nil {
 		err = power{u}.notSuspended(todo)
 	}

@@ -26,7 +26,6 @@ func compare(vmid int, config pve.PendingConfig, prior, planned vm.Spec, loose m
 	if err := checkVolumes(vmid, config, server, prior, planned, loose); err != nil {
 		return todo{}, err
 	}
-	prior, planned = withDoneMoves(server, prior, planned)
 	base, target := addToServer(server, prior, planned)
 	base, target = vm.Rebase(server, base, target)
 	t := todo{prior: prior, planned: planned, loose: loose, base: base, change: vm.Diff(vm.WithRest(base, server), target)}
