@@ -97,6 +97,12 @@ func (d disks) checkMoved(t todo, moved map[string]bool) error {
 		if !moved[m.Slot] {
 			continue
 		}
+		if m.Format == "" {
+			return &guest.FieldError{Path: driveAttribute(m.Slot, t.planned),
+				Summary: fmt.Sprintf("%s of VM %d is not on storage %s", m.Slot, d.vmid, m.Storage),
+				Detail: "PVE has moved it there, and a third party has changed the slot since; the rest of the plan was not " +
+					"done. Make a new plan, which shows what is there"}
+		}
 		return &guest.FieldError{Path: formatPath(t.planned, m.Slot),
 			Summary: fmt.Sprintf("%s of VM %d has no format %s on storage %s", m.Slot, d.vmid, m.Format, m.Storage),
 			Detail: "PVE has moved it there, in the format that the storage has. Leave format out, or take another storage; " +

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
@@ -32,19 +33,45 @@ func checkSlots(vmid int, config pve.PendingConfig, prior vm.Spec, c vm.Change) 
 	for _, slot := range slices.Sorted(maps.Keys(touched)) {
 		was, is := guest.VolumeOf(known[slot]), guest.VolumeOf(has[slot])
 		_, owned := volid.Owner(was)
-		if !touched[slot] || !vm.IsSlot(slot) || !owned || volid.IsCloudInit(was) || volid.Same(was, is) {
+		generated := volid.IsCloudInit(was) && !isDisk(has[slot])
+		if !touched[slot] || !vm.IsSlot(slot) || !owned || generated || volid.Same(was, is) {
 			continue
 		}
 		now := is + " is in it now"
 		if is == "" {
 			now = "it is empty now"
 		}
-		return &guest.FieldError{Path: driveAttribute(slot),
+		return &guest.FieldError{Path: driveAttribute(slot, prior),
 			Summary: fmt.Sprintf("%s of VM %d does not have the disk of the plan", slot, vmid),
 			Detail: fmt.Sprintf("The plan is about %s, and %s: a third party has changed it since. The slot was not touched. "+
 				"Make a new plan, which shows what is there", was, now)}
 	}
+	return checkDisplaced(vmid, known, has, prior, c)
+}
+
+// checkDisplaced refuses a change that would take a disk out of its slot that was never in state, for another volume, or
+// because the drive that was in the slot leaves. PVE unplugs such a disk from a running guest, and makes it an unusedN,
+// also that of a protected VM (qemu-server QemuServer.pm vmconfig_update_disk, vmconfig_apply_pending).
+func checkDisplaced(vmid int, known, has map[string]string, prior vm.Spec, c vm.Change) error {
+	for _, slot := range slices.Sorted(slices.Values(slices.Concat(slices.Collect(maps.Keys(c.Set)), c.Delete,
+		c.DeleteFirst))) {
+		is, value := guest.VolumeOf(has[slot]), c.Set[slot]
+		stays := volid.Same(is, guest.VolumeOf(known[slot])) || volid.Same(is, guest.VolumeOf(value)) ||
+			value == "" && isDisk(known[slot]) // it is emptied
+		if !vm.IsBusSlot(slot) || !isDisk(has[slot]) || stays {
+			continue
+		}
+		return &guest.FieldError{Path: driveAttribute(slot, vm.Decode(c.Set), prior),
+			Summary: fmt.Sprintf("%s of VM %d has a disk that is not in the state", slot, vmid),
+			Detail: fmt.Sprintf("The plan is about another drive, and %s is in the slot now: a third party has put it there. "+
+				"It was not touched. Choose another slot, or take that disk out of it first", is)}
+	}
 	return nil
+}
+
+// isDisk reports whether the value of a slot is that of a disk, and of no optical or cloud-init drive.
+func isDisk(drive string) bool {
+	return drive != "" && !vm.IsOptical(drive) && !volid.IsCloudInit(guest.VolumeOf(drive))
 }
 
 // checkFilled refuses to take for the new disk of a slot one that a third party has put there since the plan: the VM
@@ -64,15 +91,18 @@ func checkFilled(r Request, config pve.PendingConfig) error {
 	return nil
 }
 
-// driveAttribute is the attribute of a drive.
-func driveAttribute(slot string) string {
-	switch slot {
-	case "efidisk0":
-		return "efi_disk"
-	case "tpmstate0":
-		return "tpm_state"
+// driveAttribute is the attribute of the drive that one of the VMs has in a slot, a disk where none has one.
+func driveAttribute(slot string, vms ...vm.Spec) string {
+	for _, s := range vms {
+		if _, isCDROM := s.CDROMs[slot]; isCDROM {
+			return "cdroms." + slot
+		}
+		if s.CloudInit.Slot == slot {
+			return "cloud_init"
+		}
 	}
-	return "disks." + slot
+	a, _ := vm.AttributeOf(slot)
+	return strings.Replace(a.Path, "*", slot, 1)
 }
 
 // withDoneMoves is the known VM and the plan, where disks are on their planned storages already: an earlier apply that

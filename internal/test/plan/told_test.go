@@ -39,11 +39,18 @@ func tellings() map[string]told {
 	efi := "bios = \"ovmf\"\n" + `efi_disk = { storage = "local-zfs", type = "4m", pre_enrolled_keys = false }` + "\n"
 	tpm := `tpm_state = { storage = "local-zfs", version = "v2.0" }` + "\n"
 	const nic = "networks = { net0 = { bridge = \"vmbr0\" } }\n"
+	const drive = "cloud_init = { storage = \"local-zfs\", slot = \"ide2\" }\n"
 	destroys := "removed_disks = \"destroy\"\n"
 	return map[string]told{
 		"a slot has a volume that the state does not know": {before: disks(), after: disks(imported("scsi1", seven)), volumes: found,
 			has:     map[string]string{"unused0": seven, "scsi1": nine + ",size=1G"},
 			refused: true, attribute: volume, says: []string{"The slot is not empty", nine, "Choose another slot"}},
+		"a CD-ROM drive where the state knows no disk": {before: disks(), after: disks() + "cdroms = { sata3 = { file = \"none\" } }\n", volumes: found,
+			has:     map[string]string{"sata3": nine + ",size=1G"},
+			refused: true, attribute: `cdroms["sata3"]`, says: []string{"The slot is not empty", nine, "Choose another slot"}},
+		"a disk has taken the place of the cloud-init drive": {before: disks() + drive, after: disks() + drive, volumes: found,
+			has:     map[string]string{"ide2": nine + ",size=1G"},
+			attribute: "cloud_init.slot", says: []string{"ide2 of VM 400", "has a disk", nine, "the apply fails", "Choose another slot"}},
 		"another slot has the volume": {before: disks(), after: disks(imported("scsi1", nine)), volumes: found,
 			has:     map[string]string{"scsi5": nine + ",size=1G"},
 			refused: true, attribute: volume, says: []string{nine + " is in scsi5", "Take it out there first"}},

@@ -117,6 +117,26 @@ func (p refusals) refuseOtherMedia() {
 	}
 }
 
+// refuseDisplacing refuses an optical drive in a slot that has a disk which the state does not know: PVE would take the
+// disk out of it (qemu-server QemuServer.pm vmconfig_update_disk, vmconfig_apply_pending), so the apply refuses it.
+// Where the drive was configured before, a third party has put the disk in its place: that stops no other plan, and no
+// destroy.
+func (p refusals) refuseDisplacing() {
+	is, cloudInit := p.opticalDrives(p.Plan), path.Root("cloud_init").AtName("slot")
+	for _, slot := range model.SortedSlots(is) {
+		disk := p.private.Others[slot]
+		switch why := disk + " is in " + slot + ", which the state does not know. "; {
+		case disk == "":
+		case p.managed("cdroms." + slot), p.managed("cloud_init.storage") && is[slot].Equal(cloudInit):
+			p.diags.AddAttributeWarning(is[slot], slot+" of "+p.Prior.Thing()+" has a disk", why+"It is in the place of the "+
+				"configured drive, and the apply fails rather than take it out. Choose another slot, or take that disk out of "+
+				"it.")
+		default:
+			p.refuse(is[slot], "The slot is not empty: "+why+"Choose another slot, or take that disk out of it first.")
+		}
+	}
+}
+
 // opticalDrives are the drives of a VM with media=cdrom, that of cloud-init among them, and where they are configured.
 func (p refusals) opticalDrives(m model.Model) map[string]path.Path {
 	all := map[string]path.Path{}
