@@ -37,7 +37,7 @@ type Request struct {
 	Ref     guest.Ref
 	Prior   vm.Spec
 	Planned vm.Spec
-	// Others are the volumes that slots which Prior does not know had when the plan was made.
+	// Others is what slots that Prior does not know had when the plan was made, as vm.Devices has it.
 	Others    map[string]string
 	PriorPool string
 	Pool      string

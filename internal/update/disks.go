@@ -98,7 +98,7 @@ func (d disks) checkMoved(t todo, moved map[string]bool) error {
 			continue
 		}
 		if m.Format == "" {
-			return &guest.FieldError{Path: driveAttribute(m.Slot, t.planned),
+			return &guest.FieldError{Path: slotAttribute(m.Slot, t.planned),
 				Summary: fmt.Sprintf("%s of VM %d is not on storage %s", m.Slot, d.vmid, m.Storage),
 				Detail: "PVE has moved it there, and a third party has changed the slot since; the rest of the plan was not " +
 					"done. Make a new plan, which shows what is there"}

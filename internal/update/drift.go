@@ -41,7 +41,7 @@ func checkSlots(vmid int, config pve.PendingConfig, prior vm.Spec, c vm.Change) 
 		if is == "" {
 			now = "it is empty now"
 		}
-		return &guest.FieldError{Path: driveAttribute(slot, prior),
+		return &guest.FieldError{Path: slotAttribute(slot, prior),
 			Summary: fmt.Sprintf("%s of VM %d does not have the disk of the plan", slot, vmid),
 			Detail: fmt.Sprintf("The plan is about %s, and %s: a third party has changed it since. The slot was not touched. "+
 				"Make a new plan, which shows what is there", was, now)}
@@ -49,9 +49,9 @@ func checkSlots(vmid int, config pve.PendingConfig, prior vm.Spec, c vm.Change) 
 	return checkDisplaced(vmid, known, has, prior, c)
 }
 
-// checkDisplaced refuses a change that would take a disk out of its slot that was never in state, for another volume, or
-// because the drive that was in the slot leaves. PVE unplugs such a disk from a running guest, and makes it an unusedN,
-// also that of a protected VM (qemu-server QemuServer.pm vmconfig_update_disk, vmconfig_apply_pending).
+// checkDisplaced refuses a change that would take a disk out of its slot that was never in state, for another volume,
+// or because the drive that was in the slot leaves. PVE unplugs such a disk from a running guest, and makes it an
+// unusedN, also that of a protected VM (qemu-server QemuServer.pm vmconfig_update_disk, vmconfig_apply_pending).
 func checkDisplaced(vmid int, known, has map[string]string, prior vm.Spec, c vm.Change) error {
 	for _, slot := range slices.Sorted(slices.Values(slices.Concat(slices.Collect(maps.Keys(c.Set)), c.Delete,
 		c.DeleteFirst))) {
@@ -61,7 +61,7 @@ func checkDisplaced(vmid int, known, has map[string]string, prior vm.Spec, c vm.
 		if !vm.IsBusSlot(slot) || !isDisk(has[slot]) || stays {
 			continue
 		}
-		return &guest.FieldError{Path: driveAttribute(slot, vm.Decode(c.Set), prior),
+		return &guest.FieldError{Path: slotAttribute(slot, vm.Decode(c.Set), prior),
 			Summary: fmt.Sprintf("%s of VM %d has a disk that is not in the state", slot, vmid),
 			Detail: fmt.Sprintf("The plan is about another drive, and %s is in the slot now: a third party has put it there. "+
 				"It was not touched. Choose another slot, or take that disk out of it first", is)}
@@ -74,25 +74,32 @@ func isDisk(drive string) bool {
 	return drive != "" && !vm.IsOptical(drive) && !volid.IsCloudInit(guest.VolumeOf(drive))
 }
 
-// checkFilled refuses to take for the new disk of a slot one that a third party has put there since the plan: the VM
-// would own it from here on, and destroy it where removed_disks says so. One that the plan has known is taken over.
+// checkFilled refuses to take for a new device one that a third party has put into its slot since the plan: the VM
+// would own it from here on, and destroy a disk where removed_disks says so. One that the plan has known is taken over,
+// and one that is as planned.
 func checkFilled(r Request, config pve.PendingConfig) error {
-	has := vm.Decode(config.Merged()).Disks
-	for _, slot := range slices.Sorted(maps.Keys(r.Planned.Disks)) {
-		is := has[slot].Volume
-		if is == "" || hasDisk(r.Prior.Disks, slot) || is == r.Others[slot] || r.Planned.Disks[slot].Volume != "" {
+	known, wanted, has := vm.Devices(r.Prior), vm.Devices(r.Planned), vm.Devices(vm.Decode(config.Merged()))
+	for _, slot := range slices.Sorted(maps.Keys(wanted)) {
+		is, what := has[slot], "disk"
+		_, ours := known[slot]
+		asPlanned := wanted[slot] != "" // checkVolumes judges a volume that is named
+		if !vm.IsSlot(slot) {
+			what, asPlanned = "device", vm.MeansSame(slot, is, wanted[slot])
+		}
+		if is == "" || ours || asPlanned || is == r.Others[slot] {
 			continue
 		}
-		return &guest.FieldError{Path: driveAttribute(slot),
+		return &guest.FieldError{Path: slotAttribute(slot),
 			Summary: fmt.Sprintf("%s of VM %d is not empty any more", slot, r.Ref.VMID),
-			Detail: fmt.Sprintf("The plan is about a new disk, and %s is in the slot now: a third party has put it there "+
-				"since. It was not touched. Choose another slot, or make a new plan, which takes that disk over", is)}
+			Detail: fmt.Sprintf("The plan is about a new %[2]s, and %[1]s is in the slot now: a third party has put it there "+
+				"since. It was not touched. Choose another slot, or make a new plan, which takes that %[2]s over", is, what)}
 	}
 	return nil
 }
 
-// driveAttribute is the attribute of the drive that one of the VMs has in a slot, a disk where none has one.
-func driveAttribute(slot string, vms ...vm.Spec) string {
+// slotAttribute is the attribute of a slot: that of the optical drive that one of the VMs has in it, else that of its
+// kind of device, which is a disk on a bus.
+func slotAttribute(slot string, vms ...vm.Spec) string {
 	for _, s := range vms {
 		if _, isCDROM := s.CDROMs[slot]; isCDROM {
 			return "cdroms." + slot

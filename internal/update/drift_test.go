@@ -105,7 +105,7 @@ func TestMoveThatIsDone(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, pve.Params{"scsi0": "local-zfs:1", "scsi1": "local-zfs:1", "scsihw": "virtio-scsi-pci"})
 			r := w.request()
-			with(&r, "scsi1", func(d *vm.Disk) { d.Storage, d.Discard, d.Size = "local-lvm", new(true), new(int64(3 << 30)) })
+			with(&r, "scsi1", func(d *vm.Disk) { d.Storage, d.Discard, d.Size = "local-lvm", new(true), new(int64(3<<30)) })
 			w.put("local-lvm", "vm-400-disk-7", theVM, "")
 			c.act(w, r.Prior.Disks["scsi1"].Volume)
 			before := w.config()
@@ -139,27 +139,61 @@ func TestMoveOfAnotherDisk(t *testing.T) {
 	}
 }
 
-// TestSlotThatWasFilledSinceThePlan: the plan adds a disk to a slot. One that a third party has put there since is not
-// taken for it; one that the plan has known is.
+// TestSlotThatWasFilledSinceThePlan: the plan adds a device to a slot. One that a third party has put there since is not
+// taken for it; one that the plan has known is, with its content, and one that is as planned.
 func TestSlotThatWasFilledSinceThePlan(t *testing.T) {
-	for _, known := range []bool{false, true} {
-		w := newWorld(t, nil)
-		r := w.request()
-		r.Planned.Disks = map[string]vm.Disk{"scsi3": {Storage: "local-zfs", Size: new(int64(2 << 30))}}
-		w.task(w.api.QEMU("pve1", theVM).UpdateConfigTask(t.Context(), pve.Params{"scsi3": "local-zfs:1"}))
-		was := w.config()["scsi3"]
-		if known {
-			r.Others = map[string]string{"scsi3": guest.VolumeOf(was)}
-		}
-		w.sim.ResetOps()
-		_, _, err := w.update(r)
-		var field *guest.FieldError
-		if refused := errors.As(err, &field) && field.Path == "disks.scsi3"; refused == known || known && err != nil {
-			t.Errorf("known %t: %v", known, err)
-		}
-		if is := w.config()["scsi3"]; !known && (is != was || len(w.writes()) > 0) ||
-			guest.VolumeOf(is) != guest.VolumeOf(was) {
-			t.Errorf("known %t: scsi3 was %s and is %s", known, was, is)
+	for slot, c := range map[string]struct {
+		has, attribute, asPlanned string
+		plan                      func(*vm.Spec)
+	}{
+		"scsi3": {"local-zfs:1", "disks.scsi3", "", func(s *vm.Spec) {
+			s.Disks = map[string]vm.Disk{"scsi3": {Storage: "local-zfs", Size: new(int64(2 << 30))}}
+		}},
+		"efidisk0": {"local-zfs:1,efitype=4m", "efi_disk", "", func(s *vm.Spec) {
+			s.EFIDisk = &vm.EFIDisk{Storage: "local-zfs"}
+		}},
+		"tpmstate0": {"local-zfs:1,version=v2.0", "tpm_state", "", func(s *vm.Spec) {
+			s.TPMState = &vm.TPMState{Storage: "local-zfs"}
+		}},
+		"net1": {"virtio=BC:24:11:00:00:07,bridge=vmbr0,tag=77", "networks.net1", "virtio=BC:24:11:00:00:07,bridge=vmbr1", func(s *vm.Spec) {
+			s.Networks = map[string]vm.NIC{"net1": {Model: "virtio", NICOptions: vm.NICOptions{Bridge: new("vmbr1")}}}
+		}},
+		"serial1": {"/dev/ttyS0", "serial.serial1", "socket", func(s *vm.Spec) { s.Serial = map[string]string{"serial1": "socket"} }},
+	} {
+		for _, when := range []string{"since", "before", "as planned"} {
+			w := newWorld(t, pve.Params{"bios": "ovmf"})
+			r := w.request()
+			c.plan(&r.Planned)
+			put := c.has
+			switch {
+			case when == "as planned" && c.asPlanned == "":
+				continue
+			case when == "as planned":
+				put = c.asPlanned
+			}
+			if vm.IsSlot(slot) {
+				w.task(w.api.QEMU("pve1", theVM).UpdateConfigTask(t.Context(), pve.Params{slot: put}))
+			} else {
+				w.alter(func(g *state.Guest) { g.Config[slot] = put })
+			}
+			was := w.config()[slot]
+			if when == "before" {
+				r.Others = vm.Devices(vm.Decode(w.config()))
+			}
+			w.sim.ResetOps()
+			g, _, err := w.update(r)
+			var field *guest.FieldError
+			refused := errors.As(err, &field) && field.Path == c.attribute
+			is := w.config()[slot]
+			if when == "since" && (!refused || is != was || len(w.writes()) > 0 || g.VMID != 0) {
+				t.Errorf("%s %s: it was %s, and is %s: %v after %v", slot, when, was, is, err, w.writes())
+			}
+			if when != "since" && (err != nil || vm.IsSlot(slot) && guest.VolumeOf(is) != guest.VolumeOf(was)) {
+				t.Errorf("%s %s: it was %s, and is %s: %v after %v", slot, when, was, is, err, w.writes())
+			}
+			if slot == "net1" && when != "since" && (!strings.Contains(is, "BC:24:11:00:00:07") || !strings.Contains(is, "vmbr1")) {
+				t.Errorf("%s %s: it is %s", slot, when, is)
+			}
 		}
 	}
 }

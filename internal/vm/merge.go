@@ -149,6 +149,27 @@ func mergeCloudInitDrive(c *CloudInit, want CloudInit) {
 	c.Rest = mergeRest(c.Rest, want.Rest)
 }
 
+// Devices are what a VM has in its slots: the volume of a disk, an EFI disk or the state of a TPM, and how another
+// device is configured. An optical drive is none, since it is generated or names a file, and addresses are none.
+func Devices(s Spec) map[string]string {
+	all := map[string]string{}
+	for _, f := range families() {
+		if f.prefix != "ipconfig" {
+			f.show(&s, all)
+		}
+	}
+	for slot, d := range s.Disks {
+		all[slot] = d.Volume
+	}
+	if s.EFIDisk != nil {
+		all[efiSlot] = s.EFIDisk.Volume
+	}
+	if s.TPMState != nil {
+		all[tpmSlot] = s.TPMState.Volume
+	}
+	return all
+}
+
 // WithServerDevices begins with the device that the server has in a slot, where planned adds a slot that prior does not
 // know: such a device is configured as it is, never replaced by a new one. Both come back with it, planned merged onto
 // it.
@@ -161,6 +182,16 @@ func WithServerDevices(server, prior, planned Spec) (before, after Spec) {
 	useServer(server.CDROMs, &before.CDROMs, &after.CDROMs, func(_, want CDROM) CDROM { return want })
 	for _, f := range families() {
 		f.useServer(&server, &before, &after)
+	}
+	if has, want := server.EFIDisk, planned.EFIDisk; has != nil && want != nil && prior.EFIDisk == nil {
+		disk := *want
+		disk.ImportFrom = nil
+		before.EFIDisk, after.EFIDisk = has, mergeEFIDisk(has, &disk)
+	}
+	if has, want := server.TPMState, planned.TPMState; has != nil && want != nil && prior.TPMState == nil {
+		disk := *want
+		disk.ImportFrom = nil
+		before.TPMState, after.TPMState = has, mergeTPMState(has, &disk)
 	}
 	return before, after
 }

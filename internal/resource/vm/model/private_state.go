@@ -14,6 +14,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/otherstate"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/kit"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/saga"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
 // The keys of private state.
@@ -33,8 +34,8 @@ const (
 	// what another provider's configuration had set, from the refresh after the move to the next one
 	KeyFormer   = "former"
 	KeyDetached = "detached" // volumes that were in a slot of the VM in state and are unused disks of it now
-	KeyOthers   = "others"   // volumes that the last refresh saw in slots that are not in state, by slot
-	KeyAdded    = "added"    // those of them that an earlier refresh did not see
+	KeyOthers   = "others"   // what the last refresh saw in slots that are not in state, by slot: vm.Devices
+	KeyAdded    = "added"    // those volumes of them that an earlier refresh did not see
 	KeyMade     = "made"     // this provider made the VM, so its default tags are on it
 	KeyReplaces = "replaces" // on the way from the first plan of a replacement to the second: the VMID replaced
 )
@@ -147,25 +148,25 @@ func (p PrivateState) NoteDetached(ctx context.Context, out kit.PrivateWriter, p
 	return kit.Note[[]string](KeyDetached).Write(ctx, out, detached)
 }
 
-// OthersOf are the volumes in slots that a state does not know, by slot.
+// OthersOf is what a VM has in slots that a state does not know, by slot. A refresh brings an EFI disk and the state of
+// a TPM into the state.
 func OthersOf(state *Model, now guest.Guest) map[string]string {
-	others := map[string]string{}
-	for slot, disk := range now.Spec.Disks {
-		if _, known := state.Disks[slot]; !known {
-			others[slot] = disk.Volume
-		}
-	}
+	others, known := vm.Devices(now.Spec), vm.Devices(state.Spec(false))
+	maps.DeleteFunc(others, func(slot, _ string) bool {
+		_, ours := known[slot]
+		return ours || vm.IsSlot(slot) && !vm.IsBusSlot(slot)
+	})
 	return others
 }
 
-// NoteOthers writes which disks a VM has in slots that the state does not know, where that is news. One that comes
-// after the plan is a third party's. One that was not there at the last refresh has not come by the create.
+// NoteOthers writes what a VM has in slots that the state does not know, where that is news. A device that comes after
+// the plan is a third party's. A disk that was not there at the last refresh has not come by the create.
 func (p PrivateState) NoteOthers(ctx context.Context, out kit.PrivateWriter, prior *Model,
 	now guest.Guest) diag.Diagnostics {
 	others, added, known := OthersOf(prior, now), map[string]string{}, prior.slotted()
 	for slot, volume := range others {
 		isNew := p.Others[slot] != volume && !prior.IsUnseen(p) && !slices.Contains(known, volume)
-		if isNew || p.Added[slot] == volume {
+		if vm.IsSlot(slot) && (isNew || p.Added[slot] == volume) {
 			added[slot] = volume
 		}
 	}

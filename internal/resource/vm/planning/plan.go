@@ -128,6 +128,7 @@ func (p *Planning) update(ctx context.Context) {
 	refusals{p}.refuseSlotChanges()
 	warnings{p}.warnResets()
 	warnings{p}.warnRemovedDisks()
+	warnings{p}.warnTakenOver()
 	warnings{p}.warnNewEmptyDisks()
 	warnings{p}.refuseWaitWithoutAgent()
 	restart{p}.warn(ctx)

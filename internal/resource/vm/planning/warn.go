@@ -10,6 +10,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/framework/plan"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/model"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/validation"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
 )
 
@@ -36,11 +37,6 @@ func (p warnings) warnRemovedDisks() {
 		p.warnRemovedVolume(path.Root("tpm_state"), "tpmstate0", p.Prior.TPMState.Volume, nil)
 	}
 	for _, slot := range model.SortedSlots(p.Plan.Disks) {
-		if _, existed := p.Prior.Disks[slot]; !existed && p.private.Others[slot] != "" {
-			p.diags.AddAttributeWarning(path.Root("disks").AtMapKey(slot), slot+" of "+p.Prior.Thing()+" is not empty",
-				p.private.Others[slot]+" is in it, which the state does not know. The apply makes no new disk, but takes this one "+
-					"over with its content.")
-		}
 		now, was := model.Value(p.Plan.Disks[slot].Volume), model.Value(p.Prior.Disks[slot].Volume)
 		if _, attached := p.volumes.attached[slot]; attached && was != "" && now != was && !p.volumes.attaches(was) {
 			stays := "with the VM"
@@ -51,6 +47,26 @@ func (p warnings) warnRemovedDisks() {
 				fmt.Sprintf("%s of %s gets another volume", slot, p.Prior.Thing()),
 				fmt.Sprintf("%s is detached for it and stays %s.", was, stays))
 		}
+	}
+}
+
+// warnTakenOver tells of devices that the state does not know and that the configuration takes over, since it names
+// their slots.
+func (p warnings) warnTakenOver() {
+	for _, slot := range model.SortedSlots(p.private.Others) {
+		a, _ := vm.AttributeOf(slot)
+		name := strings.TrimSuffix(a.Path, ".*")
+		dotted, at := name+"."+slot, path.Root(name).AtMapKey(slot)
+		isNew := plan.At(p.State, strings.Split(dotted, ".")...).IsNull()
+		if p.private.Others[slot] == "" || p.Config.IsNull(dotted) || !isNew {
+			continue
+		}
+		what := "The apply adds no new device, but gives this one the planned settings."
+		if vm.IsSlot(slot) {
+			what = "The apply makes no new disk, but takes this one over with its content."
+		}
+		p.diags.AddAttributeWarning(at, slot+" of "+p.Prior.Thing()+" is not empty",
+			p.private.Others[slot]+" is in it, which the state does not know. "+what)
 	}
 }
 
