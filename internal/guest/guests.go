@@ -137,6 +137,7 @@ type Guest struct {
 	Firewall *Firewall // nil: not asked
 	HA       *HA       // nil: none, or not asked
 	Pending  []string  // options that wait for a restart
+	Leaving  []string  // volumes of disks that leave their slots at the next stop
 	Source   int       // VMID of the clone source, create only
 	// LegacyBoot: its boot order is in the old notation, which names kinds of devices.
 	LegacyBoot bool

@@ -3,6 +3,8 @@ package guest
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest/agent"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
@@ -130,8 +132,14 @@ func FromConfig(config pve.PendingConfig, node string, vmid int) Guest {
 			spec.Disks[slot] = disk
 		}
 	}
+	var leaving []string
+	for _, slot := range slices.Sorted(maps.Keys(now.Disks)) {
+		if volume := now.Disks[slot].Volume; vm.SlotOf(spec.Disks, volume) == "" {
+			leaving = append(leaving, volume)
+		}
+	}
 	return Guest{VMID: vmid, Node: node, Spec: spec, Identity: IdentityOf(current),
-		Lock: current["lock"], Pending: config.Waiting(), LegacyBoot: vm.IsLegacyBoot(current)}
+		Lock: current["lock"], Pending: config.Waiting(), Leaving: leaving, LegacyBoot: vm.IsLegacyBoot(current)}
 }
 
 // readStatus asks whether the guest runs now.

@@ -37,8 +37,7 @@ type Request struct {
 	Ref     guest.Ref
 	Prior   vm.Spec
 	Planned vm.Spec
-	// Others is what slots that Prior does not know had when the plan was made, as vm.Devices has it.
-	Others    map[string]string
+	Notes
 	PriorPool string
 	Pool      string
 	// PriorFirewall and PriorHA are what Firewall and HA replace; nil is nothing.
@@ -62,6 +61,14 @@ type Request struct {
 	ImportStorage string
 	// DestroyRemoved destroys the volumes of drives that leave the VM, which stay with it as unusedN otherwise.
 	DestroyRemoved bool
+}
+
+// Notes are what was noted of the VM when the plan was made, beside Prior.
+type Notes struct {
+	// Others is what slots had that Prior does not know, as vm.Devices has it.
+	Others map[string]string
+	// Detached are volumes that were the VM's in state and are in no slot any more, or leave theirs at the next stop.
+	Detached []string
 }
 
 // Restart says whether a running guest may be restarted for a change that waits for it.

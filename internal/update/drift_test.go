@@ -147,7 +147,7 @@ func TestSlotThatWasFilledSinceThePlan(t *testing.T) {
 		plan                      func(*vm.Spec)
 	}{
 		"scsi3": {"local-zfs:1", "disks.scsi3", "", func(s *vm.Spec) {
-			s.Disks = map[string]vm.Disk{"scsi3": {Storage: "local-zfs", Size: new(int64(2 << 30))}}
+			s.Disks = map[string]vm.Disk{"scsi3": {Storage: "local-zfs", Size: new(int64(1 << 30))}}
 		}},
 		"efidisk0": {"local-zfs:1,efitype=4m", "efi_disk", "", func(s *vm.Spec) {
 			s.EFIDisk = &vm.EFIDisk{Storage: "local-zfs"}

@@ -142,7 +142,8 @@ func (s slots) giveBack(ctx context.Context, slot, volume string) error {
 }
 
 // keepPendingDisks takes back the removal of disks that waits for the guest's stop, if the same disk is wanted in its
-// slot again: it is still attached, with its data.
+// slot again: it is still attached, with its data. The removal of a disk that was never in state stands: it is a third
+// party's, and the slot gets the new disk of the plan when that one leaves it.
 func (d disks) keepPendingDisks(ctx context.Context, t todo) (todo, error) {
 	current, merged, config, err := d.view.Spec(ctx)
 	if err != nil {
@@ -151,7 +152,8 @@ func (d disks) keepPendingDisks(ctx context.Context, t todo) (todo, error) {
 	var slots []string
 	for slot, wanted := range t.planned.Disks {
 		is, there := current.Disks[slot]
-		if there && !hasDisk(t.prior.Disks, slot) && !hasDisk(merged.Disks, slot) && canBecome(is, wanted) {
+		ours := slices.Contains(d.r.Detached, is.Volume) || d.r.Others[slot] == is.Volume // the plan tells of the others
+		if there && ours && !hasDisk(t.prior.Disks, slot) && !hasDisk(merged.Disks, slot) && canBecome(is, wanted) {
 			slots = append(slots, slot)
 		}
 	}

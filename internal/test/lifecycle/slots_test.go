@@ -97,3 +97,32 @@ resource "proxmox_vm" "x" {
 		}
 	})
 }
+
+// TestRemovedDiskComesBack: a disk that left the configuration leaves the running guest at its next stop. Configured
+// again before that, it stays with its data. One that a third party has given the VM, and removed, makes place for a new
+// one.
+func TestRemovedDiskComesBack(t *testing.T) {
+	t.Parallel()
+	disks := func(more string) string {
+		return "reboot_policy = \"never\"\ndisks = { scsi0 = { storage = \"local-zfs\", size = \"1G\" }" + more + " }\n"
+	}
+	const second = `, sata1 = { storage = "local-zfs", size = "1G" }`
+	l := rig.NewVM(t, disks(second))
+	was := l.Volume("sata1")
+	l.To(disks(""))
+	l.WantWaiting("sata1")
+	l.To(disks(second))
+	l.WantWaiting()
+	if is := l.Volume("sata1"); is != was {
+		t.Errorf("sata1 has %s, not %s", is, was)
+	}
+	l.Guest(func(world *state.World, g *state.Guest) {
+		world.Put(&state.Volume{Storage: "local-zfs", Node: "pve1", Name: "vm-400-disk-7", Content: "images", VMID: 400, Format: "raw", Size: 1 << 30})
+		g.Config["sata3"], g.Deletes = "local-zfs:vm-400-disk-7,size=1G", map[string]int{"sata3": 1}
+	})
+	l.To(disks(second + strings.Replace(second, "sata1", "sata3", 1)))
+	l.WantWaiting("sata3")
+	if is := l.Attr(`disks["sata3"].volume`); is == "local-zfs:vm-400-disk-7" {
+		t.Errorf("the state has %s, which a third party had removed", is)
+	}
+}

@@ -33,7 +33,7 @@ const (
 	KeyMoved  = "moved"       // the state came from another provider, and the server was not asked since; null: it was
 	// what another provider's configuration had set, from the refresh after the move to the next one
 	KeyFormer   = "former"
-	KeyDetached = "detached" // volumes that were in a slot of the VM in state and are unused disks of it now
+	KeyDetached = "detached" // volumes that were in a slot of the VM in state, and are unused disks of it or become such
 	KeyOthers   = "others"   // what the last refresh saw in slots that are not in state, by slot: vm.Devices
 	KeyAdded    = "added"    // those volumes of them that an earlier refresh did not see
 	KeyMade     = "made"     // this provider made the VM, so its default tags are on it
@@ -131,12 +131,13 @@ func (p PrivateState) NoteIdentity(ctx context.Context, out kit.PrivateWriter, s
 }
 
 // NoteDetached writes which unused disks of a VM are known to be its own, where that is news: those that were in a slot
-// of it in state. A rescan makes other volumes unused disks.
+// of it in state. So are those that become unused at the next stop. A rescan makes other volumes unused disks.
 func (p PrivateState) NoteDetached(ctx context.Context, out kit.PrivateWriter, prior *Model,
 	now guest.Guest) diag.Diagnostics {
 	known := append(prior.slotted(), p.Detached...)
 	var detached []string
-	for _, volume := range FromGuest(now).UnusedVolumes {
+	unused := slices.Collect(maps.Values(FromGuest(now).UnusedVolumes))
+	for _, volume := range append(unused, now.Leaving...) {
 		if slices.Contains(known, volume) {
 			detached = append(detached, volume)
 		}

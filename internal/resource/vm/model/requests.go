@@ -99,7 +99,7 @@ func UpdateRequest(prior, plan Model, private PrivateState, password *string) up
 		Ref:       prior.Ref(private),
 		Prior:     before.Spec(false),
 		Planned:   after.Spec(false),
-		Others:    private.Others,
+		Notes:     update.Notes{Others: private.Others, Detached: private.Detached},
 		PriorPool: Value(prior.Pool), Pool: Value(plan.Pool),
 		PriorHA: prior.HA, HA: plan.HA,
 		PriorFirewall: prior.Firewall, Firewall: plan.Firewall,
