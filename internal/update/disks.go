@@ -2,9 +2,11 @@ package update
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
@@ -54,7 +56,7 @@ func aioOf(d vm.Disk) string {
 // shapeDisks moves and grows existing disks that stay in their slots, before their options change. A move writes the
 // active configuration only. An option of the disk that waits for a restart stands in a pending line with the old
 // volume, which the next boot would restore (qemu-server API2/Qemu.pm move_vm_disk). So pending values of these slots
-// are dropped first, and sent again afterwards.
+// are dropped first, and sent again afterwards, a third party's too.
 func (d disks) shapeDisks(ctx context.Context, t todo) (_ todo, done shaped, err error) {
 	config, err := d.view.Fresh(ctx)
 	if err != nil {
@@ -80,6 +82,7 @@ func (d disks) shapeDisks(ctx context.Context, t todo) (_ todo, done shaped, err
 	if err = d.moveDisks(ctx, shape.Moves, done.moved); err == nil && len(shape.Grow) > 0 {
 		err = d.view.Grow(ctx, shape.Grow)
 	}
+	err = errors.Join(err, d.waitAgain(ctx, waiting, config))
 	if err != nil {
 		return t, done, err
 	}
@@ -87,6 +90,46 @@ func (d disks) shapeDisks(ctx context.Context, t todo) (_ todo, done shaped, err
 		err = d.checkMoved(t, slots)
 	}
 	return t, done, err
+}
+
+// waitAgain sends what waited for a restart in slots once more, for the volumes that are in them by now. A slot that
+// was to get another disk is left alone.
+func (d disks) waitAgain(ctx context.Context, slots []string, before pve.PendingConfig) error {
+	if len(slots) == 0 {
+		return nil
+	}
+	ctx, cancel := d.changer.jobs.Grace(ctx)
+	defer cancel()
+	config, err := d.view.Fresh(ctx)
+	if err != nil {
+		return fmt.Errorf("see what waited for a restart: %w", err)
+	}
+	was, waited, is, again := before.Current(), before.Merged(), config.Current(), pve.Params{}
+	for _, slot := range slots {
+		old := guest.VolumeOf(was[slot])
+		if isDisk(is[slot]) && isDisk(waited[slot]) && old == guest.VolumeOf(waited[slot]) {
+			again[slot] = withVolumeOf(waited[slot], is[slot])
+		}
+	}
+	if len(again) == 0 {
+		return nil
+	}
+	if err := d.view.Set(ctx, again); err != nil {
+		return fmt.Errorf("send what waited for a restart of VM %d once more, in %s: %w", d.vmid,
+			strings.Join(slices.Sorted(maps.Keys(again)), ", "), err)
+	}
+	return nil
+}
+
+// withVolumeOf is a drive with its own options and the volume of another, with its size.
+func withVolumeOf(drive, other string) string {
+	isSize := func(part string) bool { return strings.HasPrefix(part, "size=") }
+	parts, its := strings.Split(drive, ","), strings.Split(other, ",")
+	parts = slices.DeleteFunc(slices.Concat(its[:1], parts[1:]), isSize)
+	if at := slices.IndexFunc(its, isSize); at > 0 {
+		parts = append(parts, its[at])
+	}
+	return strings.Join(parts, ",")
 }
 
 // checkMoved refuses to move a drive a second time because it did not get the planned format. A storage may not support

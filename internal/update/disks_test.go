@@ -222,3 +222,41 @@ func TestKeepPendingDisk(t *testing.T) {
 		}
 	}
 }
+
+// TestPendingOptionsOfADiskThatChanges: a third party has changed an option of a disk, which waits for a restart. It waits
+// on after the disk was grown or moved, or could not be, and is no reason to restart the guest.
+func TestPendingOptionsOfADiskThatChanges(t *testing.T) {
+	grow := func(d *vm.Disk) { d.Size = new(int64(2 << 30)) }
+	for name, c := range map[string]struct {
+		change  func(*vm.Disk)
+		refused string
+		has     string
+	}{
+		"grown":     {grow, "", "local-zfs:vm-400-disk-0,aio=threads,size=2G"},
+		"moved":     {func(d *vm.Disk) { d.Storage = "local-lvm" }, "", "local-lvm:vm-400-disk-0,aio=threads,size=1G"},
+		"not grown": {grow, "/nodes/{node}/qemu/{vmid}/resize", "local-zfs:vm-400-disk-0,aio=threads,size=1G"},
+		"grown, with another option": {func(d *vm.Disk) { grow(d); d.Cache = new("writeback") }, "",
+			"local-zfs:vm-400-disk-0,aio=threads,cache=writeback,size=2G"},
+	} {
+		w := newWorld(t, pve.Params{"scsi0": "local-zfs:1", "scsihw": "virtio-scsi-pci", "boot": "order=scsi0"})
+		w.start()
+		r := w.request()
+		r.Restart = RestartGracefully
+		if name == "grown, with another option" {
+			r.Restart = RestartNever
+		}
+		with(&r, "scsi0", c.change)
+		w.must(w.api.QEMU("pve1", theVM).UpdateConfig(t.Context(), pve.Params{"scsi0": w.config()["scsi0"] + ",aio=threads"}))
+		if c.refused != "" {
+			w.sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: "PUT", Path: c.refused}, Phase: fault.Before, Status: 400, Reason: "no room"}})
+		}
+		w.sim.ResetOps()
+		_, _, err := w.update(r)
+		after, readErr := w.api.QEMU("pve1", theVM).Pending(t.Context())
+		if readErr != nil || (err != nil) != (c.refused != "") || !vm.MeansSame("scsi0", after.Merged()["scsi0"], c.has) ||
+			!slices.Equal(after.Waiting(), []string{"scsi0"}) || w.sent("/reboot") > 0 {
+			t.Errorf("%s: %v; waits %v, scsi0 is %s and will be %s after %v", name, err, after.Waiting(), after.Current()["scsi0"],
+				after.Merged()["scsi0"], w.writes())
+		}
+	}
+}

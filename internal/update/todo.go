@@ -97,12 +97,14 @@ func withoutOldNames(prior, planned vm.Spec) vm.Spec {
 	return planned
 }
 
-// withMoved is the known VM, with the changed drives as the server has them now.
+// withMoved is the known VM, with the changed drives where the server has them now. Their options are compared as they
+// are known.
 func withMoved(prior, server vm.Spec, changed func(slot string) bool) vm.Spec {
 	prior.Disks = maps.Clone(prior.Disks)
-	for slot := range prior.Disks {
+	for slot, was := range prior.Disks {
 		if is, ok := server.Disks[slot]; ok && changed(slot) {
-			prior.Disks[slot] = is
+			was.Storage, was.Volume, was.Format, was.Size = is.Storage, is.Volume, is.Format, is.Size
+			prior.Disks[slot] = was
 		}
 	}
 	if prior.EFIDisk != nil && server.EFIDisk != nil && changed("efidisk0") {
