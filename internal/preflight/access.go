@@ -71,6 +71,27 @@ func (c *Checker) holds(ctx context.Context, at string, anyOf ...string) (bool, 
 	return false, err
 }
 
+// keeps reports whether the identity still holds one of some privileges on a VM that has left a pool. One that only the
+// pool gives does not propagate, as PVE lists it for the VM (pve-access-control RPCEnvironment.pm, compile_acl_path).
+func (c *Checker) keeps(ctx context.Context, at, pool string, anyOf []string) (bool, error) {
+	all, err := c.permissions(ctx)
+	if err != nil {
+		return false, err
+	}
+	held, isListed := all[at]
+	if !isListed {
+		if held, err = c.exactly(ctx, at); err != nil {
+			return false, err
+		}
+	}
+	for _, privilege := range anyOf {
+		if propagates, has := held[privilege]; has && (propagates || !all.hold("/pool/"+pool, privilege)) {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
 // exactly returns the privileges on one path.
 func (c *Checker) exactly(ctx context.Context, at string) (map[string]bool, error) {
 	held, err := c.held.Get(ctx, c.clock, at, func(ctx context.Context) (permissions,

@@ -25,6 +25,7 @@ type use struct {
 	instead string // what can be done without it
 	rule    string // the finding, if it is another one than that of a missing privilege, with its subject
 	detail  string // what precedes the explanation
+	left    string // the pool that the VM has left by then
 
 	unless func(ctx context.Context) bool // tells that it is not needed after all; asked where it is lacking; may be nil
 }
@@ -157,6 +158,9 @@ func (p *planCheck) privileges(ctx context.Context, c *Checker, uses []use) {
 func (c *Checker) holdsOn(ctx context.Context, u use) bool {
 	return slices.ContainsFunc(u.on, func(at string) bool {
 		may, err := c.holds(ctx, at, u.anyOf...)
+		if may && u.left != "" && strings.HasPrefix(at, "/vms/") {
+			may, err = c.keeps(ctx, at, u.left, u.anyOf)
+		}
 		return may || err != nil
 	})
 }

@@ -83,12 +83,17 @@ func (p *planCheck) needed(ctx context.Context, c *Checker, r Request) []use {
 		{r.Moving != nil, "node", "migrate the VM", "VM.Migrate"},
 	})
 	// An update sends these requests after it has changed the pool (package update, steps).
+	before := len(all.all)
 	all.operations(late, []operation{
+		{r.LeftPool != "" && isChanged, "pool", "read the VM once it has left pool " + r.LeftPool, "VM.Audit"},
 		{r.Started, "power_state", "start or stop the VM", "VM.PowerMgmt"},
 		{r.Restarts, "reboot_policy", "restart the VM", "VM.PowerMgmt"},
 		{r.Firewall, "firewall", "set the firewall of the VM", "VM.Config.Network"},
 	})
 	all.add(c.agentUses(ctx, r, late)...)
+	for i := range all.all[before:] {
+		all.all[before+i].left = r.LeftPool
+	}
 	if p.origin.VMID != 0 {
 		all.add(p.cloneUses(r)...)
 		all.add(c.cpuUses(ctx, r.Clone.Path(), vm.Spec{}, p.copy)...)

@@ -73,6 +73,22 @@ func (p PoolClient) AddMember(ctx context.Context, pool string, vmid int) error 
 	return p.update(ctx, "add VM "+strconv.Itoa(vmid)+" to pool "+pool, pool, Params{"vms": strconv.Itoa(vmid)})
 }
 
+// MoveMember makes a guest a member that leaves another pool for it, in one request. A server before pve-manager 8.0.6
+// refuses that, without any effect: CannotMoveBetweenPools tells.
+func (p PoolClient) MoveMember(ctx context.Context, pool string, vmid int) error {
+	return p.update(ctx, "move VM "+strconv.Itoa(vmid)+" to pool "+pool, pool,
+		Params{"vms": strconv.Itoa(vmid), moveParameter: "1"})
+}
+
+// moveParameter came with pve-manager 8.0.6 (API2/Pool.pm update_pool, f9cfa38e).
+const moveParameter = "allow-move"
+
+// CannotMoveBetweenPools tells whether a server has refused MoveMember since it is too old for it.
+func CannotMoveBetweenPools(err error) bool {
+	var e *Error
+	return errors.As(err, &e) && e.Kind == Invalid && strings.Contains(e.Params[moveParameter], "not defined in schema")
+}
+
 // RemoveMember ends a guest's membership.
 func (p PoolClient) RemoveMember(ctx context.Context, pool string, vmid int) error {
 	return p.update(ctx, "remove VM "+strconv.Itoa(vmid)+" from pool "+pool, pool,

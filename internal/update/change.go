@@ -113,6 +113,7 @@ type (
 	migration struct{ *update } // takes the VM to another node
 	disks     struct{ *update } // moves and grows disks in their slots
 	slots     struct{ *update } // moves volumes between slots, and attaches volumes
+	pooling   struct{ *update } // puts the VM into another pool
 	volumes   struct{ *update } // destroys, frees or names the volumes that disks have left
 )
 

@@ -86,7 +86,7 @@ func (u *update) stepsAfterTheOptions(r *results) []saga.Step {
 			}},
 		{Name: "change the pool of VM %d",
 			Why: "it depends on no other step",
-			Do:  func(ctx context.Context) (err error) { r.pool, err = u.changePool(ctx); return err }},
+			Do:  func(ctx context.Context) (err error) { r.pool, err = pooling{u}.changePool(ctx); return err }},
 		{Name: "set the firewall of VM %d", Do: u.setFirewall,
 			Why: "before the guest is started"},
 		{Name: "start VM %d",

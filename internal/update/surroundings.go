@@ -2,6 +2,7 @@ package update
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"reflect"
@@ -12,28 +13,117 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
-// changePool moves the VM from one pool to another. It returns the pool that the VM is in.
-func (u *update) changePool(ctx context.Context) (string, error) {
+// changePool moves the VM from one pool to another. Before each try it looks which pool the VM is in: an earlier
+// request may have done its work though its answer was lost, and a third party's pool is not left. It returns the pool
+// that the VM is in.
+func (u pooling) changePool(ctx context.Context) (string, error) {
 	from, to := u.r.PriorPool, u.r.Pool
 	if from == to {
 		return from, nil
 	}
-	contend := func(change func(context.Context, string, int) error, pool string) error {
+	for attempt := 0; ; attempt++ {
+		is, err := u.poolNow(ctx)
+		switch {
+		case err != nil:
+			return from, u.poolError(to, "Which pool it is in could not be looked up", err)
+		case is == to:
+			return to, nil
+		case is != "" && is != from:
+			return is, u.poolError(to, fmt.Sprintf("Another user has put it into pool %s since the plan, where it was left. "+
+				"Plan again", is), nil)
+		}
+		if err = u.sendPool(ctx, is, to); err == nil {
+			return to, nil
+		}
+		if attempt < 2 && pve.IsKind(err, pve.Ambiguous) && u.changer.jobs.Pause(ctx, attempt+1) == nil {
+			continue
+		}
+		return u.poolAfter(ctx, is, to, err)
+	}
+}
+
+// poolAfter is the pool that the VM is in after a change that failed.
+func (u pooling) poolAfter(ctx context.Context, was, to string, failed error) (string, error) {
+	late, cancel := u.changer.jobs.LookAfter(ctx)
+	defer cancel()
+	now, err := u.poolNow(late)
+	switch {
+	case err != nil:
+		return was, u.poolError(to, "Which pool it is in now could not be looked up", errors.Join(failed, err))
+	case now == to && ctx.Err() == nil:
+		return to, nil
+	case now == "":
+		return "", u.poolError(to, "It is in no pool now", failed)
+	}
+	return now, u.poolError(to, "It is in pool "+now, failed)
+}
+
+// poolNow is the pool that the VM is in.
+func (u pooling) poolNow(ctx context.Context) (string, error) {
+	resources, err := u.changer.api.Cluster().Resources(ctx)
+	if err != nil {
+		return "", err
+	}
+	listed, there := resources.Guest(u.vmid)
+	if !there {
+		return "", fmt.Errorf("the cluster's listing does not show VM %d to %s", u.vmid, u.changer.api.Identity().User)
+	}
+	return listed.Pool, nil
+}
+
+func (u pooling) poolError(to, detail string, err error) error {
+	summary := fmt.Sprintf("Cannot put VM %d into pool %s", u.vmid, to)
+	if to == "" {
+		summary = fmt.Sprintf("Cannot take VM %d out of pool %s", u.vmid, u.r.PriorPool)
+	}
+	return &guest.FieldError{Path: "pool", Summary: summary, Detail: detail, Err: err}
+}
+
+// sendPool sends what takes the VM from one pool to another. That is one request, since an identity may have its
+// privileges on the VM by way of the pools, and between two requests it would have none. A server that is too old for
+// it takes two.
+func (u pooling) sendPool(ctx context.Context, from, to string) error {
+	pools := u.changer.api.Pools()
+	send := func(change func(context.Context, string, int) error, pool string) error {
 		return u.view.Contend(ctx, "", func(ctx context.Context) error { return change(ctx, pool, u.vmid) })
 	}
-	if from != "" {
-		if err := contend(u.changer.api.Pools().RemoveMember, from); err != nil {
-			return from, &guest.FieldError{Path: "pool", Summary: fmt.Sprintf("Cannot take VM %d out of pool %s", u.vmid, from),
-				Detail: "It is still a member", Err: err}
-		}
+	switch {
+	case to == "":
+		return send(pools.RemoveMember, from)
+	case from == "":
+		return send(pools.AddMember, to)
 	}
-	if to != "" {
-		if err := contend(u.changer.api.Pools().AddMember, to); err != nil {
-			return "", &guest.FieldError{Path: "pool",
-				Summary: fmt.Sprintf("Cannot put VM %d into pool %s", u.vmid, to), Detail: "It is in no pool now", Err: err}
-		}
+	err := send(pools.MoveMember, to)
+	if !pve.CannotMoveBetweenPools(err) {
+		return err
 	}
-	return to, nil
+	if err := u.mayLeavePool(ctx, from); err != nil {
+		return err
+	}
+	if err := send(pools.RemoveMember, from); err != nil {
+		return err
+	}
+	return send(pools.AddMember, to)
+}
+
+// mayLeavePool refuses to take the VM out of a pool if the identity could not put it into another one afterwards. A
+// privilege that comes by way of a pool is one that does not propagate (pve-access-control RPCEnvironment.pm
+// compile_acl_path).
+func (u pooling) mayLeavePool(ctx context.Context, from string) error {
+	if u.changer.api.Identity().IsRootTicket() {
+		return nil
+	}
+	at := fmt.Sprintf("/vms/%d", u.vmid)
+	held, err := u.changer.api.Access().Permissions(ctx, at)
+	if err != nil {
+		return fmt.Errorf("look up the privileges on %s: %w", at, err)
+	}
+	if held[at]["VM.Allocate"] || held[at]["Permissions.Modify"] {
+		return nil
+	}
+	return fmt.Errorf("%s has its privileges on VM %d by way of pool %s only, and this server moves a guest between "+
+		"pools in two steps, between which they would be gone. Update Proxmox VE to 8.1 or later, or have an administrator "+
+		"move the VM", u.changer.api.Identity().User, u.vmid, from)
 }
 
 func (u *update) setFirewall(ctx context.Context) error {

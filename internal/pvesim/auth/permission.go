@@ -155,13 +155,14 @@ func privileges(w *state.World, subject, path string) map[string]bool {
 	return set
 }
 
-// rolesWithPool are the roles of a subject on a path, and those on the pool that it is in.
+// rolesWithPool are the roles of a subject on a path, and those on the pool that it is in, which never propagate
+// (RPCEnvironment.pm, compile_acl_path).
 func rolesWithPool(w *state.World, subject, path string) map[string]bool {
 	roles := rolesOn(w, subject, path)
 	if pool := PoolOf(w, path); pool != "" {
-		for role, propagate := range rolesOn(w, subject, "/pool/"+pool) {
+		for role := range rolesOn(w, subject, "/pool/"+pool) {
 			if _, ok := roles[role]; !ok {
-				roles[role] = propagate
+				roles[role] = false
 			}
 		}
 	}
