@@ -147,6 +147,8 @@ type firewallOf struct {
 	vmid int
 	// guard is an error if another VM has the VMID by now.
 	guard func(context.Context) error
+	// unknown: the state does not know the firewall.
+	unknown bool
 }
 
 // guardError says that a request was not sent, since another VM has the VMID, or since that could not be looked at.
@@ -177,7 +179,7 @@ func NameLeftFirewall(ctx context.Context, g *Guests, node string, vmid int) str
 	if free, err := g.api.Cluster().IsFreeID(ctx, vmid); err == nil && !free {
 		return ""
 	}
-	left, err := g.readFirewall(ctx, node, vmid)
+	left, err := g.ReadFirewall(ctx, node, vmid)
 	if err == nil && len(left.options())+len(left.Rules) == 0 {
 		return ""
 	}
@@ -203,14 +205,14 @@ func PermissionsFor(ctx context.Context, g *Guests, vmid int) []string {
 
 // FirewallFor names the firewall that this identity sees under a VMID. PVE removes it as it does permissions.
 func FirewallFor(ctx context.Context, g *Guests, node string, vmid int) []string {
-	if f, err := g.readFirewall(ctx, node, vmid); err != nil || len(f.options())+len(f.Rules) == 0 {
+	if f, err := g.ReadFirewall(ctx, node, vmid); err != nil || len(f.options())+len(f.Rules) == 0 {
 		return nil
 	}
 	return []string{"firewall options or rules"}
 }
 
-// readFirewall reads a VM's firewall.
-func (g *Guests) readFirewall(ctx context.Context, node string, vmid int) (*Firewall, error) {
+// ReadFirewall reads a VM's firewall.
+func (g *Guests) ReadFirewall(ctx context.Context, node string, vmid int) (*Firewall, error) {
 	options, err := g.api.Firewall(node, vmid).Options(ctx)
 	if err != nil {
 		return nil, err
@@ -222,42 +224,42 @@ func (g *Guests) readFirewall(ctx context.Context, node string, vmid int) (*Fire
 	return firewallFrom(options.Values, rules.Rules), nil
 }
 
-func (f firewallOf) setOptions(ctx context.Context, prior, want *Firewall, clean bool) error {
-	if err := f.set(ctx, prior.options(), want.options(), clean); err != nil {
-		return &FieldError{Path: "firewall", Summary: fmt.Sprintf("Cannot set the firewall options of VM %d", f.vmid),
-			Detail: "Its options are as they were before", Err: err}
+func (f firewallOf) setOptions(ctx context.Context, prior, want *Firewall, clean bool, read *optionsRead) error {
+	if err := f.set(ctx, prior.options(), want.options(), clean, read); err != nil {
+		return f.notSet(err)
 	}
 	return nil
 }
 
-// set changes the options that differ. A lost answer is looked at before anything is sent again.
-func (f firewallOf) set(ctx context.Context, prior, want map[string]string, clean bool) error {
+func (f firewallOf) notSet(err error) error {
+	return &FieldError{Path: "firewall", Summary: fmt.Sprintf("Cannot set the firewall options of VM %d", f.vmid),
+		Detail: "Its options are as they were before", Err: err}
+}
+
+// optionsRead are options that were read already; late: other requests were sent since.
+type optionsRead struct {
+	pve.FirewallOptions
+	late bool
+}
+
+// set changes the options that differ, by those that were read, if any. A lost answer is looked at before anything is
+// sent again.
+func (f firewallOf) set(ctx context.Context, prior, want map[string]string, clean bool, read *optionsRead) error {
 	if maps.Equal(prior, want) && !clean {
 		return nil
 	}
 	for attempt := 0; ; attempt++ {
-		has, err := f.s.api.Firewall(f.node, f.vmid).Options(ctx)
-		if err != nil {
+		var has pve.FirewallOptions
+		var err error
+		late := false
+		if read != nil {
+			has, late, read = read.FirewallOptions, read.late, nil
+		} else if has, err = f.s.api.Firewall(f.node, f.vmid).Options(ctx); err != nil {
 			return err
 		}
-		params, gone := pve.Params{}, []string{}
-		for name, value := range want {
-			if prior[name] != value && has.Values[name] != value {
-				params[name] = value
-			}
-		}
-		for name := range has.Values {
-			_, wanted := want[name]
-			if _, known := prior[name]; !wanted && (known || clean) {
-				gone = append(gone, name)
-			}
-		}
-		if len(params)+len(gone) == 0 {
+		params := changedOptions(has.Values, prior, want, clean)
+		if len(params) == 0 {
 			return nil
-		}
-		if len(gone) > 0 {
-			slices.Sort(gone)
-			params["delete"] = strings.Join(gone, ",")
 		}
 		params["digest"] = has.Digest
 		err = f.send(ctx, func(ctx context.Context) error {
@@ -266,10 +268,34 @@ func (f firewallOf) set(ctx context.Context, prior, want map[string]string, clea
 		if err == nil {
 			return nil
 		}
+		if late && pve.IsKind(err, pve.DigestMismatch) {
+			continue
+		}
 		if attempt == 2 || !pve.IsKind(err, pve.Ambiguous) || f.s.jobs.Pause(ctx, attempt+1) != nil {
 			return err
 		}
 	}
+}
+
+// changedOptions are the parameters that change options from prior to want, where the server has others.
+func changedOptions(has, prior, want map[string]string, clean bool) pve.Params {
+	params, gone := pve.Params{}, []string{}
+	for name, value := range want {
+		if prior[name] != value && has[name] != value {
+			params[name] = value
+		}
+	}
+	for name := range has {
+		_, wanted := want[name]
+		if _, known := prior[name]; !wanted && (known || clean) {
+			gone = append(gone, name)
+		}
+	}
+	if len(gone) > 0 {
+		slices.Sort(gone)
+		params["delete"] = strings.Join(gone, ",")
+	}
+	return params
 }
 
 // tightens tells whether options stop something that the ones before let pass (defaults of pve-firewall Firewall.pm).

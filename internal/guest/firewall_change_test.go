@@ -232,3 +232,46 @@ func TestFirewallRulesThatComeBackSpareOthers(t *testing.T) {
 		}
 	}
 }
+
+// TestFirewallInForceIsChangedSafely: how a firewall is changed follows from the server's own options, also where the
+// state knows none. Rules of an update that was killed are no reason to stop.
+func TestFirewallInForceIsChangedSafely(t *testing.T) {
+	open := &Firewall{Enabled: to(true), PolicyIn: to("ACCEPT")}
+	half := accepting("443")
+	half[0].Enabled = to(false)
+	rest := append(accepting("22", "443"), FirewallRule{Type: to("in"), Action: to("DROP")})
+	for name, tt := range map[string]struct {
+		has, prior, want *Firewall
+		writes           string
+	}{
+		"a policy that stops more comes last": {open, nil, &Firewall{PolicyIn: to("DROP"), Rules: accepting("22")},
+			"POST /rules, PUT /options"},
+		"switched on since the state was read": {&Firewall{Enabled: to(true), Rules: accepting("22")},
+			&Firewall{Rules: accepting("22")}, &Firewall{Rules: rest},
+			"POST /rules, PUT /rules/{pos}, PUT /rules/{pos}, POST /rules, PUT /rules/{pos}, PUT /rules/{pos}"},
+		"the half of a killed update": {&Firewall{Enabled: to(true), Rules: half}, nil,
+			&Firewall{Rules: accepting("443")}, "PUT /rules/{pos}"},
+	} {
+		w := newWorld(t, nil)
+		if err := w.s.SetFirewall(t.Context(), "pve1", theVM, nil, tt.has, false, stillOurs); err != nil {
+			t.Fatal(err)
+		}
+		w.sim.ResetOps()
+		set := func() error { return TakeFirewall(t.Context(), w.s, "pve1", theVM, tt.want, stillOurs) }
+		if tt.prior != nil {
+			set = func() error { return w.s.SetFirewall(t.Context(), "pve1", theVM, tt.prior, tt.want, false, stillOurs) }
+		}
+		if err := set(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		var writes []string
+		for _, op := range w.sim.Ops() {
+			if op.Method != http.MethodGet {
+				writes = append(writes, op.Method+" "+strings.TrimPrefix(op.Path, "/nodes/{node}/qemu/{vmid}/firewall"))
+			}
+		}
+		if got := strings.Join(writes, ", "); got != tt.writes {
+			t.Errorf("%s: %s, want %s", name, got, tt.writes)
+		}
+	}
+}

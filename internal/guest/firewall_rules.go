@@ -19,18 +19,45 @@ import (
 // no digest when it adds a rule (API2/Firewall/Rules.pm create_rule).
 func (g *Guests) SetFirewall(ctx context.Context, node string, vmid int, prior, want *Firewall, clean bool,
 	guard func(context.Context) error) error {
-	return firewallOf{g, node, vmid, guard}.change(ctx, prior, want, clean)
+	return firewallOf{g, node, vmid, guard, false}.change(ctx, prior, want, clean)
+}
+
+// TakeFirewall is SetFirewall for a VM in state whose firewall the state does not know: options that are not wanted
+// stay, and rules that are not wanted are refused.
+func TakeFirewall(ctx context.Context, g *Guests, node string, vmid int, want *Firewall,
+	guard func(context.Context) error) error {
+	return firewallOf{g, node, vmid, guard, true}.change(ctx, &Firewall{}, want, false)
 }
 
 // change changes options and rules. Options that stop more than before come after the rules, and others go before
-// them: nothing that passes before and after is stopped on the way.
+// them: nothing that passes before and after is stopped on the way. The server's own options count, since a firewall
+// that the state does not know may be in force.
 func (f firewallOf) change(ctx context.Context, prior, want *Firewall, clean bool) error {
-	steps := []func() error{
-		func() error { return f.setOptions(ctx, prior, want, clean) },
-		func() error { return f.setRules(ctx, prior, want) },
+	before, wanted := prior.options(), want.options()
+	var read *optionsRead
+	if clean || !maps.Equal(before, wanted) || before["enable"] != "1" {
+		has, err := f.s.api.Firewall(f.node, f.vmid).Options(ctx)
+		if err != nil {
+			return f.notSet(err)
+		}
+		read, before = &optionsRead{FirewallOptions: has}, has.Values
 	}
-	if tightens(prior.options(), want.options()) {
+	after := optionsAfter(before, prior.options(), wanted, clean)
+	plan := planSafely
+	if before["enable"] != "1" || after["enable"] != "1" {
+		plan = planPlainly // it is off while the rules change
+	}
+	setRules, err := f.readRules(ctx, prior, want)
+	if err != nil {
+		return err // before the options have changed
+	}
+	steps := []func() error{
+		func() error { return f.setOptions(ctx, prior, want, clean, read) },
+		func() error { return setRules(plan) },
+	}
+	if tightens(before, after) {
 		slices.Reverse(steps)
+		read.late = true
 	}
 	for _, step := range steps {
 		if err := step(); err != nil {
@@ -40,7 +67,20 @@ func (f firewallOf) change(ctx context.Context, prior, want *Firewall, clean boo
 	return nil
 }
 
-func (f firewallOf) setRules(ctx context.Context, prior, want *Firewall) error {
+// optionsAfter are the options that a VM has after a change from prior to want.
+func optionsAfter(has, prior, want map[string]string, clean bool) map[string]string {
+	after := map[string]string{}
+	for name, value := range has {
+		if _, known := prior[name]; !known && !clean {
+			after[name] = value
+		}
+	}
+	maps.Copy(after, want)
+	return after
+}
+
+// readRules reads the rules, unless there is nothing to change. It returns the function that changes them.
+func (f firewallOf) readRules(ctx context.Context, prior, want *Firewall) (func(planner) error, error) {
 	var before, after []FirewallRule
 	if prior != nil {
 		before = prior.Rules
@@ -49,30 +89,25 @@ func (f firewallOf) setRules(ctx context.Context, prior, want *Firewall) error {
 		after = want.Rules
 	}
 	same := func(a, b FirewallRule) bool { return sameRule(a.values(), b.values()) }
-	if after == nil && len(before) == 0 || prior != nil && slices.EqualFunc(before, after, same) {
-		return nil
+	if after == nil && len(before) == 0 || before != nil && slices.EqualFunc(before, after, same) {
+		return func(planner) error { return nil }, nil
 	}
-	plan := planSafely
-	if prior == nil || prior.options()["enable"] != "1" || want.options()["enable"] != "1" {
-		plan = planPlainly // it is off while the rules change
-	}
-	return f.arrange(ctx, prior, after, plan)
-}
-
-// arrange makes the rules the ones that are wanted, one request after the other. It looks before each, since
-// positions shift. The digest refuses a change from outside that comes between the look and the request, unless that
-// adds a rule. A list other than the one that our last request made is another user's work and is left alone. So is
-// one other than the list in state, if state has any. Where a request is refused for another reason, the rules in state
-// come back.
-func (f firewallOf) arrange(ctx context.Context, prior *Firewall, rules []FirewallRule, plan planner) error {
-	want := ruleValues(rules)
 	has, err := f.s.api.Firewall(f.node, f.vmid).Rules(ctx)
 	if err != nil {
-		return f.refused("Cannot read the firewall rules of VM %d", notAll, err)
+		return nil, f.refused("Cannot read the firewall rules of VM %d", notAll, err)
 	}
-	if prior != nil && !sameRules(has.Rules, ruleValues(prior.Rules)) && !sameRules(has.Rules, want) {
-		return f.refused(changedMeanwhile, notAll, nil)
+	if err := f.checkKnown(has.Rules, prior, after); err != nil {
+		return nil, err
 	}
+	return func(plan planner) error { return f.arrange(ctx, prior, has, ruleValues(after), plan) }, nil
+}
+
+// arrange makes the rules that were read the ones that are wanted, one request after the other. It looks after each,
+// since positions shift. The digest refuses a change from outside that comes between the look and the request, unless
+// that adds a rule. A list other than the one that our last request made is another user's work and is left alone.
+// Where a request is refused for another reason, the rules in state come back.
+func (f firewallOf) arrange(ctx context.Context, prior *Firewall, has pve.FirewallRules, want []rule,
+	plan planner) error {
 	began, edits := has.Rules, plan(has.Rules, want)
 	edit, done, err := f.carryOut(ctx, has, edits)
 	switch {
@@ -94,6 +129,82 @@ func (f firewallOf) arrange(ctx context.Context, prior *Firewall, rules []Firewa
 		summary = fmt.Sprintf("Cannot %s rule %d of the firewall of VM %%d", edit.verb, edit.rule)
 	}
 	return f.refused(summary, detail, err)
+}
+
+// checkKnown refuses to change rules that are other ones than those in state, if there is a state. Where that says
+// nothing, those of an update that was killed may be there.
+func (f firewallOf) checkKnown(has []rule, prior *Firewall, want []FirewallRule) error {
+	switch {
+	case prior == nil, sameRules(has, ruleValues(prior.Rules)), sameRules(has, ruleValues(want)):
+		return nil
+	case !f.unknown:
+		return f.refused(changedMeanwhile, notAll, nil)
+	}
+	if unknown := unknownRules(has, want); len(unknown) > 0 {
+		return f.refused("VM %d has firewall rules that the state does not know", WhyRulesStay(unknown), nil)
+	}
+	return nil
+}
+
+// UnknownRules describes the rules of a firewall that a configuration does not have. Whether a rule counts makes no
+// difference: a change puts some rules in their places before it switches them on.
+func UnknownRules(has *Firewall, want []FirewallRule) []string {
+	return unknownRules(ruleValues(has.Rules), want)
+}
+
+func unknownRules(has []rule, want []FirewallRule) []string {
+	wanted, unknown := ruleValues(want), []string{}
+	on := func(r rule) rule {
+		r = maps.Clone(r)
+		r["enable"] = "1"
+		return r
+	}
+	for _, r := range has {
+		at := slices.IndexFunc(wanted, func(w rule) bool { return sameRule(on(r), on(w)) })
+		if at < 0 {
+			unknown = append(unknown, describeRule(r))
+			continue
+		}
+		wanted = slices.Delete(wanted, at, at+1)
+	}
+	return unknown
+}
+
+// ChangedOptions describes the options of a firewall to which a configuration gives other values.
+func ChangedOptions(has, want *Firewall) []string {
+	var changed []string
+	was, is := has.options(), want.options()
+	for _, name := range slices.Sorted(maps.Keys(is)) {
+		if value, set := was[name]; set && value != is[name] {
+			changed = append(changed, fmt.Sprintf("%s: %s, becomes %s", name, value, is[name]))
+		}
+	}
+	return changed
+}
+
+// describeRule is a rule in a line: "in ACCEPT dport=22 proto=tcp, off (comment)".
+func describeRule(r rule) string {
+	said := r["type"] + " " + r["action"]
+	for _, name := range slices.Sorted(maps.Keys(r)) {
+		if !slices.Contains([]string{"type", "action", "enable", "comment", "pos", "digest"}, name) && r[name] != "" {
+			said += " " + name + "=" + r[name]
+		}
+	}
+	if !isOn(r) {
+		said += ", off"
+	}
+	if r["comment"] != "" {
+		said += " (" + strings.TrimSpace(r["comment"]) + ")"
+	}
+	return said
+}
+
+// WhyRulesStay says why rules that the state does not know are left alone, and the next step.
+func WhyRulesStay(unknown []string) string {
+	return fmt.Sprintf("firewall.rules are all rules of a VM, so these would go, and no plan has shown them:\n  %s\n"+
+		"They are left as they are. To keep them, write them into rules. To remove them, leave rules out for one apply and "+
+		"set another option, such as enabled: then they are in the state, and the next plan shows what goes",
+		strings.Join(unknown, "\n  "))
 }
 
 // planner works out the requests that lead from one list of rules to another.

@@ -160,7 +160,7 @@ func (g *Guest) takeStatus(status string, err error) error {
 func (g *Guests) ReadFirewallAndHA(ctx context.Context, guest *Guest, firewall, ha bool) error {
 	var err error
 	if firewall {
-		if guest.Firewall, err = g.readFirewall(ctx, guest.Node, guest.VMID); err != nil {
+		if guest.Firewall, err = g.ReadFirewall(ctx, guest.Node, guest.VMID); err != nil {
 			return err
 		}
 	}

@@ -132,9 +132,13 @@ func (u *update) setFirewall(ctx context.Context) error {
 	}
 	u.firewalled = true
 	defer u.view.Forget() // it looks before it sends
+	guard := func(ctx context.Context) error { return guest.GuardNow(ctx, u.view) }
 	return u.view.Send(ctx, func(ctx context.Context) error {
-		return u.changer.guests.SetFirewall(ctx, u.view.Node(), u.vmid, u.r.PriorFirewall, u.r.Firewall, false,
-			func(ctx context.Context) error { return guest.GuardNow(ctx, u.view) })
+		guests, at := u.changer.guests, u.view.Node()
+		if u.r.PriorFirewall == nil {
+			return guest.TakeFirewall(ctx, guests, at, u.vmid, u.r.Firewall, guard)
+		}
+		return guests.SetFirewall(ctx, at, u.vmid, u.r.PriorFirewall, u.r.Firewall, false, guard)
 	})
 }
 

@@ -103,6 +103,10 @@ func (*fake) CloneSource(context.Context, *guest.Clone) (guest.Source, error) {
 	return guest.Source{}, errors.New("not now")
 }
 
+func (*fake) ReadFirewall(context.Context, string, int) (*guest.Firewall, error) {
+	return &guest.Firewall{}, nil
+}
+
 func (*fake) IsHeld(context.Context, string, int, string) error { return volumeuse.ErrNotHeld }
 
 func (f *fake) InForce(context.Context, string, int, bool) (preflight.InForce, error) {

@@ -54,7 +54,20 @@ func (p *Planning) PlanConsequences() {
 	if d.swaps("smbios.uuid") != same || p.Prior.UUID == nil { // a create that failed has not read it
 		c.unknown["uuid"] = true
 	}
+	c.forFirewall(p)
 	p.Value = plan.Edit(p.Value, c.unknown, c.null)
+}
+
+// forFirewall leaves open the options that the configuration does not name of a firewall that is new in state: the VM
+// may have one that was made by hand.
+func (c consequences) forFirewall(p *Planning) {
+	if p.Prior.Firewall != nil || p.Config.IsNull("firewall") {
+		return
+	}
+	options, _ := p.Config.Keys("firewall")
+	for _, option := range options {
+		c.unknown["firewall."+option] = p.Config.IsNull("firewall." + option)
+	}
 }
 
 // changesBootOrder reports whether PVE changes the boot order by itself, or may: it takes a device that goes out of

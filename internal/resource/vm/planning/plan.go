@@ -134,6 +134,7 @@ func (p *Planning) update(ctx context.Context) {
 	restart{p}.warn(ctx)
 	warnings{p}.warnMigrationUnderHA()
 	warnings{p}.warnStopByHA()
+	warnings{p}.warnUnknownFirewall(ctx)
 	if !p.diags.HasError() {
 		serverCheck{p}.checkServer(ctx)
 	}

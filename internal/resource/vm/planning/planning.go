@@ -84,6 +84,7 @@ type Machines interface {
 	CloneSource(ctx context.Context, clone *guest.Clone) (guest.Source, error)
 	Holdings(ctx context.Context, ref guest.Ref, sized, named []string) (guest.Holdings, error)
 	InForce(ctx context.Context, node string, vmid int, waits bool) (preflight.InForce, error)
+	ReadFirewall(ctx context.Context, node string, vmid int) (*guest.Firewall, error)
 	IsHeld(ctx context.Context, node string, vmid int, volume string) error
 }
 

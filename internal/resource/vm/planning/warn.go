@@ -1,6 +1,7 @@
 package planning
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -8,6 +9,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/path"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/framework/plan"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/model"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/validation"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
@@ -186,6 +188,33 @@ func (p warnings) warnStopByHA() {
 		p.diags.AddAttributeWarning(path.Root("ha").AtName("state"), p.Prior.Thing()+" will be stopped by HA",
 			fmt.Sprintf("ha.state = %q has HA's manager shut the guest down, and cut it off when it is not off after 60 s. "+
 				"power_state = \"stopped\" beside it gives the guest its shutdown_timeout first.", *p.Plan.HA.State))
+	}
+}
+
+// warnUnknownFirewall looks at the firewall of a VM that gets its first one by the configuration: the state of such a
+// VM says nothing of one that was made by hand. It refuses to remove rules, since the plan would show none of them, and
+// names the options that get other values. Terraform hands an apply nothing of what its plan has read, so the update
+// looks again and refuses the same; the plan within the apply leaves it to that.
+func (p warnings) warnUnknownFirewall(ctx context.Context) {
+	want := p.Plan.Firewall
+	if p.Machines == nil || p.Run.acts() || want == nil || p.Prior.Firewall != nil || p.diags.HasError() ||
+		p.Config.IsNull("firewall") {
+		return
+	}
+	has, err := p.Machines.ReadFirewall(ctx, model.Value(p.Prior.Node), int(model.Value(p.Prior.VMID)))
+	if err != nil {
+		return
+	}
+	at := path.Root("firewall")
+	if unknown := guest.UnknownRules(has, want.Rules); len(unknown) > 0 && p.Config.At("firewall.rules").IsFullyKnown() &&
+		!p.Config.IsNull("firewall.rules") {
+		p.diags.AddAttributeError(at.AtName("rules"), p.Prior.Thing()+" has firewall rules that the state does not know",
+			guest.WhyRulesStay(unknown)+".")
+	}
+	if changed := guest.ChangedOptions(has, want); len(changed) > 0 {
+		p.diags.AddAttributeWarning(at, p.Prior.Thing()+" has a firewall that the state does not know",
+			fmt.Sprintf("Options of it, in PVE's names, get the values of the configuration:\n  %s",
+				strings.Join(changed, "\n  ")))
 	}
 }
 
