@@ -91,6 +91,7 @@ type update struct {
 	claim    *guest.StateClaim // the VM in state, which the view claims
 	warnings []guest.Warning
 	deaf     *unobeyed
+	began    time.Time // by the clock of this machine
 	// firewalled: requests about the firewall may have been sent.
 	firewalled bool
 }
@@ -98,7 +99,7 @@ type update struct {
 // newUpdate begins with a configuration that was just read.
 func (c *Changer) newUpdate(r Request, at guest.Location) *update {
 	claim := &guest.StateClaim{Ref: r.Ref}
-	return &update{changer: c, r: r, vmid: r.Ref.VMID, before: at.Config, claim: claim,
+	return &update{changer: c, r: r, began: c.clock.Now(), vmid: r.Ref.VMID, before: at.Config, claim: claim,
 		view: c.guests.View(claim, at)}
 }
 

@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
+	"time"
+	"unicode"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guard"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
@@ -27,43 +30,109 @@ func (v volumes) nameLeftovers(ctx context.Context, t todo, failed error) {
 	}
 	late, cancel := v.changer.jobs.LookAfter(ctx)
 	defer cancel()
-	commands, err := v.leftovers(late, t)
-	if err != nil || len(commands) == 0 {
+	left, unclear, err := v.leftovers(late, t, v.whatIsNew(late, task))
+	if err != nil {
 		return
 	}
 	what := "task"
 	if !made {
 		what = "command"
 	}
-	v.warn(fmt.Sprintf("The failed %s has left volumes of VM %d behind", what, v.vmid),
-		fmt.Sprintf("They carry its id, and its configuration does not name them. If no other task or command is at work "+
-			"on VM %d, "+
-			"clear up:\n  %s",
-			v.vmid, strings.Join(commands, "\n  ")))
+	if len(left) > 0 {
+		v.warn(fmt.Sprintf("The failed %s has left volumes of VM %d behind", what, v.vmid),
+			fmt.Sprintf("They carry its id, and its configuration does not name them. If no other task or command is at work "+
+				"on VM %d, clear up:\n  %s", v.vmid, strings.Join(left, "\n  ")))
+	}
+	if len(unclear) > 0 {
+		v.warn(fmt.Sprintf("The failed %s may have left volumes of VM %d behind", what, v.vmid),
+			fmt.Sprintf("They carry its id, and its configuration does not name them. Whether they were there before is not "+
+				"known, so look at them before anything is destroyed:\n  %s", strings.Join(unclear, "\n  ")))
+	}
 }
 
-// leftovers returns the commands that remove the volumes of the VM's VMID which no configuration names, on the storages
-// of the change.
-func (v volumes) leftovers(ctx context.Context, t todo) ([]string, error) {
+// origin is how a volume stands to the update.
+type origin int
+
+const (
+	unclearOrigin origin = iota
+	madeBefore
+	madeSince
+)
+
+// whatIsNew returns a function that tells whether a volume has come since the update began. One that the log of the
+// failed task names has, unless it says that it exists already. The date of a volume counts on a storage that only one
+// node has, and by the clock of that node, which dates it: no two clocks are compared. ZFS and RBD tell no date
+// (pve-storage ZFSPoolPlugin.pm, RBDPlugin.pm list_images).
+func (v volumes) whatIsNew(ctx context.Context,
+	failed *pve.TaskError) func(node string, shared bool, of pve.Volume) origin {
+	lines := map[string]time.Time{}
+	return func(node string, shared bool, of pve.Volume) origin {
+		line, known := lines[node]
+		if !known && !shared && !of.CreatedAt.IsZero() {
+			line = v.beganOn(ctx, node)
+			lines[node] = line
+		}
+		switch {
+		case shared || of.CreatedAt.IsZero() || line.IsZero():
+		case of.CreatedAt.Before(line):
+			return madeBefore
+		default:
+			return madeSince
+		}
+		if failed != nil && slices.ContainsFunc(failed.Log, func(said string) bool { return makes(said, of.ID) }) {
+			return madeSince
+		}
+		return unclearOrigin
+	}
+}
+
+// beganOn is when the update began by the clock of a node, as far as that is known: its first task there, or the time
+// that the node tells.
+func (v volumes) beganOn(ctx context.Context, node string) time.Time {
+	for _, upid := range v.view.Tasks.UPIDs {
+		if upid.Node() == node && !v.view.Tasks.Guessed[upid] {
+			return upid.Start()
+		}
+	}
+	line, err := v.changer.jobs.NodeTime(ctx, node, v.began)
+	if err != nil {
+		return time.Time{}
+	}
+	return line
+}
+
+// makes reports whether a line of a task's log names a volume that the task has made.
+func makes(line, volume string) bool {
+	_, name, _ := strings.Cut(volume, ":")
+	words := strings.FieldsFunc(line, func(r rune) bool {
+		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("-_.", r)
+	})
+	isName := func(word string) bool { return strings.TrimRight(word, ".") == path.Base(name) }
+	return slices.ContainsFunc(words, isName) && !strings.Contains(line, "exist")
+}
+
+// leftovers returns the volumes of the VM's VMID which no configuration names, on the storages of the change: those
+// that have come since the update began, with the commands that remove them, and those of which that is not known.
+func (v volumes) leftovers(ctx context.Context, t todo,
+	age func(node string, shared bool, of pve.Volume) origin) (left, unclear []string, err error) {
 	config, err := v.view.Fresh(ctx)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	resources, err := v.changer.api.Cluster().Resources(ctx)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	named, err := v.namedVolumes(ctx, config)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	places, err := v.places(ctx)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	merged, node := vm.Decode(config.Merged()), v.view.Node()
 	involved := slices.Concat(merged.Storages(), t.planned.Storages(), []string{v.r.ImportStorage})
-	var commands []string
 	for _, at := range v.nodes() {
 		for _, storage := range resources.Storages(at) {
 			if !slices.Contains(involved, storage.Storage) || storage.Shared && at != node {
@@ -71,23 +140,27 @@ func (v volumes) leftovers(ctx context.Context, t todo) ([]string, error) {
 			}
 			volumes, err := v.changer.api.Storage(at, storage.Storage).Content(ctx, "images", v.vmid)
 			if err != nil {
-				return nil, err
+				return nil, nil, err
 			}
 			for _, found := range volumes {
-				same := places.likest(found.ID, named)
+				same, from := places.likest(found.ID, named), age(at, storage.Shared, found)
+				renamed, replica := v.renamed(config, found.ID, at), unlessReplica(named, found.ID, at)
 				switch {
 				case at == node && same == volumeuse.Unclear:
-					commands = append(commands, fmt.Sprintf("volume %s may be a disk of this VM under another name: leave it until "+
+					unclear = append(unclear, fmt.Sprintf("volume %s may be a disk of this VM under another name: leave it until "+
 						"that is known", found.ID))
-				case at != node:
-					commands = append(commands, v.remedy(ctx, config, found.ID, at)+unlessReplica(named, found.ID, at))
-				case same == volumeuse.Apart:
-					commands = append(commands, v.remedy(ctx, config, found.ID, at))
+				case at == node && same != volumeuse.Apart:
+				case renamed != "":
+					left = append(left, renamed+replica)
+				case from == madeSince:
+					left = append(left, v.freeCommand(ctx, found.ID, at)+replica)
+				case from == unclearOrigin:
+					unclear = append(unclear, fmt.Sprintf("%s on node %s%s", found.ID, at, replica))
 				}
 			}
 		}
 	}
-	return commands, nil
+	return left, unclear, nil
 }
 
 // unlessReplica warns of a volume on another node whose name is that of a disk of the VM. A failed migration leaves
@@ -130,9 +203,9 @@ func (u *update) nodes() []string {
 	return nodes
 }
 
-// remedy is the command that removes a volume. If a conversion to a template has renamed a disk before it died
-// (qemu-server QemuServer.pm template_create), it is the command that names the disk in the configuration again.
-func (v volumes) remedy(ctx context.Context, config pve.PendingConfig, volume, node string) string {
+// renamed is the command that names a disk in the configuration again which a conversion to a template has renamed
+// before it died (qemu-server QemuServer.pm template_create), "" if the volume is no such disk.
+func (v volumes) renamed(config pve.PendingConfig, volume, node string) string {
 	was := strings.Replace(volume, "base-", "vm-", 1)
 	for _, e := range config.Entries {
 		if rest, ok := strings.CutPrefix(e.Value+",", was+","); ok && was != volume {
@@ -143,7 +216,7 @@ func (v volumes) remedy(ctx context.Context, config pve.PendingConfig, volume, n
 			return "`" + command + "` on node " + node + "; the unused entry that comes of it names no volume"
 		}
 	}
-	return v.freeCommand(ctx, volume, node)
+	return ""
 }
 
 // freeCommand tells an operator how to free a volume. It never tells to free one that another guest uses; if that is

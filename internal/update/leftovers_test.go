@@ -1,13 +1,16 @@
 package update
 
 import (
+	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/printed"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
 // TestNoCommandForAnotherUsersDisk: a volume that another guest uses is named without a command, and where that
@@ -46,11 +49,52 @@ func TestLawCommandsOfUnusualVolumes(t *testing.T) {
 		config := pve.PendingConfig{Entries: []pve.PendingValue{{Key: "scsi0", Value: volume}}}
 		v := volumes{w.updating()}
 		for _, said := range []string{v.freeCommand(t.Context(), volume, "pve1"),
-			v.remedy(t.Context(), config, strings.Replace(volume, "vm-", "base-", 1), "pve1")} {
+			v.renamed(config, strings.Replace(volume, "vm-", "base-", 1), "pve1")} {
 			if len(printed.Commands(said)) > 0 || !strings.Contains(said, "look at it by hand") {
 				t.Errorf("%q: said %s", volume, said)
 			}
 		}
+	}
+}
+
+// TestLeftoverThatWasThereBefore: a failed task has not left a volume that was there before it, so nothing says so, and
+// no command destroys it. Where that cannot be told, there is no command either.
+func TestLeftoverThatWasThereBefore(t *testing.T) {
+	for name, tt := range map[string]struct {
+		storage, volume string
+		log             []string
+		age             time.Duration
+		says            string // of the volume
+	}{
+		"older":                   {storage: "local-lvm", age: time.Hour},
+		"of the same time":        {storage: "local-lvm", says: "`pvesm free local-lvm:vm-400-disk-9` on node pve1"},
+		"no date":                 {storage: "local-zfs", age: time.Hour, says: "local-zfs:vm-400-disk-9 on node pve1"},
+		"no date, but in the log": {storage: "local-zfs", log: []string{"created \"vm-400-disk-9\"."}, says: "`pvesm free"},
+		"no date, another in the log": {storage: "local-zfs", log: []string{"created vm-400-disk-91", "vm-400-disk-9 exists"},
+			says: "may have left"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, pve.Params{"scsi0": "local-zfs:1"})
+			w.put(tt.storage, "vm-400-disk-9", theVM, "")
+			inWorld(w, func(all *state.World) {
+				for _, v := range all.Volumes {
+					if v.Name == "vm-400-disk-9" {
+						v.Created = all.Clock.Now().Add(-tt.age)
+					}
+				}
+			})
+			u := w.updating()
+			t0 := todo{planned: vm.Spec{Disks: map[string]vm.Disk{"scsi0": {Storage: tt.storage}}}}
+			failed := &pve.TaskError{Log: tt.log, UPID: pve.UPID(fmt.Sprintf("UPID:pve1:00000001:00000001:%08X:qmmove:400:u@pve:",
+				w.sim.World().Clock.Now().Unix()))}
+			u.view.Tasks.Add(failed.UPID)
+			volumes{u}.nameLeftovers(t.Context(), t0, failed)
+			said := text(u.warnings)
+			if tt.says == "" && said != "" || !strings.Contains(said, tt.says) ||
+				strings.Contains(said, "pvesm free") != strings.Contains(tt.says, "pvesm free") {
+				t.Errorf("says %q, want %q", said, tt.says)
+			}
+		})
 	}
 }
 
