@@ -31,7 +31,11 @@ func (m migration) migrate(ctx context.Context, t todo) (todo, error) {
 		return t, err
 	}
 	stays := stillIn(vm.Encode(t.prior), config.Merged())
-	if err := m.sendMigration(ctx, status, targetStorages(merged, t.planned)); err != nil {
+	pairs, warn, err := m.storagePairs(ctx, merged, t)
+	if err != nil {
+		return t, err
+	}
+	if err := m.sendMigration(ctx, status, targetStorages(pairs)); err != nil {
 		var another *guest.IdentityError
 		if errors.As(err, &another) {
 			return t, err
@@ -46,6 +50,7 @@ func (m migration) migrate(ctx context.Context, t todo) (todo, error) {
 		}
 		m.warn(fmt.Sprintf("VM %d was migrated to node %s, but not without trouble", m.vmid, m.view.Node()), err.Error())
 	}
+	warn()
 	m.view.Moved(m.r.Node)
 	return recompare(ctx, m.view, t, stays)
 }
@@ -115,11 +120,51 @@ func (m migration) checkLocalDisks(ctx context.Context) error {
 	return m.changer.destroyer.CheckTaken(ctx, m.inState(), local)
 }
 
+// storagePairs says where the disks of each storage go. PVE maps storages, and with them disks that the state does not
+// know (qemu-server QemuMigrate.pm scan_local_volumes). So a storage with such a disk is not mapped if the target has
+// it: the planned disks move on arrival. Else the disk goes with the others, and warn says so.
+func (m migration) storagePairs(ctx context.Context, has vm.Spec, t todo) (pairs map[string]string, warn func(),
+	err error) {
+	pairs, warn = vm.StorageMap(has, t.planned), func() {}
+	strangers := map[string][]string{} // slots by storage
+	for slot, disk := range has.Disks {
+		to, mapped := pairs[disk.Storage]
+		if mapped && to != disk.Storage && !hasDisk(t.prior.Disks, slot) && !hasDisk(t.planned.Disks, slot) {
+			strangers[disk.Storage] = append(strangers[disk.Storage], slot)
+		}
+	}
+	if len(strangers) == 0 {
+		return pairs, warn, nil
+	}
+	resources, err := m.changer.api.Cluster().Resources(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	var taken []string
+	for _, storage := range slices.Sorted(maps.Keys(strangers)) {
+		isIt := func(r pve.Resource) bool { return r.Storage == storage }
+		if slices.ContainsFunc(resources.Storages(m.r.Node), isIt) {
+			pairs[storage] = storage
+			continue
+		}
+		slices.Sort(strangers[storage])
+		taken = append(taken, fmt.Sprintf("%s from storage %s to %s", strings.Join(strangers[storage], ", "), storage,
+			pairs[storage]))
+	}
+	if len(taken) > 0 {
+		warn = func() {
+			m.warn(fmt.Sprintf("Disks of VM %d that the state does not know went to another storage", m.vmid),
+				fmt.Sprintf("Node %s does not have theirs, as far as this identity sees, so PVE took them along: %s.",
+					m.r.Node, strings.Join(taken, "; ")))
+		}
+	}
+	return pairs, warn, nil
+}
+
 // targetStorages is PVE's map from the storages of the disks to the planned ones; "" if all disks stay on theirs.
-func targetStorages(has, planned vm.Spec) string {
+func targetStorages(pairs map[string]string) string {
 	var list []string
 	changed := false
-	pairs := vm.StorageMap(has, planned)
 	for _, from := range slices.Sorted(maps.Keys(pairs)) {
 		list = append(list, from+":"+pairs[from])
 		changed = changed || from != pairs[from]

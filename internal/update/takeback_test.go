@@ -187,8 +187,7 @@ func TestPool(t *testing.T) {
 	if !strings.Contains(detailOf(err), "It is in no pool now") || g.Pool != "" {
 		t.Errorf("%v, in %q", err, g.Pool)
 	}
-	if got := targetStorages(vm.Spec{Disks: map[string]vm.Disk{"scsi0": {Storage: "aa"}, "scsi1": {Storage: "bb"}}},
-		vm.Spec{Disks: map[string]vm.Disk{"scsi0": {Storage: "aa"}, "scsi1": {Storage: "cc"}}}); got != "aa:aa,bb:cc" {
+	if got := targetStorages(map[string]string{"aa": "aa", "bb": "cc"}); got != "aa:aa,bb:cc" {
 		t.Errorf("storages %q", got)
 	}
 }
