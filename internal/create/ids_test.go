@@ -123,7 +123,7 @@ func TestCreatesTakeVMIDsFromEachOther(t *testing.T) {
 }
 
 // TestTwoProcessesGetTheirIDs: others take ids between the look and the create; every create of both gets one in the
-// end, not far from the others'.
+// end.
 func TestTwoProcessesGetTheirIDs(t *testing.T) {
 	b := newBench(t, token)
 	other := creatorOf(t, b.sim, token)
@@ -132,9 +132,30 @@ func TestTwoProcessesGetTheirIDs(t *testing.T) {
 	all.Go(func() { theirs = many(t, 10, other, onZFS()) })
 	ours := many(t, 10, b.Creator, onZFS())
 	all.Wait()
-	ids := slices.Sorted(slices.Values(append(ours, theirs...)))
-	if ids = slices.Compact(ids); len(ids) != 20 || ids[0] != 100 || ids[len(ids)-1] > 100+20+16+64 {
+	if ids := slices.Compact(slices.Sorted(slices.Values(append(ours, theirs...)))); len(ids) != 20 || ids[0] != 100 {
 		t.Errorf("got %v and %v", ours, theirs)
+	}
+}
+
+// TestChoiceSpreadsAfterLostRaces: a create chooses the lowest free id. After each race that it lost it chooses among
+// more of the lowest, so that processes do not follow each other from id to id, and never among others.
+func TestChoiceSpreadsAfterLostRaces(t *testing.T) {
+	b := newBench(t, token)
+	for lost, most := range []int{1, 16, 64, 256, 1024} {
+		chosen := map[int]bool{}
+		for range 50 {
+			i := b.chooser(findings{node: "pve1"}, onZFS())
+			i.taken[100], i.lost = true, lost
+			vmid, done, ok := i.occupy(100, math.MaxInt)
+			if !ok || vmid <= 100 || vmid > 100+most {
+				t.Errorf("after %d lost races id %d was chosen, of %d from 101 on", lost, vmid, most)
+			}
+			chosen[vmid] = true
+			done()
+		}
+		if few := len(chosen) == 1; few != (lost == 0) {
+			t.Errorf("after %d lost races %d ids were chosen in 50 choices", lost, len(chosen))
+		}
 	}
 }
 

@@ -6,8 +6,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/clock"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
@@ -18,9 +22,11 @@ func aclFor(vmid int, who, role string) state.ACLEntry {
 }
 
 // TestIDsThatPermissionsName: an id on which a third party has a role, or which a pool has as a member, is no automatic
-// one, though it is free.
-func TestIDsThatPermissionsName(t *testing.T) {
-	b := newBench(t, token)
+// one, though it is free. Time passes only when all creates wait, so that those that wait at once share an answer.
+func TestIDsThatPermissionsName(t *testing.T) { synctest.Test(t, idsThatPermissionsName) }
+
+func idsThatPermissionsName(t *testing.T) {
+	b := benchOf(t, pvesim.Options{Clock: clock.Real{}, Latency: 10 * time.Millisecond}, token)
 	b.change(func(w *state.World) {
 		w.ACL = append(w.ACL, aclFor(100, "auditor@pve", "PVEVMUser"), aclFor(103, "auditor@pve", "PVEVMUser"))
 		w.Pools["web"].Guests = append(w.Pools["web"].Guests, 102)
