@@ -159,8 +159,8 @@ func movePoolGuest(r *engine.Request, p *state.Pool, vmid string, leave map[stri
 		if r.Params["allow-move"] != "1" {
 			return perl.Die("update pools failed: VM %d belongs already to pool '%s' and 'allow-move' is not set", id, old)
 		}
-		if err := e.Modify("/pool/" + old); err != nil {
-			return err
+		if err := r.Check("/pool/"+old, "Pool.Allocate"); err != nil { // likewise
+			return perl.Die("update pools failed: %s", perl.Message(err))
 		}
 		leave[vmid] = r.W.Pools[old]
 	}
@@ -171,7 +171,7 @@ func movePoolGuest(r *engine.Request, p *state.Pool, vmid string, leave map[stri
 func movePoolStorage(r *engine.Request, p *state.Pool, storage string) error {
 	e := access.Evaluation{Server: r.Engine, World: r.W, Auth: r.Auth, Params: nil}
 	if err := e.Modify("/storage/" + storage); err != nil {
-		return err
+		return perl.Die("update pools failed: %s", perl.Message(err)) // likewise
 	}
 	member := slices.Contains(p.Storages, storage)
 	switch {

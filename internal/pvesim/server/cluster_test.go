@@ -119,6 +119,12 @@ func TestNextID(t *testing.T) {
 func TestPools(t *testing.T) {
 	g := newRig(t, nil)
 	const root = "root@pam!tf"
+	g.w.Roles["Tenant"] = []string{"Permissions.Modify"}
+	for _, who := range []string{"auditor@pve", "auditor@pve!ro"} {
+		g.w.ACL = append(g.w.ACL, state.ACLEntry{Path: "/vms", Subject: who, Role: "Tenant", Propagate: true},
+			state.ACLEntry{Path: "/pool/p1", Subject: who, Role: "Tenant", Propagate: true},
+			state.ACLEntry{Path: "/pool/web", Subject: who, Role: "PVEPoolAdmin", Propagate: true})
+	}
 	for _, row := range []struct{ as, method, path, params, reason string }{
 		{root, "POST", "/pools", "poolid=p1&comment=x", "OK"},
 		{root, "PUT", "/pools/p1", "vms=8000", "OK"},
@@ -128,6 +134,10 @@ func TestPools(t *testing.T) {
 			"update pools failed: VM 8000 belongs already to pool 'p1' and 'allow-move' is not set"},
 		{root, "DELETE", "/pools/p1", "", "delete pool failed: pool 'p1' is not empty (contains VM 8000)"},
 		{"auditor@pve!ro", "PUT", "/pools/p1", "vms=8000", "Permission check failed (/pool/p1, Pool.Allocate)"},
+		{"auditor@pve!ro", "PUT", "/pools", "poolid=web&vms=8000&allow-move=1",
+			"update pools failed: 403 Permission check failed (/pool/p1, Pool.Allocate)"},
+		{"auditor@pve!ro", "PUT", "/pools", "poolid=web&storage=local-zfs",
+			"update pools failed: 403 Permission check failed (/storage/local-zfs, Permissions.Modify|Datastore.Allocate)"},
 		{root, "PUT", "/pools", "poolid=web&vms=8000&allow-move=1", "OK"},
 		{root, "PUT", "/pools/web", "vms=8000&delete=1", "OK"},
 		{root, "PUT", "/pools/web", "vms=8000&delete=1", "update pools failed: VM 8000 is not a pool member"},
