@@ -59,14 +59,18 @@ const (
 	madeSince
 )
 
+// ageOf tells how a volume stands to the update. isNamed is true for one whose name a volume of the VM has too.
+type ageOf func(node string, shared, isNamed bool, of pve.Volume) origin
+
 // whatIsNew returns a function that tells whether a volume has come since the update began. One that the log of the
-// failed task names has, unless it says that it exists already. The date of a volume counts on a storage that only one
+// failed task names has, unless it says that it exists already. The log names the volumes too that the task copies
+// (qemu-server QemuServer.pm clone_disk, QemuMigrate.pm scan_local_volumes), so it proves nothing of a name that the VM
+// has, on whatever storage or node. The date of a volume counts on a storage that only one
 // node has, and by the clock of that node, which dates it: no two clocks are compared. ZFS and RBD tell no date
 // (pve-storage ZFSPoolPlugin.pm, RBDPlugin.pm list_images).
-func (v volumes) whatIsNew(ctx context.Context,
-	failed *pve.TaskError) func(node string, shared bool, of pve.Volume) origin {
+func (v volumes) whatIsNew(ctx context.Context, failed *pve.TaskError) ageOf {
 	lines := map[string]time.Time{}
-	return func(node string, shared bool, of pve.Volume) origin {
+	return func(node string, shared, isNamed bool, of pve.Volume) origin {
 		line, known := lines[node]
 		if !known && !shared && !of.CreatedAt.IsZero() {
 			line = v.beganOn(ctx, node)
@@ -79,7 +83,8 @@ func (v volumes) whatIsNew(ctx context.Context,
 		default:
 			return madeSince
 		}
-		if failed != nil && slices.ContainsFunc(failed.Log, func(said string) bool { return makes(said, of.ID) }) {
+		makesIt := func(said string) bool { return makes(said, of.ID) }
+		if failed != nil && !isNamed && slices.ContainsFunc(failed.Log, makesIt) {
 			return madeSince
 		}
 		return unclearOrigin
@@ -101,20 +106,28 @@ func (v volumes) beganOn(ctx context.Context, node string) time.Time {
 	return line
 }
 
-// makes reports whether a line of a task's log names a volume that the task has made.
+// makes reports whether a line of a task's log names a volume that the task has made: by its whole id, or by its name
+// where the line has no storage before it.
 func makes(line, volume string) bool {
-	_, name, _ := strings.Cut(volume, ":")
 	words := strings.FieldsFunc(line, func(r rune) bool {
-		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("-_.", r)
+		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("-_.:/", r)
 	})
-	isName := func(word string) bool { return strings.TrimRight(word, ".") == path.Base(name) }
+	isName := func(word string) bool {
+		word = strings.Trim(word, ".:")
+		return word == volume || !strings.Contains(word, ":") && path.Base(word) == nameOf(volume)
+	}
 	return slices.ContainsFunc(words, isName) && !strings.Contains(line, "exist")
+}
+
+// nameOf is the name of a volume without its storage and folder.
+func nameOf(volume string) string {
+	_, name, _ := strings.Cut(volume, ":")
+	return path.Base(name)
 }
 
 // leftovers returns the volumes of the VM's VMID which no configuration names, on the storages of the change: those
 // that have come since the update began, with the commands that remove them, and those of which that is not known.
-func (v volumes) leftovers(ctx context.Context, t todo,
-	age func(node string, shared bool, of pve.Volume) origin) (left, unclear []string, err error) {
+func (v volumes) leftovers(ctx context.Context, t todo, age ageOf) (left, unclear []string, err error) {
 	config, err := v.view.Fresh(ctx)
 	if err != nil {
 		return nil, nil, err
@@ -126,6 +139,10 @@ func (v volumes) leftovers(ctx context.Context, t todo,
 	named, err := v.namedVolumes(ctx, config)
 	if err != nil {
 		return nil, nil, err
+	}
+	names := map[string]bool{}
+	for volume := range named {
+		names[nameOf(volume)] = true
 	}
 	places, err := v.places(ctx)
 	if err != nil {
@@ -143,7 +160,8 @@ func (v volumes) leftovers(ctx context.Context, t todo,
 				return nil, nil, err
 			}
 			for _, found := range volumes {
-				same, from := places.likest(found.ID, named), age(at, storage.Shared, found)
+				same := places.likest(found.ID, named)
+				from := age(at, storage.Shared, names[nameOf(found.ID)], found)
 				renamed, replica := v.renamed(config, found.ID, at), unlessReplica(named, found.ID, at)
 				switch {
 				case at == node && same == volumeuse.Unclear:

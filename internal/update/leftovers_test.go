@@ -1,6 +1,7 @@
 package update
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"testing"
@@ -61,10 +62,11 @@ func TestLawCommandsOfUnusualVolumes(t *testing.T) {
 // no command destroys it. Where that cannot be told, there is no command either.
 func TestLeftoverThatWasThereBefore(t *testing.T) {
 	for name, tt := range map[string]struct {
-		storage, volume string
-		log             []string
-		age             time.Duration
-		says            string // of the volume
+		storage, node  string
+		disk, snapshot string // a volume that the VM has
+		log            []string
+		age            time.Duration
+		says           string // of the volume
 	}{
 		"older":                   {storage: "local-lvm", age: time.Hour},
 		"of the same time":        {storage: "local-lvm", says: "`pvesm free local-lvm:vm-400-disk-9` on node pve1"},
@@ -72,18 +74,32 @@ func TestLeftoverThatWasThereBefore(t *testing.T) {
 		"no date, but in the log": {storage: "local-zfs", log: []string{"created \"vm-400-disk-9\"."}, says: "`pvesm free"},
 		"no date, another in the log": {storage: "local-zfs", log: []string{"created vm-400-disk-91", "vm-400-disk-9 exists"},
 			says: "may have left"},
+		"no date, by its id in the log": {storage: "local-zfs", log: []string{"made 'local-zfs:vm-400-disk-9'"}, says: "`pvesm free"},
+		"no date, one of another storage in the log": {storage: "local-zfs",
+			log: []string{"create full clone of drive scsi0 (local-lvm:vm-400-disk-9)"}, says: "may have left"},
+		"no date, and a disk has the name": {storage: "local-zfs", disk: "local-lvm:vm-400-disk-9",
+			log: []string{"created \"vm-400-disk-9\"."}, says: "may have left"},
+		"no date, and a snapshot has the name": {storage: "local-zfs", snapshot: "local-lvm:vm-400-disk-9",
+			log: []string{"created \"vm-400-disk-9\"."}, says: "may have left"},
+		"no date, and a disk of another node's name": {storage: "local-zfs", node: "pve2", disk: "local-zfs:vm-400-disk-9",
+			log: []string{"found local disk 'local-zfs:vm-400-disk-9' (attached)"}, says: "may have left"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, pve.Params{"scsi0": "local-zfs:1"})
-			w.put(tt.storage, "vm-400-disk-9", theVM, "")
 			inWorld(w, func(all *state.World) {
-				for _, v := range all.Volumes {
-					if v.Name == "vm-400-disk-9" {
-						v.Created = all.Clock.Now().Add(-tt.age)
-					}
+				if tt.disk != "" {
+					all.Guests[theVM].Config["scsi1"] = tt.disk
 				}
+				if tt.snapshot != "" {
+					all.Guests[theVM].Snaps = map[string]map[string]string{"before": {"scsi1": tt.snapshot}}
+				}
+				old := &state.Volume{Storage: tt.storage, Node: cmp.Or(tt.node, "pve1"), Name: "vm-400-disk-9", VMID: theVM,
+					Content: "images", Format: "raw", Size: 4 << 20}
+				all.Put(old)
+				old.Created = all.Clock.Now().Add(-tt.age)
 			})
 			u := w.updating()
+			u.r.Node = cmp.Or(tt.node, u.r.Node)
 			t0 := todo{planned: vm.Spec{Disks: map[string]vm.Disk{"scsi0": {Storage: tt.storage}}}}
 			failed := &pve.TaskError{Log: tt.log, UPID: pve.UPID(fmt.Sprintf("UPID:pve1:00000001:00000001:%08X:qmmove:400:u@pve:",
 				w.sim.World().Clock.Now().Unix()))}
