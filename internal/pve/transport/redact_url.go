@@ -6,12 +6,12 @@ import (
 	"unicode"
 )
 
-// A URL may hold the key to its file: the password of a user, and values of its query, such as the signature of a
-// presigned address. PVE prints the address of a download in the task's log, and again when wget fails (pve-common
-// Tools.pm download_file_from_url).
+// A URL may hold the key to its file: a user, which may be a token, a password, and values of its query, such as the
+// signature of a presigned address. PVE prints the address of a download in the task's log, and again when wget fails
+// (pve-common Tools.pm download_file_from_url).
 
-// webURL is a URL in a text, as it is or in JSON with escaped slashes.
-var webURL = regexp.MustCompile(`https?:\\?/\\?/[^\s'"<>]+`)
+// webURL is a URL in a text, as it is or in JSON with escaped slashes. A password may have a "'" in it.
+var webURL = regexp.MustCompile(`(?i)https?:\\?/\\?/(?:[^\s"<>/\\?#]*@)?[^\s'"<>]+`)
 
 // maxPlain: a shorter value of a query is the name of a version or a format. A longer one may be a signature, or the
 // name of a file, so it is taken out of its URL and left alone elsewhere.
@@ -32,55 +32,65 @@ func isCredential(name string) bool {
 	return name == "sig" || name == "pass"
 }
 
-// urlParts are the secrets of a URL, as they are written in it, and where they stand.
+// urlParts are the parts of a URL, as they are written in it.
 type urlParts struct {
-	password string
-	query    []queryValue
+	scheme   string
+	userinfo string // the user and the password
+	place    string // the host and the path
+	query    []string
+	fragment string
 }
-
-type queryValue struct{ name, value string }
 
 // cutURL takes a URL apart. Package net/url would not take one with a stray "%", and would lose the spelling.
 func cutURL(address string) (p urlParts) {
-	_, rest, ok := strings.Cut(address, "://")
-	if !ok {
-		return p
+	scheme, rest, _ := strings.Cut(address, "://")
+	p.scheme = scheme
+	rest, fragment, found := strings.Cut(rest, "#")
+	if found {
+		p.fragment = "#" + fragment
 	}
-	rest, _, _ = strings.Cut(rest, "#")
-	rest, query, _ := strings.Cut(rest, "?")
+	rest, query, found := strings.Cut(rest, "?")
+	if found {
+		p.query = strings.Split(query, "&")
+	}
 	authority, _, _ := strings.Cut(rest, "/")
-	if at := strings.LastIndex(authority, "@"); at >= 0 {
-		_, p.password, _ = strings.Cut(authority[:at], ":")
-	}
-	for pair := range strings.SplitSeq(query, "&") {
-		name, value, _ := strings.Cut(pair, "=")
-		p.query = append(p.query, queryValue{name, value})
-	}
+	at := strings.LastIndex(authority, "@")
+	p.userinfo, p.place = rest[:max(at, 0)], rest[at+1:]
 	return p
+}
+
+// masked is the URL without its secrets.
+func (p urlParts) masked() string {
+	var b strings.Builder
+	b.WriteString(p.scheme + "://")
+	if p.userinfo != "" {
+		b.WriteString(redacted + "@")
+	}
+	b.WriteString(p.place)
+	before := "?"
+	for _, pair := range p.query {
+		name, value, _ := strings.Cut(pair, "=")
+		if value != "" && (isCredential(name) || len(value) > maxPlain) {
+			pair = name + "=" + redacted
+		}
+		b.WriteString(before + pair)
+		before = "&"
+	}
+	return b.String() + p.fragment
 }
 
 // withoutURLSecrets is a text whose URLs show no secret.
 func withoutURLSecrets(s string) string {
-	if !strings.Contains(s, "http") {
+	if !strings.Contains(s, ":/") && !strings.Contains(s, `:\/`) {
 		return s
 	}
 	return webURL.ReplaceAllStringFunc(s, func(address string) string {
 		plain := strings.ReplaceAll(address, `\/`, "/")
-		isEscaped := plain != address
-		p := cutURL(plain)
-		address = plain
-		if p.password != "" {
-			address = strings.Replace(address, ":"+p.password+"@", ":"+redacted+"@", 1)
+		shown := cutURL(plain).masked()
+		if plain != address {
+			return strings.ReplaceAll(shown, "/", `\/`)
 		}
-		for _, q := range p.query {
-			if q.value != "" && (isCredential(q.name) || len(q.value) > maxPlain) {
-				address = strings.Replace(address, q.name+"="+q.value, q.name+"="+redacted, 1)
-			}
-		}
-		if isEscaped {
-			return strings.ReplaceAll(address, "/", `\/`)
-		}
-		return address
+		return shown
 	})
 }
 
@@ -88,10 +98,11 @@ func withoutURLSecrets(s string) string {
 // stand. Others are taken out of the URL alone.
 func (r *redactor) learnURL(address string) {
 	p := cutURL(address)
-	all := []string{p.password}
-	for _, q := range p.query {
-		if isCredential(q.name) {
-			all = append(all, q.value)
+	user, password, _ := strings.Cut(p.userinfo, ":")
+	all := []string{user, password}
+	for _, pair := range p.query {
+		if name, value, _ := strings.Cut(pair, "="); isCredential(name) {
+			all = append(all, value)
 		}
 	}
 	for _, secret := range all {

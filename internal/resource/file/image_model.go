@@ -71,11 +71,17 @@ func (i *imageModel) thing() string {
 		i.Node.ValueString()
 }
 
-// shownURL is an address without its user and its query, which may hold the key to the file.
+// shownURL is an address without its user and its query, which may hold the key to the file. One that cannot be taken
+// apart, such as one with a stray "%", may have a password anywhere before an "@".
 func shownURL(address string) string {
 	u, err := url.Parse(address)
-	if err != nil {
-		return "its url"
+	switch {
+	case err != nil && strings.Contains(address, "@"):
+		return "a URL (not shown, since it may have a password)"
+	case err != nil:
+		address, _, _ = strings.Cut(address, "#")
+		address, _, _ = strings.Cut(address, "?")
+		return address
 	}
 	u.User, u.RawQuery, u.Fragment = nil, "", ""
 	return u.String()

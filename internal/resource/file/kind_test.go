@@ -220,3 +220,19 @@ func TestChangedImageIsReplaced(t *testing.T) {
 		}
 	}
 }
+
+// TestImageIsNamedWithoutSecrets: a message names an image by its URL without the user and the query, even if the URL
+// cannot be taken apart.
+func TestImageIsNamedWithoutSecrets(t *testing.T) {
+	for address, want := range map[string]string{
+		"https://me:secret@host/a.iso?sig=secret#x": "https://host/a.iso",
+		"https://host/100%.iso?sig=secret":          "https://host/100%.iso",
+		"https://me:sec#ret@host/a.iso":             "a URL (not shown, since it may have a password)",
+	} {
+		m := imageModel{Node: known("pve1"), Storage: known("local"), URL: known(address), SourceFile: types.StringNull(),
+			Volume: types.StringNull()}
+		if got := m.thing(); got != "image of "+want+" on storage local of pve1" {
+			t.Errorf("%s: %s", address, got)
+		}
+	}
+}

@@ -28,7 +28,7 @@ resource "proxmox_image" "x" {
 	w.Sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: "POST",
 		Path: "/nodes/{node}/storage/{storage}/download-url"}, Phase: fault.Task, Reason: "download failed: 500", Times: -1}})
 	err := s.Run(t.Context())
-	rig.MustSay(t, err, "https://bob:(redacted)@images.example.com/debian.img?sig=(redacted)")
+	rig.MustSay(t, err, "https://(redacted)@images.example.com/debian.img?sig=(redacted)")
 	for what, text := range map[string]string{"diagnostic": s.Diagnostics().String(), "log": log.String()} {
 		for _, secret := range []string{"hunter22secret", "aB3x"} {
 			if at := strings.Index(text, secret); at >= 0 {
