@@ -123,8 +123,8 @@ func (r *run) isSame(ctx context.Context) error {
 	}
 	then := "That one was not touched"
 	if r.sent {
-		then = fmt.Sprintf("The request to %s was sent while the id had the former, as far as was seen; look whether it "+
-			"came to the other", r.Action)
+		then = fmt.Sprintf("The request to %s was sent when the id was last seen to have the first of them. Look whether it "+
+			"reached the second", r.Action)
 	}
 	return &guest.FieldError{Path: "vmid", Summary: fmt.Sprintf("VM %d is another VM by now", r.VMID),
 		Detail: fmt.Sprintf("When the action began it had %s; now the VM on node %s that has its id has %s. %s", r.identity,

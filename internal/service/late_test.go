@@ -186,7 +186,7 @@ func TestSentPowerActionIsNotSaidToHaveTouchedNothing(t *testing.T) {
 	_, err := l.Power.Do(t.Context(), power.Request{Choice: guest.Choice{VMID: theVM}, Action: power.Shutdown,
 		Timeout: 5 * time.Minute})
 	var field *guest.FieldError
-	if !errors.As(err, &field) || !strings.HasSuffix(field.Detail, "look whether it came to the other") {
+	if !errors.As(err, &field) || !strings.HasSuffix(field.Detail, "Look whether it reached the second") {
 		t.Errorf("got %v", err)
 	}
 }

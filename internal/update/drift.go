@@ -63,8 +63,8 @@ func checkDisplaced(vmid int, known, has map[string]string, prior vm.Spec, c vm.
 		}
 		return &guest.FieldError{Path: slotAttribute(slot, vm.Decode(c.Set), prior),
 			Summary: fmt.Sprintf("%s of VM %d has a disk that is not in the state", slot, vmid),
-			Detail: fmt.Sprintf("The plan is about another drive, and %s is in the slot now: a third party has put it there. "+
-				"It was not touched. Choose another slot, or take that disk out of it first", is)}
+			Detail: fmt.Sprintf("The plan is about another drive, and %s is in the slot now. It was not touched. Choose another "+
+				"slot, or take that disk out of it first", is)}
 	}
 	return nil
 }
@@ -89,10 +89,14 @@ func checkFilled(r Request, config pve.PendingConfig) error {
 		if is == "" || ours || asPlanned || is == r.Others[slot] {
 			continue
 		}
+		was := "about a new " + what
+		if r.Others[slot] != "" {
+			was = "to take over " + r.Others[slot]
+		}
 		return &guest.FieldError{Path: slotAttribute(slot),
-			Summary: fmt.Sprintf("%s of VM %d is not empty any more", slot, r.Ref.VMID),
-			Detail: fmt.Sprintf("The plan is about a new %[2]s, and %[1]s is in the slot now: a third party has put it there "+
-				"since. It was not touched. Choose another slot, or make a new plan, which takes that %[2]s over", is, what)}
+			Summary: fmt.Sprintf("%s of VM %d has changed since the plan", slot, r.Ref.VMID),
+			Detail: fmt.Sprintf("The plan is %s, and %s is in the slot now. It was not touched. Choose another slot, or make a "+
+				"new plan, which takes that %s over", was, is, what)}
 	}
 	return nil
 }
@@ -120,7 +124,7 @@ func (d disks) withDoneMoves(ctx context.Context) (known, wanted vm.Spec, err er
 	for _, slot := range slices.Sorted(maps.Keys(planned.Disks)) {
 		was, is, goal := prior.Disks[slot], server.Disks[slot], planned.Disks[slot]
 		if was.Volume == "" || is.Volume == was.Volume || goal.Volume != was.Volume || goal.Storage != is.Storage ||
-			was.Storage == is.Storage || !sameSize(is, was) && !sameSize(is, goal) {
+			was.Storage == is.Storage || !isAsLarge(is, was) && !isAsLarge(is, goal) {
 			continue
 		}
 		left, err := d.isThere(ctx, was.Volume)
@@ -140,8 +144,12 @@ func (d disks) withDoneMoves(ctx context.Context) (known, wanted vm.Spec, err er
 	return known, wanted, nil
 }
 
-// sameSize reports whether two disks have one size. A move takes all of a disk, and its growth comes after that.
-func sameSize(a, b vm.Disk) bool { return a.Size != nil && b.Size != nil && *a.Size == *b.Size }
+// isAsLarge reports whether a disk has the size of another one, as far as its storage can: LVM rounds up to 4 MiB, ZFS
+// to 1 MiB (pve-storage ZFSPoolPlugin.pm alloc_image). A move takes all of a disk, and its growth comes after that.
+func isAsLarge(is, was vm.Disk) bool {
+	const extent = 4 << 20
+	return is.Size != nil && was.Size != nil && *is.Size >= *was.Size && *is.Size-*was.Size < extent
+}
 
 // isThere reports whether a volume exists. A move with delete frees what it has copied at its end (qemu-server
 // API2/Qemu.pm move_vm_disk): where the old volume is there still, the slot has another disk, and no moved one.

@@ -101,6 +101,13 @@ func TestMoveThatIsDone(t *testing.T) {
 			all.Unlock()
 			w.alter(func(g *state.Guest) { g.Config["scsi1"] = "local-lvm:vm-400-disk-7,size=2G" })
 		}, false},
+		"moved, and rounded up": {func(w *world, was string) {
+			all := w.sim.World()
+			all.Lock()
+			maps.DeleteFunc(all.Volumes, func(_ state.VolumeKey, v *state.Volume) bool { return v.Volid() == was })
+			all.Unlock()
+			w.alter(func(g *state.Guest) { g.Config["scsi1"] = "local-lvm:vm-400-disk-7,size=1026M" })
+		}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, pve.Params{"scsi0": "local-zfs:1", "scsi1": "local-zfs:1", "scsihw": "virtio-scsi-pci"})

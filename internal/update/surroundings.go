@@ -29,8 +29,8 @@ func (u pooling) changePool(ctx context.Context) (string, error) {
 		case is == to:
 			return to, nil
 		case is != "" && is != from:
-			return is, u.poolError(to, fmt.Sprintf("Another user has put it into pool %s since the plan, where it was left. "+
-				"Plan again", is), nil)
+			return is, u.poolError(to, fmt.Sprintf("A third party has put it into pool %s since the plan, and it was left there. "+
+				"Make a new plan", is), nil)
 		}
 		if err = u.sendPool(ctx, is, to); err == nil {
 			return to, nil
@@ -53,7 +53,7 @@ func (u pooling) poolAfter(ctx context.Context, was, to string, failed error) (s
 	case now == to && ctx.Err() == nil:
 		return to, nil
 	case now == "":
-		return "", u.poolError(to, "It is in no pool now", failed)
+		return "", u.poolError(to, "It is in no pool that "+u.changer.api.Identity().User+" may see", failed)
 	}
 	return now, u.poolError(to, "It is in pool "+now, failed)
 }

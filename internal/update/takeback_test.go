@@ -185,7 +185,7 @@ func TestPool(t *testing.T) {
 	r := w.request()
 	r.Pool = "nosuch"
 	g, _, err := w.update(r)
-	if !strings.Contains(detailOf(err), "It is in no pool now") || g.Pool != "" {
+	if !strings.Contains(detailOf(err), "It is in no pool that terraform@pve!prov may see") || g.Pool != "" {
 		t.Errorf("%v, in %q", err, g.Pool)
 	}
 	if got := targetStorages(map[string]string{"aa": "aa", "bb": "cc"}); got != "aa:aa,bb:cc" {

@@ -119,7 +119,7 @@ func TestDiskThatCameAfterThePlan(t *testing.T) {
 		w.Guests[400].Config["scsi1"] = "local-zfs:vm-400-disk-7,size=1G"
 	})
 	l.World.ResetCalls()
-	rig.MustSay(t, l.Session.Apply(t.Context(), pl), "scsi1 of VM 400 is not empty any more", "local-zfs:vm-400-disk-7")
+	rig.MustSay(t, l.Session.Apply(t.Context(), pl), "scsi1 of VM 400 has changed since the plan", "local-zfs:vm-400-disk-7")
 	l.WantSent()
 	l.To(more)
 	l.Warned(`disks["scsi1"]`, "scsi1", "is not empty", "local-zfs:vm-400-disk-7", "takes this one over")

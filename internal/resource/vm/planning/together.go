@@ -117,15 +117,19 @@ func (p refusals) refuseOtherMedia() {
 	}
 }
 
-// refuseDisplacing refuses an optical drive in a slot that has a disk which the state does not know: PVE would take the
-// disk out of it (qemu-server QemuServer.pm vmconfig_update_disk, vmconfig_apply_pending), so the apply refuses it.
+// refuseDisplacing refuses an optical drive in a slot that has a disk which the state does not know, or which leaves it
+// untouched: PVE would take the disk out of its slot (qemu-server QemuServer.pm vmconfig_update_disk,
+// vmconfig_apply_pending), so the apply refuses it.
 // Where the drive was configured before, a third party has put the disk in its place: that stops no other plan, and no
 // destroy.
 func (p refusals) refuseDisplacing() {
 	is, cloudInit := p.opticalDrives(p.Plan), path.Root("cloud_init").AtName("slot")
 	for _, slot := range model.SortedSlots(is) {
 		disk := p.private.Others[slot]
-		switch why := disk + " is in " + slot + ", which the state does not know. "; {
+		if slices.Contains(p.forgotten, "disks."+slot) {
+			disk = model.Value(p.Prior.Disks[slot].Volume)
+		}
+		switch why := disk + " is in " + slot + ", and the configuration does not name it. "; {
 		case disk == "":
 		case p.managed("cdroms." + slot), p.managed("cloud_init.storage") && is[slot].Equal(cloudInit):
 			p.diags.AddAttributeWarning(is[slot], slot+" of "+p.Prior.Thing()+" has a disk", why+"It is in the place of the "+
@@ -143,7 +147,8 @@ func (p refusals) opticalDrives(m model.Model) map[string]path.Path {
 	for slot := range m.CDROMs {
 		all[slot] = path.Root("cdroms").AtMapKey(slot)
 	}
-	if c := m.CloudInit; c != nil && c.Storage != nil {
+	isOpen := m.CloudInit != nil && m.CloudInit.Slot == nil && !p.Config.At("cloud_init.slot").IsKnown()
+	if c := m.CloudInit; c != nil && c.Storage != nil && !isOpen {
 		all[cmp.Or(model.Value(c.Slot), vm.DefaultCloudInitSlot)] = path.Root("cloud_init").AtName("slot")
 	}
 	return all

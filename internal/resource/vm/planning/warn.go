@@ -55,12 +55,15 @@ func (p warnings) warnRemovedDisks() {
 // warnTakenOver tells of devices that the state does not know and that the configuration takes over, since it names
 // their slots.
 func (p warnings) warnTakenOver() {
+	planned := vm.Devices(p.Plan.Spec(false))
 	for _, slot := range model.SortedSlots(p.private.Others) {
+		has := p.private.Others[slot]
 		a, _ := vm.AttributeOf(slot)
 		name := strings.TrimSuffix(a.Path, ".*")
 		dotted, at := name+"."+slot, path.Root(name).AtMapKey(slot)
 		isNew := plan.At(p.State, strings.Split(dotted, ".")...).IsNull()
-		if p.private.Others[slot] == "" || p.Config.IsNull(dotted) || !isNew {
+		asPlanned := !vm.IsSlot(slot) && vm.MeansSame(slot, has, planned[slot])
+		if has == "" || p.Config.IsNull(dotted) || !p.Config.At(dotted).IsKnown() || !isNew || asPlanned {
 			continue
 		}
 		what := "The apply adds no new device, but gives this one the planned settings."
@@ -68,7 +71,7 @@ func (p warnings) warnTakenOver() {
 			what = "The apply makes no new disk, but takes this one over with its content."
 		}
 		p.diags.AddAttributeWarning(at, slot+" of "+p.Prior.Thing()+" is not empty",
-			p.private.Others[slot]+" is in it, which the state does not know. "+what)
+			has+" is in it, which the state does not know. "+what)
 	}
 }
 

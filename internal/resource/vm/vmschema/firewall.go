@@ -32,9 +32,9 @@ func firewallAttributes() map[string]schema.Attribute {
 				"policy_out": textOption("The same for outgoing traffic. Default: `ACCEPT`.", policies),
 				"rules": schema.ListNestedAttribute{Optional: true, Computed: true,
 					MarkdownDescription: "All rules, in order: the first that matches decides. Other rules " +
-						"are removed, but none that was made by hand before the VM had `firewall` here: such a one is refused until it " +
-						"is written here, or until an apply without the attribute has taken it into the state. Without the " +
-						"attribute all are left alone.",
+						"are removed, except where the VM has rules that were made by hand before it had `firewall` here: the plan " +
+						"refuses to remove those until they are written here, or until an apply without the attribute has taken " +
+						"them into the state. Without the attribute all are left alone.",
 					NestedObject: schema.NestedAttributeObject{Attributes: firewallRuleAttributes()}},
 			}),
 	}
