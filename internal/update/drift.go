@@ -63,8 +63,8 @@ func checkDisplaced(vmid int, known, has map[string]string, prior vm.Spec, c vm.
 		}
 		return &guest.FieldError{Path: slotAttribute(slot, vm.Decode(c.Set), prior),
 			Summary: fmt.Sprintf("%s of VM %d has a disk that is not in the state", slot, vmid),
-			Detail: fmt.Sprintf("The plan is about another drive, and %s is in the slot now. It was not touched. Choose another "+
-				"slot, or take that disk out of it first", is)}
+			Detail: fmt.Sprintf("The plan is about another drive, and %s is in the slot now. It was not touched. Choose "+
+				"another slot, or take that disk out of it first", is)}
 	}
 	return nil
 }
@@ -95,8 +95,8 @@ func checkFilled(r Request, config pve.PendingConfig) error {
 		}
 		return &guest.FieldError{Path: slotAttribute(slot),
 			Summary: fmt.Sprintf("%s of VM %d has changed since the plan", slot, r.Ref.VMID),
-			Detail: fmt.Sprintf("The plan is %s, and %s is in the slot now. It was not touched. Choose another slot, or make a "+
-				"new plan, which takes that %s over", was, is, what)}
+			Detail: fmt.Sprintf("The plan is %s, and %s is in the slot now. It was not touched. Choose another slot, or make "+
+				"a new plan, which takes that %s over", was, is, what)}
 	}
 	return nil
 }

@@ -29,7 +29,7 @@ func (u pooling) changePool(ctx context.Context) (string, error) {
 		case is == to:
 			return to, nil
 		case is != "" && is != from:
-			return is, u.poolError(to, fmt.Sprintf("A third party has put it into pool %s since the plan, and it was left there. "+
+			return is, u.poolError(to, fmt.Sprintf("A third party has put it into pool %s since the plan, where it was left. "+
 				"Make a new plan", is), nil)
 		}
 		if err = u.sendPool(ctx, is, to); err == nil {
