@@ -31,10 +31,10 @@ func firewallAttributes() map[string]schema.Attribute {
 					"`REJECT`. Default: `DROP`.", policies),
 				"policy_out": textOption("The same for outgoing traffic. Default: `ACCEPT`.", policies),
 				"rules": schema.ListNestedAttribute{Optional: true, Computed: true,
-					MarkdownDescription: "All rules, in order: the first that matches decides. Other rules " +
-						"are removed, except where the VM has rules that were made by hand before it had `firewall` here: the plan " +
-						"refuses to remove those until they are written here, or until an apply without the attribute has taken " +
-						"them into the state. Without the attribute all are left alone.",
+					MarkdownDescription: "All rules, in order: the first that matches decides. Other rules are removed. " +
+						"Where the VM has rules that were made by hand before it had `firewall` here, the plan refuses to remove " +
+						"them: write them here first, or leave the attribute out for one apply, which takes them into the state. " +
+						"Without the attribute all are left alone.",
 					NestedObject: schema.NestedAttributeObject{Attributes: firewallRuleAttributes()}},
 			}),
 	}
