@@ -329,15 +329,14 @@ func TestCheckCosts(t *testing.T) {
 	}
 }
 
-// TestCheckIsSilentOnWhatItMayNotSee: who sees no storages, pools or bridges is told nothing of them; a cluster that
+// TestCheckIsSilentOnWhatItMayNotSee: who sees no storages or bridges is told nothing of them; a cluster that
 // cannot be listed at all is said to be so.
 func TestCheckIsSilentOnWhatItMayNotSee(t *testing.T) {
 	w := newWorld(t)
 	w.change(func(all *state.World) {
 		all.Roles["TerraformProvider"] = []string{"VM.Audit", "VM.Allocate", "Sys.Audit", "Pool.Allocate"}
-		delete(all.Pools, "web")
 	})
-	r := Request{Node: "pve1", Storages: map[string]string{"disks.scsi0.storage": "none"}, Pool: "none"}
+	r := Request{Node: "pve1", Storages: map[string]string{"disks.scsi0.storage": "none"}}
 	if all := found(w.Check(t.Context(), r)); len(all) > 0 {
 		t.Errorf("%q", all)
 	}

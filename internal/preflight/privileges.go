@@ -133,9 +133,14 @@ func haUses(r Request) (all []use) {
 	return all
 }
 
-// poolUses are the privileges that a change of the pool takes. A create in a pool needs none (qemu-server API2/Qemu.pm,
-// create_vm).
+// poolUses are the privileges that a change of the pool takes. A create in a pool changes no members (qemu-server
+// API2/Qemu.pm, create_vm). PVE shows the pool of a guest only to those who may see the pool (pve-manager
+// API2/Cluster.pm, resources): to others each plan would add the VM to its own pool.
 func poolUses(r Request, at []string) (all []use) {
+	if r.Pool != "" {
+		all = append(all, use{path: "pool", what: "see that the VM is in pool " + r.Pool, on: []string{"/pool/" + r.Pool},
+			anyOf: []string{"Pool.Audit"}})
+	}
 	for _, pool := range slices.Compact(slices.Sorted(slices.Values([]string{r.Pool, r.LeftPool}))) {
 		if pool == "" || r.Creating {
 			continue

@@ -129,11 +129,10 @@ func clusterOptions(r *engine.Request) (any, error) {
 func clusterResources(r *engine.Request) (any, error) {
 	list := []any{}
 	want := func(typ string) bool { return r.Params["type"] == "" || r.Params["type"] == typ }
-	if r.Params["type"] == "" {
-		for _, id := range slices.Sorted(maps.Keys(r.W.Pools)) {
-			if r.CheckAny("/pool/"+id, "Pool.Audit") == nil {
-				list = append(list, map[string]any{"id": "/pool/" + id, "type": "pool", "pool": id})
-			}
+	seen := map[string]bool{"": true}
+	for _, id := range slices.Sorted(maps.Keys(r.W.Pools)) {
+		if seen[id] = r.Check("/pool/"+id, "Pool.Audit") == nil; seen[id] && r.Params["type"] == "" {
+			list = append(list, map[string]any{"id": "/pool/" + id, "type": "pool", "pool": id})
 		}
 	}
 	if want("vm") {
@@ -142,7 +141,10 @@ func clusterResources(r *engine.Request) (any, error) {
 		for _, id := range slices.Sorted(maps.Keys(r.W.Guests)) {
 			if may(id) {
 				row := newGuestRow(r.Engine, r.W, r.W.Guests[id])
-				row.live, row.pool = true, pools[id]
+				row.live = true
+				if seen[pools[id]] { // API2/Cluster.pm deletes it otherwise
+					row.pool = pools[id]
+				}
 				if ha := r.W.HA[engine.HAType(row.guest)+":"+strconv.Itoa(id)]; ha != nil {
 					row.ha = ha.Listed()
 				}

@@ -40,7 +40,7 @@ var refusals = map[string]string{
 	"VM.Config.Network": `It takes VM.Config.Network on /vms/201`, "VM.Config.Options": `It takes VM.Config.Options on /vms/202`,
 	"VM.Monitor": "the agent may not be asked", "VM.GuestAgent.Audit": "",
 	"Datastore.AllocateSpace": `It takes Datastore.AllocateSpace on /storage/local-zfs`, "Datastore.Allocate": "", "Datastore.Audit": "",
-	"Pool.Allocate": `It takes Pool.Allocate on /pool/web`, "Pool.Audit": "",
+	"Pool.Allocate": `It takes Pool.Allocate on /pool/web`, "Pool.Audit": `It takes Pool.Audit on /pool/web`,
 	"VM.Migrate":                 "",                          // TestRoleMigrates
 	"Datastore.AllocateTemplate": "", "Sys.AccessNetwork": "", // TestRoleOfImages
 	"SDN.Use": `no bridge, as far as this identity may use them (SDN.Use)`, "Sys.Audit": `/nodes/pve1, Sys.Audit`,
@@ -128,11 +128,16 @@ func TestRoleWithoutAPrivilege(t *testing.T) {
 			if want == "" && said != "" || want != "" && !strings.Contains(said, want) {
 				t.Errorf("said %q, want %q", said, want)
 			}
+			refused, free := permittedChange, permitted
+			if missing == "Pool.Audit" { // the change takes the VMs out of their pool
+				refused, free = permitted, permittedChange
+			}
 			if strings.HasPrefix(want, "It takes") {
+				w.Reconfigure(t, s, rig.TokenNoSSH, refused)
 				if _, err := s.Plan(t.Context()); err == nil {
 					t.Error("the plan does not refuse it")
 				}
-				w.Reconfigure(t, s, rig.TokenNoSSH, permitted) // a plan that is refused stands in the way of a destroy, too
+				w.Reconfigure(t, s, rig.TokenNoSSH, free) // a plan that is refused stands in the way of a destroy, too
 			}
 			said = attempt(s, func() error { return s.Destroy(t.Context()) })
 			if left := w.Leaks(); len(left) > 0 {
