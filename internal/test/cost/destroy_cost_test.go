@@ -201,6 +201,7 @@ func TestCostMemoryOfADestroy(t *testing.T) {
 	if err := s.Destroy(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+	once.Do(func() {}) // the connection that measures may not be one that the destroy waits for
 	t.Logf("a destroy among %d guests keeps %d KiB", g, kept>>10)
 	if most := int64(g)*8<<10 + inFlight; kept > most || !measured {
 		t.Errorf("%d KiB are kept of %d guests, %d are allowed", kept>>10, g, most>>10)
