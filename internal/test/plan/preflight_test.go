@@ -278,6 +278,7 @@ func TestPreflightGrant(t *testing.T) {
 func TestPreflightNarrowPaths(t *testing.T) {
 	t.Parallel()
 	const options = "VM.Allocate VM.Audit VM.PowerMgmt VM.Config.CPU VM.Config.Memory VM.Config.Options VM.Config.Network VM.Config.HWType VM.Config.Disk"
+	const inPool = options + " Pool.Audit" // else PVE does not show that the VM is in the pool
 	scratch := func(more string) string {
 		return "resource \"proxmox_vm\" \"one\" {\n  name = \"one\"\n  node = \"pve1\"\n  cpu = { cores = 2 }\n  disks = { scsi0 = { storage = " +
 			"\"local-zfs\", size = \"1G\" } }\n" + more + "}\n"
@@ -288,8 +289,9 @@ func TestPreflightNarrowPaths(t *testing.T) {
 		config  string
 		refused string
 	}{
-		"the pool alone":                 {[]entry{{"/pool/web", options, true}, storage}, scratch("  pool = \"web\"\n"), ""},
-		"the pool, not below":            {[]entry{{"/pool/web", options, false}, storage}, scratch("  pool = \"web\"\n"), ""},
+		"the pool alone":                 {[]entry{{"/pool/web", inPool, true}, storage}, scratch("  pool = \"web\"\n"), ""},
+		"the pool, not below":            {[]entry{{"/pool/web", inPool, false}, storage}, scratch("  pool = \"web\"\n"), ""},
+		"a pool that is not seen":        {[]entry{{"/pool/web", options, true}, storage}, scratch("  pool = \"web\"\n"), "Pool.Audit on /pool/web"},
 		"a VM that is not there":         {[]entry{{"/vms/300", options, false}, storage}, scratch("  vmid = 300\n"), ""},
 		"another VM":                     {[]entry{{"/vms/301", options, false}, storage}, scratch("  vmid = 300\n"), "VM.Allocate on /vms/300"},
 		"all VMs":                        {[]entry{{"/vms", options, true}, storage}, scratch(""), ""},
@@ -300,11 +302,11 @@ func TestPreflightNarrowPaths(t *testing.T) {
 		"another storage":                {[]entry{{"/vms", options, true}, {"/storage/local-lvm", "Datastore.AllocateSpace", true}}, scratch(""), "Datastore.AllocateSpace on /storage/local-zfs"},
 		"a storage that is not seen":     {[]entry{{"/vms", options, true}, {"/storage/local-zfs", "Datastore.AllocateSpace", true}, {"/storage/local", "Datastore.Audit", true}}, scratch(""), ""},
 		"an id with an entry of its own": {[]entry{{"/vms/100", options, true}, storage}, scratch(""), ""},
-		"a clone without its bridge": {[]entry{{"/vms/9000", "VM.Clone VM.Audit", true}, {"/pool/web", options, true}, storage},
+		"a clone without its bridge": {[]entry{{"/vms/9000", "VM.Clone VM.Audit", true}, {"/pool/web", inPool, true}, storage},
 			"resource \"proxmox_vm\" \"one\" {\n  node = \"pve1\"\n  pool = \"web\"\n  protection = false\n  clone = { vmid = 9000 }\n}\n", "SDN.Use on /sdn/zones/localnetwork/vmbr0"},
-		"a clone": {[]entry{{"/vms/9000", "VM.Clone VM.Audit", true}, {"/pool/web", options, true}, storage, {"/sdn/zones/localnetwork/vmbr0", "SDN.Use", true}},
+		"a clone": {[]entry{{"/vms/9000", "VM.Clone VM.Audit", true}, {"/pool/web", inPool, true}, storage, {"/sdn/zones/localnetwork/vmbr0", "SDN.Use", true}},
 			"resource \"proxmox_vm\" \"one\" {\n  node = \"pve1\"\n  pool = \"web\"\n  protection = false\n  clone = { vmid = 9000 }\n}\n", ""},
-		"a clone of what may not be": {[]entry{{"/vms/9000", "VM.Audit", true}, {"/pool/web", options, true}, storage},
+		"a clone of what may not be": {[]entry{{"/vms/9000", "VM.Audit", true}, {"/pool/web", inPool, true}, storage},
 			"resource \"proxmox_vm\" \"one\" {\n  node = \"pve1\"\n  pool = \"web\"\n  protection = false\n  clone = { vmid = 9000 }\n}\n", "VM.Clone on /vms/9000"},
 	} {
 		t.Run(name, func(t *testing.T) {
