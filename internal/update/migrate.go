@@ -126,14 +126,14 @@ func (m migration) checkLocalDisks(ctx context.Context) error {
 func (m migration) storagePairs(ctx context.Context, has vm.Spec, t todo) (pairs map[string]string, warn func(),
 	err error) {
 	pairs, warn = vm.StorageMap(has, t.planned), func() {}
-	strangers := map[string][]string{} // slots by storage
+	unknown := map[string][]string{} // slots by storage
 	for slot, disk := range has.Disks {
 		to, mapped := pairs[disk.Storage]
 		if mapped && to != disk.Storage && !hasDisk(t.prior.Disks, slot) && !hasDisk(t.planned.Disks, slot) {
-			strangers[disk.Storage] = append(strangers[disk.Storage], slot)
+			unknown[disk.Storage] = append(unknown[disk.Storage], slot)
 		}
 	}
-	if len(strangers) == 0 {
+	if len(unknown) == 0 {
 		return pairs, warn, nil
 	}
 	resources, err := m.changer.api.Cluster().Resources(ctx)
@@ -141,14 +141,14 @@ func (m migration) storagePairs(ctx context.Context, has vm.Spec, t todo) (pairs
 		return nil, nil, err
 	}
 	var taken []string
-	for _, storage := range slices.Sorted(maps.Keys(strangers)) {
+	for _, storage := range slices.Sorted(maps.Keys(unknown)) {
 		isIt := func(r pve.Resource) bool { return r.Storage == storage }
 		if slices.ContainsFunc(resources.Storages(m.r.Node), isIt) {
 			pairs[storage] = storage
 			continue
 		}
-		slices.Sort(strangers[storage])
-		taken = append(taken, fmt.Sprintf("%s from storage %s to %s", strings.Join(strangers[storage], ", "), storage,
+		slices.Sort(unknown[storage])
+		taken = append(taken, fmt.Sprintf("%s from storage %s to %s", strings.Join(unknown[storage], ", "), storage,
 			pairs[storage]))
 	}
 	if len(taken) > 0 {

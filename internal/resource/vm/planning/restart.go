@@ -50,11 +50,7 @@ func (p restart) options() []string {
 	running.Status = new("running")
 	options := slices.Concat(vm.NeedsRestart(p.before.Spec(false), p.after.Spec(false)),
 		model.PendingRestart(running, p.Plan, p.private.Managed))
-	planned := vm.Devices(p.after.Spec(false))
-	options = slices.DeleteFunc(options, func(o string) bool { // a device added by hand, to which nothing is sent
-		has := p.private.Others[o]
-		return has != "" && !vm.IsSlot(o) && vm.MeansSame(o, has, planned[o])
-	})
+	options = slices.DeleteFunc(options, warnings(p).isAsPlanned)
 	slices.Sort(options)
 	return slices.Compact(options)
 }

@@ -55,15 +55,14 @@ func (p warnings) warnRemovedDisks() {
 // warnTakenOver tells of devices that the state does not know and that the configuration takes over, since it names
 // their slots.
 func (p warnings) warnTakenOver() {
-	planned := vm.Devices(p.Plan.Spec(false))
 	for _, slot := range model.SortedSlots(p.private.Others) {
 		has := p.private.Others[slot]
 		a, _ := vm.AttributeOf(slot)
 		name := strings.TrimSuffix(a.Path, ".*")
 		dotted, at := name+"."+slot, path.Root(name).AtMapKey(slot)
 		isNew := plan.At(p.State, strings.Split(dotted, ".")...).IsNull()
-		asPlanned := !vm.IsSlot(slot) && vm.MeansSame(slot, has, planned[slot])
-		if has == "" || p.Config.IsNull(dotted) || !p.Config.At(dotted).IsKnown() || !isNew || asPlanned {
+		isNamed := !p.Config.IsNull(dotted) && p.Config.At(dotted).IsKnown()
+		if has == "" || !isNamed || !isNew || p.isAsPlanned(slot) {
 			continue
 		}
 		what := "The apply adds no new device, but gives this one the planned settings."
@@ -73,6 +72,13 @@ func (p warnings) warnTakenOver() {
 		p.diags.AddAttributeWarning(at, slot+" of "+p.Prior.Thing()+" is not empty",
 			has+" is in it, which the state does not know. "+what)
 	}
+}
+
+// isAsPlanned reports whether a device that was added by hand has the planned settings already, so that nothing is sent
+// to it. A disk is none: it is taken over.
+func (p warnings) isAsPlanned(slot string) bool {
+	has := p.private.Others[slot]
+	return has != "" && !vm.IsSlot(slot) && vm.MeansSame(slot, has, vm.Devices(p.Plan.Spec(false))[slot])
 }
 
 // warnAddedDisks names the disks that a destroy removes although no configuration has made them: what a third party has
