@@ -19,6 +19,9 @@ func TestPartsOfAnOptionThatOthersChange(t *testing.T) {
 	}
 	discards := func(r *Request) { with(r, "scsi0", func(d *vm.Disk) { d.Discard = new(true) }) }
 	hides := func(r *Request) { r.Planned.CPU.Hidden = new(true) }
+	gets := func(r *Request) {
+		r.Planned.CloudInit.Addresses = map[string]vm.Address{"net0": {IPv4: new("dhcp"), IPv6: new("auto")}}
+	}
 	for name, c := range map[string]struct {
 		option, was, from, to string // what the third party changes
 		change                func(*Request)
@@ -29,6 +32,7 @@ func TestPartsOfAnOptionThatOthersChange(t *testing.T) {
 		"taken":  {"net0", "virtio,bridge=vmbr0,tag=10", ",tag=10", "", queues, "queues=4"},
 		"backup": {"scsi0", "local-zfs:1,backup=0", "backup=0", "backup=1", discards, "discard=on"},
 		"flags":  {"cpu", "host,flags=+aes", "+aes", "+aes;+spec-ctrl", hides, "hidden=1"},
+		"route":  {"ipconfig0", "ip=dhcp", "ip=dhcp", "gw=10.0.0.1,ip=10.0.0.7/24", gets, "ip6=auto"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, pve.Params{c.option: c.was})

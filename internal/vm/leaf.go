@@ -97,11 +97,13 @@ func (f format[T]) fillRest(t, server *T) {
 	*f.rest(t) = rest
 }
 
-// rebase gives both the server's value of each sub-key that both say alike.
+// rebase gives both the server's value of each sub-key that both say alike. fillRest keeps one that neither says, where
+// there is a Rest.
 func (f format[T]) rebase(server, prior, planned *T) {
 	for _, l := range f.leaves {
 		was, said := l.show(prior)
-		if is, kept := l.show(planned); said && kept && was == is {
+		is, kept := l.show(planned)
+		if said == kept && was == is && (said || f.rest == nil) {
 			l.take(prior, server)
 			l.take(planned, server)
 		}

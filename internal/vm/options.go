@@ -36,8 +36,7 @@ func generalOptions() []leaf[Spec] {
 		scalar("description", func(s *Spec) **string { return &s.Description }, property.ParseDescription,
 			property.TrimDescription,
 			configOptions, immediate, keepsStatus),
-		list("tags", func(s *Spec) *[]string { return &s.Tags }, property.NormalTags, property.ShowTags,
-			configOptions, keepsStatus),
+		tags(configOptions, keepsStatus),
 		flag("onboot", func(s *Spec) **bool { return &s.OnBoot },
 			configOptions, immediate, initial("false"), keepsStatus),
 		flag("autostart", func(s *Spec) **bool { return &s.AutoStart }, configOptions, atStart, initial("false")),
@@ -197,4 +196,22 @@ func hotplugOption() leaf[Spec] {
 			}
 		},
 	}
+}
+
+// tags is a set whose elements are the parts of Rebase: several programs tag a VM, each with its own.
+func tags(facts ...Fact) leaf[Spec] {
+	l := list("tags", func(s *Spec) *[]string { return &s.Tags }, property.NormalTags, property.ShowTags, facts...)
+	l.rebase = func(server, prior, planned *Spec) {
+		without := func(set, others []string) []string {
+			return slices.DeleteFunc(slices.Clone(set), func(tag string) bool {
+				return slices.ContainsFunc(others, func(other string) bool {
+					return tag == other || !planned.ExactTags && strings.EqualFold(tag, other)
+				})
+			})
+		}
+		kept := without(server.Tags, without(prior.Tags, planned.Tags))
+		added := without(without(planned.Tags, prior.Tags), kept)
+		prior.Tags, planned.Tags = server.Tags, property.NormalTags(strings.Join(slices.Concat(kept, added), ";"))
+	}
+	return l
 }

@@ -34,7 +34,9 @@ func TestRebaseLaw(t *testing.T) {
 			}
 			from, to := partsOf(key, was[key]), partsOf(key, is[key])
 			theirs, now := partsOf(key, has[key]), partsOf(key, sent)
-			for part := range maps.Keys(from) {
+			parts := maps.Clone(from)
+			maps.Copy(parts, theirs)
+			for part := range parts {
 				wants, counter := to[part], changed
 				if from[part] == to[part] || !isModelled(key, part) { // Diff keeps the server's Rest
 					wants, counter = theirs[part], kept
