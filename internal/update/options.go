@@ -17,7 +17,7 @@ type sent struct {
 	options  []string               // that were written or reset
 	attached map[string]string      // volumes that came into slots
 	removed  map[string]removedDisk // volumes that are to be destroyed with their slots
-	appends  bool                   // PVE puts optical drives into the boot order
+	order    []string               // boot order to write afterwards; nil: PVE leaves it as it is
 }
 
 // setOptions sends the differing options in one request. Disks that were unplugged for it are in their new slots
@@ -37,8 +37,7 @@ func (u *update) setOptions(ctx context.Context, t todo, unplugged map[string]st
 	c.ImportStorage = u.r.ImportStorage
 	t.change = c
 	done := sent{options: slices.Concat(slices.Sorted(maps.Keys(c.Set)), c.Delete), attached: t.attached(),
-		removed: volumes{u}.removedDisks(t, config.Current()),
-		appends: request.AppendsToBootOrder(c, vm.BootOrder(config.Current()))}
+		removed: volumes{u}.removedDisks(t, config.Current()), order: u.orderToKeep(config, c)}
 	if sends(c, "smbios1") {
 		u.claim.Next = identityAfter(config, c)
 	}
@@ -59,10 +58,25 @@ func identityAfter(config pve.PendingConfig, c vm.Change) *guest.Identity {
 	return &next
 }
 
-// keepBootOrder writes the planned boot order, if PVE has changed it.
-func (u *update) keepBootOrder(ctx context.Context, done sent) error {
-	if u.r.BootOrder == nil || !done.appends {
+// orderToKeep is the boot order to write once a change was sent, nil for none: PVE appends new optical drives to the
+// order in force (qemu-server API2/Qemu.pm update_vm_api). Where the plan leaves the order as it was, that is the
+// server's order, since a third party may have changed it after the plan.
+func (u *update) orderToKeep(config pve.PendingConfig, c vm.Change) []string {
+	if u.r.BootOrder == nil || !request.AppendsToBootOrder(c, vm.BootOrder(config.Current())) {
 		return nil
 	}
-	return u.view.Set(ctx, pve.Params{"boot": vm.Encode(vm.Spec{Options: vm.Options{BootOrder: u.r.BootOrder}})["boot"]})
+	if !slices.Equal(u.r.Prior.BootOrder, u.r.Planned.BootOrder) {
+		return u.r.BootOrder
+	}
+	return slices.DeleteFunc(vm.BootOrder(config.Merged()), func(slot string) bool {
+		return slices.Contains(c.Delete, slot)
+	})
+}
+
+// keepBootOrder takes the optical drives out of the boot order that PVE has put into it.
+func (u *update) keepBootOrder(ctx context.Context, done sent) error {
+	if len(done.order) == 0 {
+		return nil
+	}
+	return u.view.Set(ctx, pve.Params{"boot": vm.Encode(vm.Spec{Options: vm.Options{BootOrder: done.order}})["boot"]})
 }
