@@ -45,8 +45,12 @@ func (k *kept) ignore(ctx context.Context, d *destruction) error {
 		err = d.d.LeaveHA(ctx, vmid, prove)
 		k.dropped = true
 	}
+	before := k.options
+	if k.dropped {
+		before = nil
+	}
 	if err == nil {
-		err = d.d.guests.SetHA(ctx, vmid, k.options, k.ignored(), func(ctx context.Context) error {
+		err = d.d.guests.SetHA(ctx, vmid, before, k.ignored(), func(ctx context.Context) error {
 			_, err := prove(ctx)
 			return err
 		})
@@ -96,8 +100,12 @@ func (k *kept) putBack(ctx context.Context, d *destruction) error {
 	if err == nil && entry.Options["state"] != "ignored" || pve.IsKind(err, pve.NotFound) && !k.dropped {
 		return nil
 	}
-	err = d.d.guests.SetHA(ctx, vmid, k.ignored(), k.options, prove)
-	if err == nil || errors.Is(err, guard.ErrNotOurs) {
+	before := k.ignored()
+	if k.dropped {
+		before = nil
+	}
+	err = d.d.guests.SetHA(ctx, vmid, before, k.options, prove)
+	if err == nil || errors.Is(err, guard.ErrNotOurs) || pve.IsKind(err, pve.NotFound) && !k.dropped {
 		return nil
 	}
 	return fmt.Errorf("put VM %d back under HA: %w", vmid, err)

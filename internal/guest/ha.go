@@ -114,6 +114,8 @@ func (h *HAEntries) ChangeHA(ctx context.Context, vmid int, prior, want *HA,
 		return nil
 	case want == nil:
 		err = h.DropHA(ctx, vmid, prove)
+	case prior == nil:
+		err = h.SetHA(ctx, vmid, nil, after, prove)
 	default:
 		err = h.SetHA(ctx, vmid, before, after, prove)
 	}
@@ -133,8 +135,9 @@ func (h *HAEntries) DropHA(ctx context.Context, vmid int, prove func(context.Con
 	}
 }
 
-// SetHA changes the options that differ, or makes the entry if there is none. The digest is that of all entries, so a
-// refusal for its sake is only a conflict if this entry has changed. prove is called before each try.
+// SetHA changes the options that differ. Without an entry it makes one if before is nil; else a third party has taken
+// the VM out of HA, which is an error. The digest is that of all entries, so a refusal for its sake is only a conflict
+// if this entry has changed. prove is called before each try.
 func (h *HAEntries) SetHA(ctx context.Context, vmid int, before, after map[string]string,
 	prove func(context.Context) error) error {
 	var seen map[string]string
@@ -142,6 +145,10 @@ func (h *HAEntries) SetHA(ctx context.Context, vmid int, before, after map[strin
 	for attempt := 0; ; attempt++ {
 		entry, err := h.api.HA().Resource(ctx, vmid)
 		switch {
+		case pve.IsKind(err, pve.NotFound) && before != nil:
+			return &FieldError{Path: "ha", Summary: fmt.Sprintf("VM %d is not under HA any more", vmid),
+				Detail: "The plan changes its HA entry, and a third party has removed the entry since. It was not made again. " +
+					"Make a new plan, which shows that", Err: err}
 		case pve.IsKind(err, pve.NotFound):
 			err = h.EnterHA(ctx, vmid, after, prove)
 		case err != nil:
