@@ -30,15 +30,20 @@ func TestMoveStateKnowsItsVM(t *testing.T) {
 		"all the same":                  {model.Moved{Name: "web", MACs: []string{"BC:24:11:00:00:01"}}, web, ""},
 		"another device":                {model.Moved{Name: "web", MACs: []string{"BC:24:11:00:00:02"}}, web, ""},
 		"another name":                  {model.Moved{Name: "db", MACs: []string{"BC:24:11:00:00:02", "BC:24:11:00:00:01"}}, web, ""},
-		"another name, no known device": {model.Moved{Name: "db"}, web, ""},
+		"another name, no known device": {model.Moved{Name: "db"}, web, "was called \"db\""},
+		"the name, no known device":     {model.Moved{Name: "web"}, web, ""},
+		"no name, no known device":      {model.Moved{}, web, ""},
 		"another name, another device":  {model.Moved{Name: "db", MACs: []string{"BC:24:11:00:00:02"}}, web, `called "web"`},
 		"no names, another device":      {model.Moved{MACs: []string{"BC:24:11:00:00:02"}}, nameless, "[BC:24:11:00:00:01]"},
 		"half made":                     {model.Moved{Name: "web"}, locked, "half made"},
 		"in the middle of a create":     {model.Moved{Name: "web"}, stamped, "half made"},
 	} {
-		if got := c.theirs.Differs(c.is); (got == "") != (c.says == "") || !strings.Contains(got, c.says) {
+		if got := c.theirs.Differs(c.is, false); (got == "") != (c.says == "") || !strings.Contains(got, c.says) {
 			t.Errorf("%s: said %q", what, got)
 		}
+	}
+	if got := (&model.Moved{Name: "db"}).Differs(web, true); got != "" {
+		t.Errorf("another name, the same uuid: said %q", got)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -192,5 +193,58 @@ func TestMoveStateNeverReplaces(t *testing.T) {
 	w.Reconfigure(t, s, rig.RootTicket, linked)
 	if pl, err = s.Plan(t.Context()); pl == nil || !strings.Contains(pl.String(), "replace proxmox_vm.it") {
 		t.Errorf("%v, %v", pl, err)
+	}
+}
+
+// TestMoveWithoutDevicesToCompare: ids are used again. A state without network devices and uuid knows its VM by the name
+// alone, and does not take another one over.
+func TestMoveWithoutDevicesToCompare(t *testing.T) {
+	t.Parallel()
+	for name, takes := range map[string]bool{"existing": true, "mine": false} {
+		w := rig.NewWorld(t)
+		s := w.Session(t, rig.RootTicket, existing)
+		rig.Must(t, s.Move(t.Context(), "proxmox_vm.it", ofBPG(t, map[string]string{"name": strconv.Quote(name), "network_device": "[]"})))
+		_, err := s.Plan(t.Context())
+		if took := err == nil; took != takes || !takes && !strings.Contains(err.Error(), `was called "mine"`) {
+			t.Errorf("%s: the plan said %v", name, err)
+		}
+		if err := s.Destroy(t.Context()); (err == nil) != takes {
+			t.Errorf("%s: the destroy said %v", name, err)
+		}
+		w.Change(func(world *state.World) {
+			if gone := world.Guests[8000] == nil; gone != takes {
+				t.Errorf("%s: VM 8000 is gone: %v", name, gone)
+			}
+		})
+	}
+}
+
+// TestDestroyNamesDisksThatAMoveLeft: neither the other provider's state nor the configuration has a disk of the VM. It
+// goes with the VM, and the plan of the destroy names it, after a move as after an import.
+func TestDestroyNamesDisksThatAMoveLeft(t *testing.T) {
+	t.Parallel()
+	for _, how := range []string{"move", "import"} {
+		w := rig.NewWorld(t)
+		w.Change(func(world *state.World) {
+			g := world.Guests[8000]
+			world.Put(&state.Volume{Storage: "local-zfs", Node: g.Node, Name: "vm-8000-disk-7", Content: "images", VMID: 8000, Format: "raw", Size: 1 << 30})
+			g.Config["scsi1"] = "local-zfs:vm-8000-disk-7,size=1G"
+		})
+		s := w.Session(t, rig.RootTicket, existing)
+		if how == "move" {
+			rig.Must(t, s.Move(t.Context(), "proxmox_vm.it", ofBPG(t, nil)))
+		} else {
+			rig.Must(t, s.Import(t.Context(), "proxmox_vm.it", "8000"))
+		}
+		for range 2 {
+			planned, err := s.Plan(t.Context())
+			rig.Must(t, err)
+			rig.Must(t, s.Apply(t.Context(), planned))
+			_, err = s.Plan(t.Context(), terraformtest.ToDestroy())
+			rig.Must(t, err)
+			if said := s.Diagnostics().String(); !strings.Contains(said, "scsi1: local-zfs:vm-8000-disk-7") {
+				t.Errorf("%s: the plan of the destroy said %q", how, said)
+			}
+		}
 	}
 }

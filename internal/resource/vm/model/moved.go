@@ -21,20 +21,20 @@ func (p PrivateState) Refuse(a kit.Attempt, found guest.Guest) diag.Diagnostics 
 	if p.Moved == nil {
 		return diags
 	}
-	if why := p.Moved.Differs(found); why != "" {
+	if why := p.Moved.Differs(found, p.Identity.UUID != ""); why != "" {
 		diags.AddError("Cannot take "+a.Thing+" over", why)
 	}
 	return diags
 }
 
 // Differs says why what the server has at the id is not the VM that was moved: it is no whole one, or not the one that
-// the other provider knew. Ids are used again; another name and none of its network devices tell another VM where there
-// is no uuid to compare.
-func (m *Moved) Differs(found guest.Guest) string {
+// the other provider knew. Ids are used again; another name and none of its network devices tell another VM. Without
+// network devices to compare, another name alone tells it, unless the uuid is proven to be the same.
+func (m *Moved) Differs(found guest.Guest, proven bool) string {
 	switch {
 	case guest.IsOwnLock(found.Lock), ownership.IsMark(Value(found.Spec.Description)):
 		return "It is half made, or half destroyed. Wait for the task that is at work on it."
-	case len(m.MACs) == 0, m.Name != "" && Value(found.Spec.Name) == m.Name:
+	case m.Name != "" && Value(found.Spec.Name) == m.Name, len(m.MACs) == 0 && (proven || m.Name == ""):
 		return ""
 	}
 	var has []string
@@ -45,9 +45,20 @@ func (m *Moved) Differs(found guest.Guest) string {
 		return ""
 	}
 	slices.Sort(has)
-	return fmt.Sprintf("It is called %q and has the MAC addresses [%s]. The VM of the %s was called %q and had [%s], "+
-		"so it is another one. ", Value(found.Spec.Name), strings.Join(has, " "), m.From, m.Name, strings.Join(m.MACs, " ")) +
-		"If it is the one you mean all the same, \"terraform state rm\" and an import take it over."
+	difference := fmt.Sprintf("It is called %q and has the MAC addresses [%s]. The VM of the %s was called %q and had "+
+		"[%s], so it is another one.", Value(found.Spec.Name), strings.Join(has, " "), m.From, m.Name,
+		strings.Join(m.MACs, " "))
+	if len(m.MACs) == 0 {
+		difference = fmt.Sprintf("It is called %q. The VM of the %s was called %q, and its state has no network device and "+
+			"no uuid by which to know it.", Value(found.Spec.Name), m.From, m.Name)
+	}
+	return difference + " If it is the one you mean all the same, \"terraform state rm\" and an import take it over."
+}
+
+// leaves reports whether the other provider knew the devices of the VM, but none in a slot: it does not come into the
+// state.
+func (m *Moved) leaves(slot string) bool {
+	return m != nil && m.Slots != nil && !slices.Contains(m.Slots, slot)
 }
 
 // Named is what the server says less the devices that the other provider left alone: they do not come into the state,

@@ -70,7 +70,7 @@ func TestMovedVMIsKnownByItsMACAddresses(t *testing.T) {
 	moved := Moved{From: "another_vm", Name: "old", MACs: []string{"BC:24:11:00:00:01"}}
 	for mac, differs := range map[string]bool{"bc:24:11:00:00:01": false, "BC:24:11:00:00:01": false, "bc:24:11:00:00:02": true} {
 		found := guest.Guest{Spec: vm.Spec{Networks: map[string]vm.NIC{"net0": {NICOptions: vm.NICOptions{MACAddr: new(mac)}}}}}
-		if said := moved.Differs(found); (said != "") != differs {
+		if said := moved.Differs(found, true); (said != "") != differs {
 			t.Errorf("%s: %q", mac, said)
 		}
 	}
