@@ -229,3 +229,23 @@ func TestRemovedDiskThatWasReplaced(t *testing.T) {
 		}
 	}
 }
+
+// TestRemovedDiskWhoseNameWasReused: a third party has destroyed the disk of the plan and made another one since, to
+// which PVE has given the name that became free. It is not destroyed.
+func TestRemovedDiskWhoseNameWasReused(t *testing.T) {
+	for size, destroyed := range map[string]bool{"1G": true, "5G": false} {
+		w := newWorld(t, pve.Params{"scsi0": "local-zfs:1", "scsi1": "local-zfs:1"})
+		r := w.request()
+		r.DestroyRemoved = true
+		r.Planned.Disks = map[string]vm.Disk{"scsi0": r.Planned.Disks["scsi0"]}
+		volume := r.Prior.Disks["scsi1"].Volume
+		w.alter(func(g *state.Guest) { g.Config["scsi1"] = volume + ",size=" + size })
+		_, _, err := w.update(r)
+		if said := err != nil && strings.Contains(err.Error(), "It has 5G by now, and the plan knows one of 1G"); said == destroyed {
+			t.Errorf("%s: the update said %v", size, err)
+		}
+		if gone := !slices.Contains(w.everyVolume(), volume); gone != destroyed {
+			t.Errorf("%s: the disk is gone: %v", size, gone)
+		}
+	}
+}

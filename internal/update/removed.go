@@ -12,6 +12,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/shell"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/property"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
 )
 
@@ -40,7 +41,8 @@ func (t todo) removedVolumes(vmid int, current map[string]string) map[string]str
 }
 
 // checkSnapshots refuses, before anything is changed, to destroy volumes that a snapshot needs. PVE would refuse it
-// afterwards (qemu-server QemuServer.pm try_deallocate_drive).
+// afterwards (qemu-server QemuServer.pm try_deallocate_drive). Nor is a volume destroyed that has another size than the
+// plan knows: PVE gives a new disk the first free name (pve-storage Plugin.pm get_next_vm_diskname).
 func (v volumes) checkSnapshots(ctx context.Context, t todo) error {
 	if !v.r.DestroyRemoved {
 		return nil
@@ -53,7 +55,14 @@ func (v volumes) checkSnapshots(ctx context.Context, t todo) error {
 	if len(removed) == 0 {
 		return nil
 	}
+	server := vm.Decode(config.Current())
 	for _, slot := range slices.Sorted(maps.Keys(removed)) {
+		was, is := t.base.Disks[slot].Size, server.Disks[slot].Size
+		if was != nil && is != nil && *was != *is {
+			return v.notDestroyed(slot, removed[slot], fmt.Sprintf("It has %s by now, and the plan knows one of %s: PVE gives "+
+				"a name that became free to the next disk. Nothing was changed. Make a new plan, which shows what is there",
+				property.FormatSize(*is), property.FormatSize(*was)), nil)
+		}
 		if _, err := v.changer.destroyer.ProveInState(ctx, v.inState(), []string{removed[slot]}); err != nil {
 			return v.notDestroyed(slot, removed[slot], "Nothing was changed. Make sure that no other guest uses it, or set "+
 				"removed_disks = \"detach\"", err)
