@@ -62,8 +62,8 @@ func unadopted(d *destruction) error {
 }
 
 // unforeseen refuses to destroy a VM that a third party has given a disk since the plan, which says nothing of it: PVE
-// would destroy it with the VM. One that has only changed its slot is in state.
-func unforeseen(d *destruction) error {
+// would destroy it with the VM. One that has only changed its slot or its storage is in state.
+func unforeseen(ctx context.Context, d *destruction) error {
 	if d.r.Slots == nil {
 		return nil
 	}
@@ -72,7 +72,14 @@ func unforeseen(d *destruction) error {
 			volume := guest.VolumeOf(config[slot])
 			owner, _ := volid.Owner(volume)
 			isDisk := owner == d.r.Ref.VMID && goesWith(config, volume) && !volid.IsCloudInit(volume) && vm.IsBusSlot(slot)
-			if !isDisk || d.r.Slots[slot] || d.r.knows(volume) {
+			if !isDisk || d.r.knows(volume) {
+				continue
+			}
+			if foreseen, err := hasMoved(ctx, d, slot, volume); err != nil || foreseen {
+				if err != nil {
+					return fmt.Errorf("see whether the disk in %s of VM %d has moved, or is another one; nothing was touched: %w",
+						slot, d.r.Ref.VMID, err)
+				}
 				continue
 			}
 			return &guest.FieldError{Path: "disks", Summary: fmt.Sprintf("VM %d has got another disk", d.r.Ref.VMID),
@@ -82,6 +89,22 @@ func unforeseen(d *destruction) error {
 		}
 	}
 	return nil
+}
+
+// hasMoved reports whether the volume in a slot is the one that the plan knows there: by its name, or since the known
+// one is nowhere any more. A move with delete frees what it has copied, and a conversion renames it (qemu-server
+// API2/Qemu.pm move_vm_disk, template). Where the known one is still there, the slot has another disk.
+func hasMoved(ctx context.Context, d *destruction, slot, volume string) (bool, error) {
+	known, inPlan := d.r.Slots[slot]
+	if !inPlan || known == "" || volid.Same(known, volume) {
+		return inPlan, nil
+	}
+	if guest.Uses(d.config.Current(), known) || guest.Uses(d.config.Merged(), known) {
+		return false, nil
+	}
+	owner, _ := volid.Owner(known)
+	all, err := d.d.api.Storage(d.node, volid.Storage(known)).Content(ctx, "images", owner)
+	return !slices.ContainsFunc(all, func(v pve.Volume) bool { return volid.Same(v.ID, known) }), err
 }
 
 func adoptedText(volumes []string) string {

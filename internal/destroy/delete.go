@@ -22,8 +22,8 @@ type Request struct {
 	// put there by a rescan, and stay.
 	Known []string
 	Pool  string // the VM's, as state knows it
-	// Slots are the slots that had a disk when the destroy was planned; nil: not known.
-	Slots map[string]bool
+	// Slots are the disks that slots had when the destroy was planned, "" for one without a known name; nil: not known.
+	Slots map[string]string
 	// ForceStop has PVE stop the guest hard if it does not shut down in StopTimeout (zero: three minutes), and a paused
 	// guest at once. GracefulOnly forbids a hard stop. With neither, a guest that does not obey is stopped hard, with a
 	// warning.

@@ -31,7 +31,7 @@ func (d *destruction) refuse(ctx context.Context) error {
 	if err := unadopted(d); err != nil {
 		return err
 	}
-	if err := unforeseen(d); err != nil {
+	if err := unforeseen(ctx, d); err != nil {
 		return err
 	}
 	if err := d.unshared(ctx); err != nil {

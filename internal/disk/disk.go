@@ -217,6 +217,7 @@ func (d *Disks) Delete(ctx context.Context, ref guest.Ref, was Disk) ([]saga.Res
 	r := destroy.Request{Ref: ref, Pool: was.Pool, Holder: true, GracefulOnly: true}
 	if was.Volume != "" {
 		r.Known = []string{was.Volume}
+		r.Slots = map[string]string{} // the plan knows one disk, whatever slot it is in
 	}
 	return d.remover.Delete(ctx, r)
 }

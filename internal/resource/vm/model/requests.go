@@ -152,9 +152,10 @@ func (m *Model) DeleteRequest(private PrivateState) destroy.Request {
 		Known:       append(m.slotted(), private.Detached...),
 		StopTimeout: kit.Duration(m.ShutdownTimeout, 0)}
 	if !private.Identity.IsZero() { // else Terraform has not handed over what the refresh has noted
-		request.Slots = map[string]bool{}
-		for _, slot := range slices.Concat(SortedSlots(m.Disks), slices.Collect(maps.Keys(private.Others))) {
-			request.Slots[slot] = true
+		request.Slots = map[string]string{}
+		maps.Copy(request.Slots, private.Others)
+		for slot, disk := range m.Disks {
+			request.Slots[slot] = Value(disk.Volume)
 		}
 	}
 	if d := m.OnDestroy; d != nil {

@@ -1,0 +1,193 @@
+package lifecycle_test
+
+import (
+	"fmt"
+	"maps"
+	"strings"
+	"testing"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/terraformtest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
+)
+
+// TestBootOrderThatOthersChange: PVE puts a new medium's drive into the boot order, and the apply takes it out again. An
+// order that a third party has set since the plan stays, unless the plan changes the order itself.
+func TestBootOrderThatOthersChange(t *testing.T) {
+	const devices = "disks = { scsi0 = { storage = \"local-zfs\", size = \"1G\" } }\nnetworks = { net0 = { bridge = \"vmbr0\" } }\n" +
+		"power_state = \"stopped\"\n"
+	const empty, medium = "cdroms = { ide2 = { file = \"none\" } }\n", "cdroms = { ide2 = { file = \"local:iso/debian.iso\" } }\n"
+	for name, c := range map[string]struct{ order, want string }{
+		"not configured": {"", "order=net0;scsi0"},
+		"configured":     {"boot_order = [\"scsi0\"]\n", "order=net0;scsi0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := rig.NewVM(t, devices+empty)
+			l.Guest(func(_ *state.World, g *state.Guest) { g.Config["boot"] = "order=scsi0" })
+			l.To(devices + empty + c.order)
+			planned := l.Plan(devices + medium + c.order)
+			l.Guest(func(_ *state.World, g *state.Guest) { g.Config["boot"] = "order=net0;scsi0" })
+			rig.Must(t, l.Session.Apply(t.Context(), planned))
+			if is := l.Config()["boot"]; is != c.want {
+				t.Errorf("the boot order is %s", is)
+			}
+		})
+	}
+	t.Run("changed by the plan", func(t *testing.T) {
+		l := rig.NewVM(t, devices+empty+"boot_order = [\"scsi0\"]\n")
+		planned := l.Plan(devices + medium + "boot_order = [\"net0\", \"scsi0\"]\n")
+		l.Guest(func(_ *state.World, g *state.Guest) { g.Config["boot"] = "order=net0" })
+		rig.Must(t, l.Session.Apply(t.Context(), planned))
+		if is := l.Config()["boot"]; is != "order=net0;scsi0" {
+			t.Errorf("the boot order is %s", is)
+		}
+	})
+}
+
+// TestTagsThatOthersAdd: a tag that a third party has set since the plan stays, whether the configuration changes the
+// tags or the provider block does. The next plan shows it where the configuration names the tags.
+func TestTagsThatOthersAdd(t *testing.T) {
+	for name, c := range map[string]struct {
+		before, after [2]string // default_tags and tags
+		has, want     string
+	}{
+		"added":    {[2]string{"", "tags = [\"a\"]"}, [2]string{"", "tags = [\"a\", \"b\"]"}, "a;theirs", "a;b;theirs"},
+		"taken":    {[2]string{"", "tags = [\"a\", \"b\"]"}, [2]string{"", "tags = [\"a\"]"}, "a;b;theirs", "a;theirs"},
+		"same":     {[2]string{"", "tags = [\"a\"]"}, [2]string{"", "tags = [\"a\", \"b\"]"}, "a;b", "a;b"},
+		"defaults": {[2]string{"default_tags = [\"one\"]", ""}, [2]string{"default_tags = [\"two\"]", ""}, "one;theirs", "theirs;two"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := rig.NewWorld(t)
+			s := w.NewSession()
+			block := func(tags string) string { return rig.VMBlock("node = \"pve1\"\nvmid = 400\n" + tags + "\n") }
+			withDefaults(t, w, s, c.before[0], block(c.before[1]))
+			rig.Must(t, s.Converge(t.Context()))
+			withDefaults(t, w, s, c.after[0], block(c.after[1]))
+			planned, err := s.Plan(t.Context())
+			rig.Must(t, err)
+			w.Change(func(world *state.World) { world.Guests[400].Config["tags"] = c.has })
+			rig.Must(t, s.Apply(t.Context(), planned))
+			if is := rig.GuestOf(w, 400).Config["tags"]; is != c.want {
+				t.Errorf("the tags are %s", is)
+			}
+		})
+	}
+}
+
+// TestVMThatOthersTakeOutOfHA: a change of the HA entry does not bring back an entry that a third party has removed since
+// the plan.
+func TestVMThatOthersTakeOutOfHA(t *testing.T) {
+	with := func(restarts int) string {
+		return rig.VMBlock(fmt.Sprintf("node = \"pve1\"\nvmid = 400\npower_state = \"stopped\"\n"+
+			"ha = { state = \"stopped\", max_restart = %d }\n", restarts))
+	}
+	w := rig.NewWorld(t)
+	s := w.Session(t, rig.RootTicket, with(3))
+	rig.Must(t, s.Converge(t.Context()))
+	w.Reconfigure(t, s, rig.RootTicket, with(4))
+	planned, err := s.Plan(t.Context())
+	rig.Must(t, err)
+	w.Change(func(world *state.World) { delete(world.HA, "vm:400") })
+	if err := s.Apply(t.Context(), planned); err == nil || !strings.Contains(err.Error(), "VM 400 is not under HA any more") {
+		t.Errorf("the apply said %v", err)
+	}
+	if _, ha := beside(w, 400); ha != nil {
+		t.Errorf("the VM is under HA again: %v", ha)
+	}
+	rig.Must(t, s.Converge(t.Context()))
+	if _, ha := beside(w, 400); ha == nil {
+		t.Error("the next plan does not put it under HA")
+	}
+}
+
+// TestDiskThatComesIntoAUsedSlot: a destroy removes only the disks that its plan has named, not another one that has
+// come into one of their slots since. A disk that was moved to another storage is the same disk.
+func TestDiskThatComesIntoAUsedSlot(t *testing.T) {
+	const disks = "power_state = \"stopped\"\ndisks = { scsi0 = { storage = \"local-zfs\", size = \"1G\" }, " +
+		"scsi1 = { storage = \"local-zfs\", size = \"1G\" } }"
+	another := func(world *state.World, g *state.Guest, slot string) string {
+		world.Put(&state.Volume{Storage: "local-zfs", Node: g.Node, Name: "vm-400-disk-77", Content: "images", VMID: 400, Format: "raw", Size: 5 << 30})
+		g.Config[slot] = "local-zfs:vm-400-disk-77,size=5G"
+		return "local-zfs:vm-400-disk-77"
+	}
+	drop := func(world *state.World, volume string) {
+		maps.DeleteFunc(world.Volumes, func(_ state.VolumeKey, v *state.Volume) bool { return v.Volid() == volume })
+	}
+	for name, c := range map[string]struct {
+		before, meanwhile func(*state.World, *state.Guest)
+		goes              bool
+	}{
+		"the known disk is detached": {nil, func(world *state.World, g *state.Guest) {
+			g.Config["unused0"] = strings.Split(g.Config["scsi1"], ",")[0]
+			another(world, g, "scsi1")
+		}, false},
+		"the known disk is on its storage still": {nil, func(world *state.World, g *state.Guest) { another(world, g, "scsi1") }, false},
+		"the known disk was moved": {nil, func(world *state.World, g *state.Guest) {
+			drop(world, strings.Split(g.Config["scsi1"], ",")[0])
+			another(world, g, "scsi1")
+		}, true},
+		"the slot had a third party's disk": {func(world *state.World, g *state.Guest) { putDisk(world, g, "scsi2") },
+			func(world *state.World, g *state.Guest) { another(world, g, "scsi2") }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := rig.NewVM(t, disks)
+			if c.before != nil {
+				l.Guest(c.before)
+			}
+			planned, err := l.Session.Plan(t.Context(), terraformtest.ToDestroy())
+			rig.Must(t, err)
+			l.Guest(c.meanwhile)
+			err = l.Session.Apply(t.Context(), planned)
+			if refused := err != nil && strings.Contains(err.Error(), "VM 400 has got another disk"); refused == c.goes {
+				t.Errorf("the apply said %v", err)
+			}
+			l.World.Change(func(world *state.World) {
+				if left := world.Volume("pve1", "local-zfs:vm-400-disk-77") != nil; left == c.goes {
+					t.Errorf("the other disk is there: %v", left)
+				}
+			})
+		})
+	}
+}
+
+// TestHolderWithAnotherDisk: the destroy of a proxmox_disk removes that disk, and no other that a third party has given
+// the VM which holds it.
+func TestHolderWithAnotherDisk(t *testing.T) {
+	beside := func(world *state.World, g *state.Guest) string { return putDisk(world, g, "scsi1") }
+	inItsSlot := func(world *state.World, g *state.Guest) string {
+		g.Config["unused0"] = strings.Split(g.Config["scsi0"], ",")[0]
+		return putDisk(world, g, "scsi0")
+	}
+	for name, c := range map[string]struct {
+		put        func(*state.World, *state.Guest) string
+		beforePlan bool
+	}{
+		"beside it, before the plan":  {beside, true},
+		"beside it, since the plan":   {beside, false},
+		"in its slot, since the plan": {inItsSlot, false}, // before the plan, the refresh has it and the plan names it
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := rig.NewWorld(t)
+			s := w.Session(t, rig.RootTicket, "resource \"proxmox_disk\" \"d\" {\n  vmid = 450\n  node = \"pve1\"\n  storage = \"local-zfs\"\n  size = \"1G\"\n}\n")
+			rig.Must(t, s.Converge(t.Context()))
+			var theirs string
+			put := func() { w.Change(func(world *state.World) { theirs = c.put(world, world.Guests[450]) }) }
+			if c.beforePlan {
+				put()
+			}
+			plan, err := s.Plan(t.Context(), terraformtest.ToDestroy())
+			rig.Must(t, err)
+			if !c.beforePlan {
+				put()
+			}
+			if err := s.Apply(t.Context(), plan); err == nil || !strings.Contains(err.Error(), theirs) {
+				t.Errorf("the destroy said %v", err)
+			}
+			w.Change(func(world *state.World) {
+				if world.Volume("pve1", theirs) == nil || world.Guests[450] == nil {
+					t.Errorf("%s is gone", theirs)
+				}
+			})
+		})
+	}
+}
