@@ -102,8 +102,16 @@ func hasMoved(ctx context.Context, d *destruction, slot, volume string) (bool, e
 	if guest.Uses(d.config.Current(), known) || guest.Uses(d.config.Merged(), known) {
 		return false, nil
 	}
+	storage := volid.Storage(known)
+	isIt := func(r pve.Resource) bool { return r.Type == "storage" && r.Storage == storage }
+	switch listed, here := d.resources.Storage(d.node, storage); {
+	case here && !strings.Contains(listed.Content, "images"): // it lists no disks, whatever it has
+		return false, nil
+	case !here && slices.ContainsFunc(d.resources, isIt): // the VM is on a node without it now
+		return true, nil
+	}
 	owner, _ := volid.Owner(known)
-	all, err := d.d.api.Storage(d.node, volid.Storage(known)).Content(ctx, "images", owner)
+	all, err := d.d.api.Storage(d.node, storage).Content(ctx, "images", owner)
 	return !slices.ContainsFunc(all, func(v pve.Volume) bool { return volid.Same(v.ID, known) }), err
 }
 

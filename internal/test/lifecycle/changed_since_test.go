@@ -126,6 +126,10 @@ func TestDiskThatComesIntoAUsedSlot(t *testing.T) {
 			drop(world, strings.Split(g.Config["scsi1"], ",")[0])
 			another(world, g, "scsi1")
 		}, true},
+		"the known disk may be on a storage that lists none": {nil, func(world *state.World, g *state.Guest) {
+			another(world, g, "scsi1")
+			world.Storages["local-zfs"].Content = []string{"rootdir"}
+		}, false},
 		"the slot had a third party's disk": {func(world *state.World, g *state.Guest) { putDisk(world, g, "scsi2") },
 			func(world *state.World, g *state.Guest) { another(world, g, "scsi2") }, false},
 	} {
