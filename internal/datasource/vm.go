@@ -71,7 +71,8 @@ func (v *VM) Schema(_ context.Context, _ datasource.SchemaRequest, resp *datasou
 				Validators: []validator.Int64{kit.VMID(), int64validator.ExactlyOneOf(path.MatchRoot("name"))}},
 			"name": schema.StringAttribute{Optional: true, Computed: true,
 				MarkdownDescription: "Name, which only one VM may have: PVE does not keep names apart, and several are an error " +
-					"that lists them."},
+					"that lists them. PVE does not know the names of VMs whose node is away or has not reported them yet: a warning " +
+					"names those."},
 			"node": schema.StringAttribute{Optional: true, Computed: true, Validators: []validator.String{kit.NodeName()},
 				MarkdownDescription: "Node that the VM is on. Given, only VMs on this node are meant."},
 			"id":          kit.ComputedString("The `vmid` as text."),
@@ -107,12 +108,18 @@ func (v *VM) Read(ctx context.Context, req datasource.ReadRequest, resp *datasou
 	var m vmModel
 	resp.Diagnostics.Append(req.Config.Get(ctx, &m)...)
 	v.Ask(ctx, resp, kit.ReadTimeout, kit.Attempt{Verb: "read", Thing: m.what()}, func(ctx context.Context) error {
-		listed, err := v.find(ctx, &m)
+		listed, untold, err := v.find(ctx, &m)
 		if err == nil {
 			err = v.fill(ctx, &m, listed)
 		}
 		if err == nil {
 			resp.Diagnostics.Append(resp.State.Set(ctx, &m)...)
+		}
+		if err == nil && len(untold) > 0 {
+			resp.Diagnostics.AddAttributeWarning(path.Root("name"), "Another VM may have the name, too",
+				fmt.Sprintf("VM %d on node %s is called %s, and was read. %s. If one of them has the name, too, this is an error "+
+					"as soon as PVE tells. vmid names the VM for certain.", listed.VMID, listed.Node, *m.Name,
+					guest.UntoldText(untold)))
 		}
 		return err
 	})
@@ -125,11 +132,11 @@ func (v *vmModel) what() string {
 	return "VM " + value(v.Name)
 }
 
-// find looks the VM up in the cluster's listing.
-func (v *VM) find(ctx context.Context, m *vmModel) (pve.Resource, error) {
+// find looks the VM up in the cluster's listing. The others are those that may have the name as well.
+func (v *VM) find(ctx context.Context, m *vmModel) (found pve.Resource, untold []pve.Resource, err error) {
 	listed, err := v.Session.API.Listing().Shared(ctx)
 	if err != nil {
-		return pve.Resource{}, err
+		return found, nil, err
 	}
 	where := ""
 	if m.Node != nil {
@@ -142,22 +149,24 @@ func (v *VM) find(ctx context.Context, m *vmModel) (pve.Resource, error) {
 			matches = append(matches, r)
 		}
 	}
+	if m.VMID == nil {
+		untold = listed.Untold(pve.Filter{Name: value(m.Name), Node: value(m.Node)}, false)
+	}
 	switch {
 	case len(matches) == 0:
-		return pve.Resource{}, fmt.Errorf("there is no %s%s in the cluster, or this identity may not see it (VM.Audit)",
-			m.what(), where)
+		return found, nil, fmt.Errorf("there is no %s%s in the cluster, or this identity may not see it (VM.Audit)%s",
+			m.what(), where, guest.UntoldMayBeIt(untold))
 	case len(matches) > 1:
 		var names []string
 		for _, r := range matches {
 			names = append(names, fmt.Sprintf("%d (node %s)", r.VMID, r.Node))
 		}
-		return pve.Resource{}, fmt.Errorf("%d VMs have the name %s%s: %s. Give the vmid of one of them, or its "+
-			"node", len(matches), value(m.Name), where,
-			strings.Join(names, ", "))
+		return found, nil, fmt.Errorf("%d VMs have the name %s%s: %s. Give the vmid of one of them, or its node",
+			len(matches), value(m.Name), where, strings.Join(names, ", "))
 	case matches[0].Type != "qemu":
-		return pve.Resource{}, fmt.Errorf("%s on node %s is no virtual machine", guest.Named(matches[0]), matches[0].Node)
+		return found, nil, fmt.Errorf("%s on node %s is no virtual machine", guest.Named(matches[0]), matches[0].Node)
 	}
-	return matches[0], nil
+	return matches[0], untold, nil
 }
 
 // fill reads what the listing does not tell. Whether the VM runs is asked of its node: the listing is up to 10 s old.

@@ -28,6 +28,24 @@ func Named(g pve.Resource) string {
 	return text + " (" + g.Name + ")"
 }
 
+// UntoldText says of which VMs the listing tells too little (pve.Resources.Untold).
+func UntoldText(untold []pve.Resource) string {
+	names := make([]string, len(untold))
+	for i, r := range untold {
+		names[i] = fmt.Sprintf("%d (node %s)", r.VMID, r.Node)
+	}
+	return "PVE tells neither the names of these VMs nor whether they are templates, since their nodes are away or, for " +
+		"about 10 s after a create, have not reported them yet: " + strings.Join(names, ", ")
+}
+
+// UntoldMayBeIt ends the error about a VM that is not listed with those that may be it.
+func UntoldMayBeIt(untold []pve.Resource) string {
+	if len(untold) == 0 {
+		return ""
+	}
+	return ". Or it is one of these, and shows when PVE tells, or by its vmid at once. " + UntoldText(untold)
+}
+
 // OtherThan says what to do about a VMID that a listed guest has. No container can be adopted as a VM.
 func OtherThan(g pve.Resource) string {
 	if g.Type != "qemu" {

@@ -84,7 +84,7 @@ func FindSource(resources pve.Resources, clone *Clone) (pve.Resource, error) {
 	case 0:
 		return pve.Resource{}, &FieldError{Path: at, Summary: "No VM to clone",
 			Detail: clone.hint(resources) + fmt.Sprintf("There is no VM %s in the cluster, or this identity may not see it "+
-				"(VM.Audit)%s%s", what, elsewhere, templates(resources))}
+				"(VM.Audit)%s%s%s", what, elsewhere, templates(resources), UntoldMayBeIt(clone.Untold(resources)))}
 	}
 	names := make([]string, len(matches))
 	for i, m := range matches {
@@ -144,12 +144,26 @@ func (c *Clone) matches(r pve.Resource) bool {
 	case c.Name != "":
 		return r.Name == c.Name
 	}
-	// PVE stores tags in lower case unless the datacenter says otherwise
+	return r.Template && c.isTagged(r)
+}
+
+// isTagged reports whether a guest has all the tags, if any are given. PVE stores tags in lower case unless the
+// datacenter says otherwise.
+func (c *Clone) isTagged(r pve.Resource) bool {
 	tags := strings.Split(strings.ToLower(r.Tags), ";")
-	return r.Template && !slices.ContainsFunc(c.Tags, func(t string) bool {
-		return !slices.Contains(tags,
-			strings.ToLower(t))
-	})
+	return !slices.ContainsFunc(c.Tags, func(t string) bool { return !slices.Contains(tags, strings.ToLower(t)) })
+}
+
+// Untold are the VMs that may be meant as well, since the listing tells too little of them.
+func (c *Clone) Untold(resources pve.Resources) []pve.Resource {
+	if c.VMID != 0 {
+		return nil
+	}
+	filter := pve.Filter{Name: c.Name, Node: c.Node}
+	if c.Name == "" {
+		filter.Template = new(true)
+	}
+	return slices.DeleteFunc(resources.Untold(filter, false), func(r pve.Resource) bool { return !c.isTagged(r) })
 }
 
 // Path is the argument that says which VM is meant.

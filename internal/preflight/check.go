@@ -92,7 +92,7 @@ func (p *planCheck) look(ctx context.Context, c *Checker, r Request) {
 	p.quorum(ctx, c)
 	if r.Creating {
 		p.vmid(ctx, c, r.VMID, r.Name)
-		p.source(ctx, c, r.Clone)
+		p.source(ctx, c, r)
 	}
 	if len(p.found) > 0 && (p.found[0].Path == "node" || p.found[0].Path == "nodes") {
 		return
@@ -177,7 +177,8 @@ func (p *planCheck) vmid(ctx context.Context, c *Checker, vmid int, name string)
 		strconv.Itoa(vmid))
 }
 
-func (p *planCheck) source(ctx context.Context, c *Checker, clone *guest.Clone) {
+func (p *planCheck) source(ctx context.Context, c *Checker, r Request) {
+	clone := r.Clone
 	if clone == nil {
 		return
 	}
@@ -190,6 +191,11 @@ func (p *planCheck) source(ctx context.Context, c *Checker, clone *guest.Clone) 
 		p.node = found.Node
 	}
 	p.origin = found
+	if untold := clone.Untold(p.resources); len(untold) > 0 && !r.Acting {
+		p.say(sourceUntold, clone.Path(), fmt.Sprintf("VM %d (%s, node %s) is cloned. %s. Where several are meant, "+
+			"the create is refused as soon as PVE tells. clone.vmid names the VM for certain", found.VMID, found.Name,
+			found.Node, guest.UntoldText(untold)))
+	}
 	linked := clone.Full == nil && found.Template
 	for path, value := range map[string]string{"clone.storage": clone.Storage, "clone.format": clone.Format} {
 		if linked && value != "" {

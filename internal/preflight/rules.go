@@ -35,6 +35,7 @@ const (
 	vmidTaken        = "VMID"
 	vmidVolumes      = "orphans"
 	vmidForeign      = "foreign volumes"
+	sourceUntold     = "source"
 	linkedElsewhere  = "linked clone"
 	notLikeThis      = "clone's shape"
 	notRestored      = "restored shape"
@@ -85,6 +86,8 @@ func Rules() []Rule {
 			"`on_orphaned_volumes = \"destroy\"` destroys no volume that may be another cluster's or program's"},
 		{"", Refused, "No VM to clone", listing, "who does not see the source cannot read what it is"},
 		{"", Refused, "Several VMs to clone", listing, "one is meant"},
+		{sourceUntold, Doubtful, "Another VM may be the one to clone", listing,
+			"it has neither the names of VMs that no node has reported, nor whether they are templates"},
 		{"", Refused, "VM … cannot be cloned to node …", "the listing, the source's configuration",
 			"PVE clones neither way (qemu-server API2/Qemu.pm, clone_vm)"},
 		{linkedElsewhere, Refused, "A linked clone stays where its template is", listing, "PVE refuses storage and format"},

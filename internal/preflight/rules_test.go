@@ -101,6 +101,7 @@ func cases() map[string]struct {
 		"No VM to clone": {nil, here(Request{Clone: &guest.Clone{Name: "none"}})},
 		"Several VMs to clone": {func(w *world) { w.change(twin); w.sim.Advance(time.Minute) },
 			here(Request{Clone: &guest.Clone{Name: "existing"}})},
+		"Another VM may be":                     {alter(twin), here(Request{Clone: &guest.Clone{Name: "existing"}})},
 		"VM 9000 cannot be cloned to node pve2": {nil, made(Request{Node: "pve2", Clone: golden})},
 		"A linked clone stays":                  {nil, here(Request{Clone: &guest.Clone{VMID: 9000, Storage: "local-lvm"}})},
 		"VM 9000 cannot be cloned like":         {nil, here(Request{Clone: golden, Planned: disks("", 1), Whole: true})},
@@ -199,7 +200,7 @@ func places() map[string]string {
 		"vmid":        {"VMID 8000 is taken", "Volumes of another VM 100"},
 
 		"on_orphaned_volumes": {"Volumes with VMID 100 may have"},
-		"clone.name":          {"No VM to clone", "Several VMs to clone"},
+		"clone.name":          {"No VM to clone", "Several VMs to clone", "Another VM may be"},
 		"clone.vmid":          {"No permission to clone VM 900"},
 		"clone.full":          {"VM 9000 cannot be cloned to node pve2"},
 		"clone.storage":       {"A linked clone stays"},

@@ -2,8 +2,6 @@ package kit
 
 import (
 	"context"
-	"fmt"
-	"strings"
 
 	"github.com/hashicorp/terraform-plugin-framework-validators/stringvalidator"
 	datasource "github.com/hashicorp/terraform-plugin-framework/datasource/schema"
@@ -11,6 +9,7 @@ import (
 	list "github.com/hashicorp/terraform-plugin-framework/list/schema"
 	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 )
 
@@ -103,12 +102,6 @@ func (l Listing) Warnings() (diags diag.Diagnostics) {
 	if len(l.Untold) == 0 {
 		return nil
 	}
-	var names []string
-	for _, r := range l.Untold {
-		names = append(names, fmt.Sprintf("%d (node %s)", r.VMID, r.Node))
-	}
-	diags.AddWarning("Some VMs may be missing from the list", "PVE does not tell the names of these VMs, nor whether "+
-		"they are templates, "+
-		"since their nodes are away or have not reported them yet. They were left out: "+strings.Join(names, ", "))
+	diags.AddWarning("Some VMs may be missing from the list", guest.UntoldText(l.Untold)+". They were left out.")
 	return diags
 }

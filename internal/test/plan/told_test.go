@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
@@ -172,5 +173,54 @@ func TestPlanTellsOfDisksThatAReplacementDestroys(t *testing.T) {
 	}
 	if data := rig.DataOf(w, "vm-200-disk-0"); data == "" {
 		t.Error("the disk is gone")
+	}
+}
+
+// TestNamesThatAreNotTold: PVE tells neither the name of a VM that was just made nor whether it is a template. Where
+// such a one may be meant, it is named, with the answer or with the error; once PVE tells, there is nothing to say.
+func TestNamesThatAreNotTold(t *testing.T) {
+	t.Parallel()
+	clone := func(source string) string {
+		return "resource \"proxmox_vm\" \"c\" {\n  vmid = 500\n  node = \"pve1\"\n  clone = { " + source + " }\n}\n"
+	}
+	for name, c := range map[string]struct {
+		reads, plans string
+		fails, tells bool
+	}{
+		"a VM by its name":              {reads: `name = "existing"`, tells: true},
+		"a VM by its name on its node":  {reads: "name = \"existing\"\nnode = \"pve1\"", tells: true},
+		"a VM by its id":                {reads: `vmid = 8000`},
+		"no VM":                         {reads: `name = "missing"`, fails: true, tells: true},
+		"no VM on another node":         {reads: "name = \"existing\"\nnode = \"pve2\"", fails: true},
+		"a clone by name":               {plans: clone(`name = "existing"`), tells: true},
+		"a clone by name and node":      {plans: clone(`name = "existing", node = "pve1"`), tells: true},
+		"a clone by id":                 {plans: clone(`vmid = 8000`)},
+		"a clone of no VM":              {plans: clone(`name = "missing"`), fails: true, tells: true},
+		"a clone by name on its node":   {plans: clone(`name = "existing", node = "pve2"`), fails: true},
+		"a clone by tags":               {plans: clone(`tags = ["golden"]`), tells: true},
+		"a clone by tags of nothing":    {plans: clone(`tags = ["fresh"]`), fails: true, tells: true},
+		"a clone by tags of another VM": {plans: clone(`tags = ["debian"]`)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := rig.NewWorld(t)
+			made := w.Session(t, rig.RootTicket, rig.VMBlock("name = \"fresh\"\nvmid = 400\nnode = \"pve1\"\ntags = [\"golden\", \"fresh\"]\n"))
+			w.Change(func(world *state.World) { world.Guests[9000].Config["tags"] = "golden;debian" })
+			rig.Must(t, made.Converge(t.Context()))
+			s := w.Session(t, rig.RootTicket, c.plans)
+			for _, tells := range []bool{c.tells, false} {
+				var err error
+				if c.reads != "" {
+					_, err = s.ReadDataSource(t.Context(), "proxmox_vm", c.reads)
+				} else {
+					_, err = s.Plan(t.Context())
+				}
+				said := s.Diagnostics().String()
+				if (err != nil) != c.fails || strings.Contains(said, "400 (node pve1)") != tells || !c.fails && !tells && said != "" {
+					t.Errorf("fails %t, tells %t: %v, said %s", c.fails, tells, err, said)
+				}
+				w.Sim.Advance(time.Minute)
+			}
+		})
 	}
 }

@@ -87,7 +87,8 @@ func cloneAttributes() map[string]schema.Attribute {
 			MarkdownDescription: "Id of the source. A change replaces the VM."},
 		"name": schema.StringAttribute{Optional: true, Validators: []validator.String{stringvalidator.LengthAtLeast(1)},
 			MarkdownDescription: "Name of the source, looked up when the VM is made; several VMs of that " +
-				"name are an error. A change replaces the VM."},
+				"name are an error, and a warning names those of which PVE does not know the name at the moment. A change " +
+				"replaces the VM."},
 		"tags": schema.SetAttribute{Optional: true, ElementType: types.StringType,
 			Validators: []validator.Set{setvalidator.SizeAtLeast(1), setvalidator.ValueStringsAre(kit.Tag())},
 			MarkdownDescription: "Tags of the source, the one template that has all of them, looked up when " +
