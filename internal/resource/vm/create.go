@@ -69,7 +69,7 @@ func (r *Resource) Create(ctx context.Context, req resource.CreateRequest, resp 
 	private := model.PrivateState{Managed: v.Shape.Managed(req.Config.Raw), Identity: made.Guest.Identity, Made: true,
 		Residues: made.Left, Proof: made.Proof}
 	if state, diags := v.Model(ctx, resp.State.Raw); !diags.HasError() {
-		private.Others = model.OthersOf(&state, made.Guest)
+		private.Others, private.Drives = model.OthersOf(&state, made.Guest), model.DrivesOf(&state, made.Guest)
 	}
 	resp.Diagnostics.Append(private.Write(ctx, resp.Private)...)
 }

@@ -66,6 +66,7 @@ func (r *Resource) Read(ctx context.Context, req resource.ReadRequest, resp *res
 		resp.Diagnostics.Append(model.WriteAgent(ctx, resp.Private, found, private)...)
 		resp.Diagnostics.Append(private.NoteDetached(ctx, resp.Private, &state, found)...)
 		resp.Diagnostics.Append(private.NoteOthers(ctx, resp.Private, &state, found)...)
+		resp.Diagnostics.Append(private.NoteDrives(ctx, resp.Private, &state, found)...)
 		resp.Diagnostics.Append(model.WriteLegacyBoot(ctx, resp.Private, found.LegacyBoot, private)...)
 		refresh(ctx, model.WithTagStyle(ctx, r.Session, v, state.Tags, found.Spec.Tags), req, resp,
 			state.WithKnownAddresses(found), private,

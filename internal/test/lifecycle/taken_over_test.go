@@ -61,6 +61,52 @@ func TestNoWordOfDevicesThatAreNotTakenOver(t *testing.T) {
 	}
 }
 
+// TestDriveThatTheStateDoesNotKnow: a configuration names the slot of an optical drive that an administrator has added.
+// The plan says which medium is ejected, and of a restart only where the drive itself waits for one.
+func TestDriveThatTheStateDoesNotKnow(t *testing.T) {
+	const has, none = "local:iso/debian.iso", `cdroms = { ide2 = { file = "none" } }`
+	for name, c := range map[string]struct {
+		has, body      string
+		waits, stopped bool
+		ejects         bool
+	}{
+		"another medium":     {has, `cdroms = { ide2 = { file = "local:iso/other.iso" } }`, false, false, true},
+		"no medium":          {has, none, false, false, true},
+		"the same medium":    {has, `cdroms = { ide2 = { file = "local:iso/debian.iso" } }`, false, false, false},
+		"an empty drive":     {"none", `cdroms = { ide2 = { file = "local:iso/debian.iso" } }`, false, false, false},
+		"a drive that waits": {has, none, true, false, true},
+		"another slot":       {has, `cdroms = { ide0 = { file = "none" } }`, false, true, false},
+		"a disk":             {has, `disks = { ide2 = { storage = "local-zfs", size = "1G" } }`, false, true, true},
+		"cloud-init":         {has, `cloud_init = { storage = "local-zfs" }`, false, true, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			power := ""
+			if c.stopped {
+				power = "power_state = \"stopped\"\n"
+			}
+			l := rig.NewVM(t, power)
+			l.Guest(func(world *state.World, g *state.Guest) {
+				world.Put(&state.Volume{Storage: "local", Node: g.Node, Name: "iso/other.iso", Content: "iso", Format: "iso", Size: 600 << 20})
+				if value := c.has + ",media=cdrom"; c.waits {
+					g.Pending = map[string]string{"ide2": value}
+				} else {
+					g.Config["ide2"] = value
+				}
+			})
+			pl := l.Plan(power + c.body)
+			said := l.Session.Diagnostics().String()
+			if strings.Contains(said, has+" is in it") != c.ejects || strings.Contains(said, "will be restarted") != c.waits {
+				t.Errorf("ejects %t, waits %t, but the plan says: %s", c.ejects, c.waits, said)
+			}
+			rig.Must(t, l.Session.Apply(t.Context(), pl))
+			if rest := l.Plan(power + c.body); !rest.Empty() {
+				t.Errorf("the next plan changes %s", rest)
+			}
+		})
+	}
+}
+
 // TestDriveOverADiskOfAnImportedVM: the state has the disk from the import, and the plan that forgets it puts an optical
 // drive into its slot.
 func TestDriveOverADiskOfAnImportedVM(t *testing.T) {

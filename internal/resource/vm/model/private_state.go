@@ -36,6 +36,7 @@ const (
 	KeyDetached = "detached" // volumes that were in a slot of the VM in state, and are unused disks of it or become such
 	KeyOthers   = "others"   // what the last refresh saw in slots that are not in state, by slot: vm.Devices
 	KeyAdded    = "added"    // those volumes of them that an earlier refresh did not see
+	KeyDrives   = "drives"   // the optical drives that the last refresh saw and that are not in state: DrivesOf
 	KeyMade     = "made"     // this provider made the VM, so its default tags are on it
 	KeyReplaces = "replaces" // on the way from the first plan of a replacement to the second: the VMID replaced
 )
@@ -59,6 +60,7 @@ type PrivateState struct {
 	Detached   []string
 	Others     map[string]string
 	Added      map[string]string
+	Drives     map[string]string
 	// Lost: there is a state, and nothing that was noted beside it. Terraform writes none when a provider is killed in an
 	// update (terraform internal/terraform, node_resource_abstract_instance.go, apply: the private data of an answer that
 	// never came).
@@ -91,6 +93,7 @@ func ReadPrivateState(ctx context.Context, private kit.PrivateReader) (PrivateSt
 	readNote(ctx, private, KeyDetached, &m.Detached, &diags)
 	readNote(ctx, private, KeyOthers, &m.Others, &diags)
 	readNote(ctx, private, KeyAdded, &m.Added, &diags)
+	readNote(ctx, private, KeyDrives, &m.Drives, &diags)
 	readNote(ctx, private, KeyFormer, &m.Former, &diags)
 	readNote(ctx, private, KeyReplaces, &m.Replaces, &diags)
 	return m, diags
@@ -117,6 +120,9 @@ func (p PrivateState) Write(ctx context.Context, out kit.PrivateWriter) diag.Dia
 	}
 	if len(p.Others) > 0 {
 		diags.Append(kit.Note[map[string]string](KeyOthers).Write(ctx, out, p.Others)...)
+	}
+	if len(p.Drives) > 0 {
+		diags.Append(kit.Note[map[string]string](KeyDrives).Write(ctx, out, p.Drives)...)
 	}
 	return diags
 }

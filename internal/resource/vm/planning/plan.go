@@ -129,6 +129,7 @@ func (p *Planning) update(ctx context.Context) {
 	warnings{p}.warnResets()
 	warnings{p}.warnRemovedDisks()
 	warnings{p}.warnTakenOver()
+	warnings{p}.warnEjected()
 	warnings{p}.warnNewEmptyDisks()
 	warnings{p}.refuseWaitWithoutAgent()
 	restart{p}.warn(ctx)

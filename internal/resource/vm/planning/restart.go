@@ -48,7 +48,8 @@ func (p restart) warn(ctx context.Context) {
 func (p restart) options() []string {
 	running := p.Prior
 	running.Status = new("running")
-	options := slices.Concat(vm.NeedsRestart(p.before.Spec(false), p.after.Spec(false)),
+	before, after := p.before.Spec(false), p.after.Spec(false)
+	options := slices.Concat(vm.NeedsRestart(p.private.WithDrives(&p.Prior, before, after), after),
 		model.PendingRestart(running, p.Plan, p.private.Managed))
 	options = slices.DeleteFunc(options, warnings(p).isAsPlanned)
 	slices.Sort(options)

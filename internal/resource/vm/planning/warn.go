@@ -74,6 +74,29 @@ func (p warnings) warnTakenOver() {
 	}
 }
 
+// warnEjected tells of media that the state does not know, in drives whose slots the configuration names.
+func (p warnings) warnEjected() {
+	was, is := refusals(p).opticalDrives(p.Prior), refusals(p).opticalDrives(p.Plan)
+	for slot := range p.Plan.Disks {
+		is[slot] = path.Root("disks").AtMapKey(slot)
+	}
+	for _, slot := range model.SortedSlots(p.private.Drives) {
+		medium := p.private.Drives[slot]
+		at, planned := is[slot]
+		_, known := was[slot]
+		drive, same := p.Plan.CDROMs[slot]
+		if !planned || known || medium == model.NoMedium || same && model.Value(drive.File) == medium {
+			continue
+		}
+		what := "The apply ejects it, and puts another drive in the place of this one."
+		if same {
+			what = "The apply makes no new drive, but ejects it from this one."
+		}
+		p.diags.AddAttributeWarning(at, slot+" of "+p.Prior.Thing()+" is not empty",
+			"The medium "+medium+" is in it, which the state does not know. "+what)
+	}
+}
+
 // isAsPlanned reports whether a device that was added by hand has the planned settings already, so that nothing is sent
 // to it. A disk is none: it is taken over.
 func (p warnings) isAsPlanned(slot string) bool {
