@@ -42,7 +42,9 @@ func (r *Resource) Read(ctx context.Context, req resource.ReadRequest, resp *res
 		return
 	}
 	r.run.NoteInState(int(model.Value(state.VMID)))
-	r.noteFailed(int(model.Value(state.VMID)), private)
+	if failed := private.Failed(guest.Identity{}); failed.IsFailed() {
+		r.run.NoteRefreshed(int(model.Value(state.VMID)), model.Value(state.Name), failed)
+	}
 	ctx, cancel := context.WithTimeout(ctx, kit.Duration(state.Timeouts.Limits().Read, kit.ReadTimeout))
 	defer cancel()
 
@@ -65,8 +67,10 @@ func (r *Resource) Read(ctx context.Context, req resource.ReadRequest, resp *res
 		r.run.NoteHeld(found.VMID, found.Spec.Disks)
 		resp.Diagnostics.Append(model.WriteAgent(ctx, resp.Private, found, private)...)
 		resp.Diagnostics.Append(private.NoteDetached(ctx, resp.Private, &state, found)...)
-		resp.Diagnostics.Append(private.NoteOthers(ctx, resp.Private, &state, found)...)
+		noted, diags := private.NoteOthers(ctx, resp.Private, &state, found)
+		resp.Diagnostics.Append(diags...)
 		resp.Diagnostics.Append(private.NoteDrives(ctx, resp.Private, &state, found)...)
+		r.run.NoteRefreshed(found.VMID, model.Value(found.Spec.Name), noted.Failed(found.Identity))
 		resp.Diagnostics.Append(model.WriteLegacyBoot(ctx, resp.Private, found.LegacyBoot, private)...)
 		refresh(ctx, model.WithTagStyle(ctx, r.Session, v, state.Tags, found.Spec.Tags), req, resp,
 			state.WithKnownAddresses(found), private,

@@ -64,13 +64,6 @@ func (r *Resource) server() planning.Server {
 	return planning.Server{Session: r.Session, Machines: r.machines, Run: r.run}
 }
 
-// noteFailed notes for the plan what a refresh knows of a VM of which something was left.
-func (r *Resource) noteFailed(vmid int, private model.PrivateState) {
-	if private.Proof != nil || len(private.Residues) > 0 {
-		r.run.NoteFailed(vmid, model.FailedVM{Identity: private.Identity, Residues: private.Residues, Proof: private.Proof})
-	}
-}
-
 // InState notes a VM that a state file has (package fastpath).
 func (r *Resource) InState(stored []byte) {
 	var object struct {

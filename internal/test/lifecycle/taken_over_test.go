@@ -129,3 +129,67 @@ resource "proxmox_vm" "x" {
 		rig.MustSay(t, err, "The slot is not empty: "+volume+" is in ide2", "proxmox_vm.x."+attribute)
 	}
 }
+
+// TestTaintedVMWithADiskOfAThirdParty: Terraform plans the replacement of a tainted VM as the create of a new one. The
+// plan names the disks that go with the old one all the same, and a disk that has come since stays.
+func TestTaintedVMWithADiskOfAThirdParty(t *testing.T) {
+	const disk = `disks = { scsi0 = { storage = "local-zfs", size = "1G" } }` + "\npower_state = \"stopped\"\n"
+	for name, c := range map[string]struct {
+		body            string
+		before, since   bool
+		tainted, warned bool
+	}{
+		"a disk that the plan knows":      {"vmid = 400\nname = \"x\"\n", true, false, true, true},
+		"an id that the plan chooses":     {"name = \"x\"\n", true, false, true, true},
+		"no name either":                  {"", true, false, true, true},
+		"a disk that has come since":      {"vmid = 400\nname = \"x\"\n", false, true, true, false},
+		"one that has come, no id":        {"name = \"x\"\n", false, true, true, false},
+		"no such disk":                    {"vmid = 400\n", false, false, true, false},
+		"a VM that is replaced otherwise": {"vmid = 400\nname = \"x\"\n", true, false, false, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := rig.NewWorld(t)
+			s := w.Session(t, rig.TokenNoSSH, rig.VMBlock(c.body+"node = \"pve1\"\n"+disk))
+			rig.Must(t, s.Converge(t.Context()))
+			vmid, theirs := 100, ""
+			if strings.Contains(c.body, "400") {
+				vmid = 400
+			}
+			put := func() {
+				w.Change(func(world *state.World) { theirs = putDisk(world, world.Guests[vmid], "scsi1") })
+			}
+			if c.before {
+				put()
+				rig.Must(t, s.Refresh(t.Context()))
+			}
+			if s.Taint(rig.VMAddress, c.tainted); !c.tainted {
+				w.Reconfigure(t, s, rig.TokenNoSSH, rig.VMBlock("vmid = 401\nname = \"x\"\nnode = \"pve1\"\n"+disk))
+			}
+			pl, err := s.Plan(t.Context())
+			rig.Must(t, err)
+			said := s.Diagnostics().String()
+			if warned := strings.Count(said, "scsi1: local-zfs:vm-"); (warned == 1) != c.warned || warned > 1 {
+				t.Errorf("the plan says %s", said)
+			}
+			if c.since {
+				put()
+				rig.MustSay(t, s.Apply(t.Context(), pl), theirs+" is in scsi1, which the plan does not know")
+				w.Change(func(world *state.World) {
+					if world.Volume("pve1", theirs) == nil {
+						t.Errorf("%s is gone", theirs)
+					}
+				})
+				pl, err = s.Plan(t.Context())
+				rig.Must(t, err)
+				rig.MustSayAll(t, s.Diagnostics().String(), theirs)
+			}
+			rig.Must(t, s.Apply(t.Context(), pl))
+			w.Change(func(world *state.World) {
+				if theirs != "" && world.Volume("pve1", theirs) != nil {
+					t.Errorf("%s is left", theirs)
+				}
+			})
+		})
+	}
+}

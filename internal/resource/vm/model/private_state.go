@@ -24,7 +24,7 @@ const (
 	KeyIdentity = "identity" // what proves that the VM is still ours
 	KeyResidues = "residues" // what an undo or a destroy could not remove
 	KeyProof    = "proof"    // what a failed create that left something knew of its own objects
-	// on the way from the plan of a new VM to the destroy of a tainted one: what is known of those that failed
+	// on the way from the plan of a new VM to the destroy of a tainted one: FailedVM, by VMID
 	KeyFailed = "failed"
 	KeySilent = "silent"      // the guest agent did not answer the last refresh
 	KeyGone   = "gone"        // the last refresh found no VM any more, only what a destroy left of it
@@ -170,7 +170,7 @@ func OthersOf(state *Model, now guest.Guest) map[string]string {
 // the plan is a third party's. A disk that was not there at the last refresh has not come by the create, and one that
 // another provider did not have in its state is in none now.
 func (p PrivateState) NoteOthers(ctx context.Context, out kit.PrivateWriter, prior *Model,
-	now guest.Guest) diag.Diagnostics {
+	now guest.Guest) (PrivateState, diag.Diagnostics) {
 	others, added, known := OthersOf(prior, now), map[string]string{}, prior.slotted()
 	for slot, volume := range others {
 		isNew := p.Others[slot] != volume && !prior.IsUnseen(p) && !slices.Contains(known, volume) || p.Moved.leaves(slot)
@@ -185,7 +185,8 @@ func (p PrivateState) NoteOthers(ctx context.Context, out kit.PrivateWriter, pri
 	if !maps.Equal(added, p.Added) {
 		diags.Append(kit.Note[map[string]string](KeyAdded).Write(ctx, out, added)...)
 	}
-	return diags
+	p.Others, p.Added = others, added
+	return p, diags
 }
 
 // writeIdentity writes the identity alone.
@@ -293,23 +294,6 @@ func (m *Model) IsUnseen(private PrivateState) bool {
 	return private.Moved != nil || m.UUID == nil && len(private.Managed) == 0
 }
 
-// RestoreFailed gives a destroy back what it is not handed, and notes it again, since the state keeps what the destroy
-// says.
-func (p *PrivateState) RestoreFailed(ctx context.Context, vmid int, store interface {
-	kit.PrivateReader
-	kit.PrivateWriter
-}) diag.Diagnostics {
-	if p.Proof != nil || !p.Identity.IsZero() {
-		return nil
-	}
-	failed, diags := kit.Note[map[int]FailedVM](KeyFailed).Read(ctx, store)
-	if was, ok := failed[vmid]; ok {
-		p.Identity, p.Residues, p.Proof = was.Identity, was.Residues, was.Proof
-		diags.Append(p.Write(ctx, store)...)
-	}
-	return diags
-}
-
 // Accept makes an ordinary VM of one that a failed create has left. Terraform replaces a tainted resource and never
 // updates it, so the user has untainted it. From then on a destroy obeys its protection and asks its guest, as that of
 // any VM does, and no longer takes back a create.
@@ -327,13 +311,4 @@ func (p *PrivateState) Accept(ctx context.Context, vmid int, out kit.PrivateWrit
 	diags := kit.Note[*guest.Proof](KeyProof).Write(ctx, out, nil)
 	diags.Append(writeIdentity(ctx, out, p.Identity)...)
 	return append(diags, WriteResidues(ctx, out, p.Residues)...)
-}
-
-// FailedVM is what the destroy of a tainted VM must know and Terraform does not hand it: it plans the replacement as
-// that of a new VM, without state and private state, and gives the destroy what that plan wrote. So the plan passes on
-// what the refresh before it, in the same process, has seen. The VMID in state tells which is meant.
-type FailedVM struct {
-	Identity guest.Identity
-	Residues []saga.Residue
-	Proof    *guest.Proof
 }

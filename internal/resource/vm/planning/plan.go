@@ -27,6 +27,7 @@ func Plan(ctx context.Context, server Server, v model.Values, req resource.Modif
 	p.Prior.About(ctx)
 	if !req.State.Raw.IsNull() && !p.diags.HasError() {
 		p.Run.NoteInState(int(model.Value(p.Prior.VMID)))
+		p.Run.noteShown(int(model.Value(p.Prior.VMID)))
 		verb := "change"
 		if req.Plan.Raw.IsNull() {
 			verb = "destroy"
@@ -61,9 +62,9 @@ func (p *Planning) destroy(ctx context.Context) {
 
 // create plans a VM that is not there. The second plan of a replacement is one, too.
 func (p *Planning) create(ctx context.Context) {
-	p.diags.Append(p.Run.passFailed(ctx, p.out)...)
 	p.volumes = p.volumesOfNewVM(ctx)
 	p.compute(ctx, p.volumes.withAttached(p.Config.Raw))
+	p.Run.passFailed(ctx, p)
 	if p.diags.HasError() {
 		return
 	}

@@ -9,8 +9,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/hashicorp/terraform-plugin-framework/diag"
-
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/kit"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/model"
@@ -20,20 +18,25 @@ import (
 // Run is what one provider process has seen of a configuration while it refreshed and planned. Terraform shows a
 // provider one resource at a time, and some checks against the server are wrong without the others.
 type Run struct {
-	mu       sync.Mutex
-	planned  []PlannedVM
-	failed   map[int]model.FailedVM
-	held     map[int][]string
-	sources  map[sourceKey]*sourceRead
-	acting   atomic.Bool
-	inState  sync.Map // VMIDs
-	changing sync.Map // VMIDs
-	growing  sync.Map // ids of volumes
+	mu        sync.Mutex
+	planned   []PlannedVM
+	refreshed map[int]refreshedVM
+	held      map[int][]string
+	sources   map[sourceKey]*sourceRead
+	acting    atomic.Bool
+	inState   sync.Map // VMIDs
+	changing  sync.Map // VMIDs
+	growing   sync.Map // ids of volumes
+}
+
+type refreshedVM struct {
+	name  string
+	knows model.FailedVM
 }
 
 // NewRun begins one.
 func NewRun() *Run {
-	return &Run{failed: map[int]model.FailedVM{}, held: map[int][]string{}, sources: map[sourceKey]*sourceRead{}}
+	return &Run{refreshed: map[int]refreshedVM{}, held: map[int][]string{}, sources: map[sourceKey]*sourceRead{}}
 }
 
 // Act notes that the apply has begun: Terraform plans each change once more in it.
@@ -64,18 +67,38 @@ func (r *Run) WasInState(vmid int) bool {
 	return noted
 }
 
-// NoteFailed notes what is known of a VM that was refreshed and of which a failed create or destroy left something.
-func (r *Run) NoteFailed(vmid int, what model.FailedVM) {
+// NoteRefreshed notes what is known of a VM that was refreshed, should it be tainted. Terraform plans a VM right after
+// its refresh.
+func (r *Run) NoteRefreshed(vmid int, name string, what model.FailedVM) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.failed[vmid] = what
+	r.refreshed[vmid] = refreshedVM{name, what}
 }
 
-// AllFailed is what noteFailed noted, by VMID.
-func (r *Run) AllFailed() map[int]model.FailedVM {
+// noteShown notes that Terraform has shown the state of a VM to a plan, so that it is not tainted.
+func (r *Run) noteShown(vmid int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return maps.Clone(r.failed)
+	if !r.refreshed[vmid].knows.IsFailed() {
+		delete(r.refreshed, vmid)
+	}
+}
+
+// AllFailed are those of them of which a failed create or destroy left something, by VMID.
+func (r *Run) AllFailed() map[int]model.FailedVM {
+	return r.allRefreshed(func(_ int, vm refreshedVM) bool { return vm.knows.IsFailed() })
+}
+
+func (r *Run) allRefreshed(are func(vmid int, vm refreshedVM) bool) map[int]model.FailedVM {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	all := map[int]model.FailedVM{}
+	for vmid, vm := range r.refreshed {
+		if are(vmid, vm) {
+			all[vmid] = vm.knows
+		}
+	}
+	return all
 }
 
 // NoteHeld notes the volumes of a VM that was refreshed.
@@ -123,13 +146,25 @@ func hasTags(all, some []string) bool {
 	})
 }
 
-// passFailed writes them into the plan of a new VM.
-func (r *Run) passFailed(ctx context.Context, out kit.PrivateWriter) diag.Diagnostics {
-	failed := r.AllFailed()
-	if len(failed) == 0 {
-		return nil
+// passFailed writes what is known of VMs in state into the plan of a new VM, for the destroy of a tainted one: of those
+// that have failed, and of those that this one may replace. Terraform does not tell which that is, if any. Their ids
+// are the same or, where that of the new VM is open, their names.
+func (r *Run) passFailed(ctx context.Context, p *Planning) {
+	passed := r.AllFailed()
+	if !(cloning{p}).replaces() { // else the first plan of the replacement has told, and the destroy is handed all
+		named, name, id := p.Config.At("name").IsKnown(), model.Value(p.Plan.Name), int(model.Value(p.Plan.VMID))
+		mayGo := r.allRefreshed(func(vmid int, vm refreshedVM) bool {
+			return id == vmid || id == 0 && named && vm.name == name
+		})
+		for _, vmid := range slices.Sorted(maps.Keys(mayGo)) {
+			warnings{p}.warnDisksOf(int64(vmid), model.Thing(int64(vmid), "", ""), mayGo[vmid].Added,
+				"The plan shows none of them. Where it replaces this VM, since that is tainted, they are destroyed with it")
+		}
+		maps.Copy(passed, mayGo)
 	}
-	return kit.Note[map[int]model.FailedVM](model.KeyFailed).Write(ctx, out, failed)
+	if len(passed) > 0 {
+		p.diags.Append(kit.Note[map[int]model.FailedVM](model.KeyFailed).Write(ctx, p.out, passed)...)
+	}
 }
 
 // sourceKey is a source of clones on one cluster.

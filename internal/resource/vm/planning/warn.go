@@ -107,20 +107,25 @@ func (p warnings) isAsPlanned(slot string) bool {
 // warnAddedDisks names the disks that a destroy removes although no configuration has made them: what a third party has
 // given the VM, or an earlier plan has forgotten. The plan shows none of them, since the state has none.
 func (p warnings) warnAddedDisks() {
+	p.warnDisksOf(model.Value(p.Prior.VMID), p.Prior.Thing(), p.private.Added,
+		"The plan shows none of them, and they are destroyed with it")
+}
+
+func (p warnings) warnDisksOf(vmid int64, thing string, added map[string]string, shows string) {
 	var lines []string
-	for _, slot := range model.SortedSlots(p.private.Added) {
-		volume := p.private.Added[slot]
-		if owner, _ := volid.Owner(volume); int64(owner) == model.Value(p.Prior.VMID) {
+	for _, slot := range model.SortedSlots(added) {
+		volume := added[slot]
+		if owner, _ := volid.Owner(volume); int64(owner) == vmid {
 			lines = append(lines, "  "+slot+": "+volume)
 		}
 	}
 	if len(lines) == 0 {
 		return
 	}
-	p.diags.AddAttributeWarning(path.Root("disks"), p.Prior.Thing()+" has disks that the state does not have",
-		fmt.Sprintf("The plan shows none of them, and they are destroyed with it:\n%s\nTo keep one, give it to "+
+	p.diags.AddAttributeWarning(path.Root("disks"), thing+" has disks that the state does not have",
+		fmt.Sprintf("%s:\n%s\nTo keep one, give it to "+
 			"another VM first: \"Reassign Disk\" in PVE's interface, or \"qm disk move %d <slot> --target-vmid <other>\".",
-			strings.Join(lines, "\n"), model.Value(p.Prior.VMID)))
+			shows, strings.Join(lines, "\n"), vmid))
 }
 
 func (p warnings) warnRemovedVolume(at path.Path, slot string, volume, size *string) {

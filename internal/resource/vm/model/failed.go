@@ -1,0 +1,58 @@
+package model
+
+import (
+	"context"
+
+	"github.com/hashicorp/terraform-plugin-framework/diag"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/kit"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/saga"
+)
+
+// FailedVM is what the destroy of a tainted VM must know and Terraform does not hand it: it plans the replacement as
+// that of a new VM, without state and private state, and gives the destroy what that plan wrote. So the plan passes on
+// what the refresh before it, in the same process, has seen. The VMID in state tells which is meant.
+type FailedVM struct {
+	Identity guest.Identity
+	Residues []saga.Residue
+	Proof    *guest.Proof
+	// Others and Added are those of PrivateState: the disks that the plan knows.
+	Others, Added map[string]string `json:",omitempty"`
+}
+
+// IsFailed reports whether a create or a destroy of the VM has left something. Else it is a VM like others.
+func (f FailedVM) IsFailed() bool { return f.Proof != nil || len(f.Residues) > 0 }
+
+// Failed is what a refresh knows of a VM for its destroy. seen is its identity on the server, zero if it was not read.
+func (p PrivateState) Failed(seen guest.Identity) FailedVM {
+	f := FailedVM{Identity: p.Identity, Residues: p.Residues, Proof: p.Proof, Others: p.Others, Added: p.Added}
+	if p.Proof == nil && !seen.IsZero() {
+		f.Identity = seen
+	}
+	return f
+}
+
+// RestoreFailed gives a destroy back what it is not handed, and notes it again, since the state keeps what the destroy
+// says. Of a VM that has not failed it is not noted which values were configured.
+func (p *PrivateState) RestoreFailed(ctx context.Context, vmid int, store interface {
+	kit.PrivateReader
+	kit.PrivateWriter
+}) diag.Diagnostics {
+	if p.Proof != nil || !p.Identity.IsZero() {
+		return nil
+	}
+	failed, diags := kit.Note[map[int]FailedVM](KeyFailed).Read(ctx, store)
+	was, ok := failed[vmid]
+	if !ok {
+		return diags
+	}
+	p.Identity, p.Residues, p.Proof, p.Others, p.Added = was.Identity, was.Residues, was.Proof, was.Others, was.Added
+	if was.IsFailed() {
+		diags.Append(p.Write(ctx, store)...)
+	} else {
+		diags.Append(writeIdentity(ctx, store, p.Identity)...)
+		diags.Append(kit.Note[map[string]string](KeyOthers).Write(ctx, store, p.Others)...)
+	}
+	return append(diags, kit.Note[map[string]string](KeyAdded).Write(ctx, store, p.Added)...)
+}
