@@ -178,7 +178,7 @@ func (i *imageModel) read(ctx context.Context, o operation) (bool, error) {
 
 func (i *imageModel) set(f file.File) {
 	i.Volume, i.Size, i.Owned = types.StringValue(f.Volume), types.Int64Value(f.Size), types.BoolValue(f.Made)
-	i.Created = types.StringValue(f.CreatedAt.UTC().Format(time.RFC3339))
+	i.Created = timeOf(f.CreatedAt)
 }
 
 // isAsBefore is true: a change that the server would see replaces the resource.
@@ -194,7 +194,7 @@ func (i *imageModel) remove(ctx context.Context, o operation) error {
 		return nil
 	}
 	if made == nil && i.Owned.ValueBool() { // Terraform forgets the private state of a tainted resource
-		made = i.madeFile()
+		made = madeFile(i.Volume, i.Size, i.Created)
 	}
 	if made == nil {
 		o.notMade(i.Node.ValueString(), i.Volume.ValueString(), " on_destroy = \"keep\" says the same without a warning.")
@@ -202,15 +202,6 @@ func (i *imageModel) remove(ctx context.Context, o operation) error {
 	}
 	made.Node = i.Node.ValueString()
 	return o.deleteMade(ctx, *made)
-}
-
-// madeFile returns the file in state; nil if its time is not in state.
-func (i *imageModel) madeFile() *guard.MadeFile {
-	created, err := time.Parse(time.RFC3339, i.Created.ValueString())
-	if err != nil {
-		return nil
-	}
-	return &guard.MadeFile{Volume: i.Volume.ValueString(), Size: i.Size.ValueInt64(), CreatedAt: created}
 }
 
 // madeName matches the names of files that this resource makes.

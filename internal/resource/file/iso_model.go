@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/types"
@@ -26,6 +27,8 @@ type isoModel struct {
 	SHA256        types.String      `tfsdk:"sha256"`
 	Size          types.Int64       `tfsdk:"size"`
 	Volume        types.String      `tfsdk:"volume"`
+	Created       types.String      `tfsdk:"created"`
+	Owned         types.Bool        `tfsdk:"owned"`
 	Timeouts      *kit.OpenTimeouts `tfsdk:"timeouts"`
 }
 
@@ -103,6 +106,7 @@ func (i *isoModel) validate(refuse func(at, summary, detail string)) {
 //nolint:unparam // as kind has it
 func (i *isoModel) plan(ctx context.Context, o operation, prior isoModel) path.Paths {
 	i.SHA256, i.Size, i.Volume = types.StringUnknown(), types.Int64Unknown(), types.StringUnknown()
+	i.Created, i.Owned = types.StringUnknown(), types.BoolUnknown()
 	if !i.areDocumentsKnown() {
 		return nil
 	}
@@ -112,7 +116,9 @@ func (i *isoModel) plan(ctx context.Context, o operation, prior isoModel) path.P
 		i.Volume = types.StringValue(spec.Volume())
 	}
 	switch {
-	case !i.isPlaceKnown() || i.isAsBefore(prior):
+	case i.isPlaceKnown() && i.isAsBefore(prior):
+		i.Created, i.Owned = prior.Created, prior.Owned
+	case !i.isPlaceKnown():
 	case err != nil:
 		o.diags.Append(kit.Diagnose(o.attempt("plan"), err)...)
 	case o.session.Known():
@@ -140,10 +146,15 @@ func (i *isoModel) put(ctx context.Context, o operation) ([]madeDisc, error) {
 	o.diags.Append(kit.Warn(warnings)...)
 	i.SHA256, i.Size, i.Volume = types.StringValue(spec.Source.Checksum.Value), types.Int64Value(f.Size),
 		types.StringValue(f.Volume)
-	if !f.Made {
+	if i.setOwner(f); !f.Made {
 		return []madeDisc{}, nil
 	}
 	return []madeDisc{{Node: f.Node, File: f.MadeFile}}, nil
+}
+
+// setOwner sets the attributes that prove whose the file is.
+func (i *isoModel) setOwner(f file.File) {
+	i.Created, i.Owned = timeOf(f.CreatedAt), types.BoolValue(f.Made)
 }
 
 // made returns the discs that the resource has made.
@@ -170,6 +181,14 @@ func (i *isoModel) read(ctx context.Context, o operation) (bool, error) {
 			"that was put there has %d. It was not touched. Remove it and apply again, or set name to another one.", f.Size,
 			i.Size.ValueInt64()))
 	}
+	made, ok := i.made(ctx, o)
+	if !ok {
+		return true, nil
+	}
+	f.Made = slices.ContainsFunc(made, func(m guard.MadeFile) bool {
+		return i.has(m) && m.Size == f.Size && m.CreatedAt.Equal(f.CreatedAt)
+	})
+	i.setOwner(f)
 	return true, nil
 }
 
@@ -179,7 +198,7 @@ func (i *isoModel) hasEarlier(ctx context.Context, o operation) bool {
 	made, _ := i.made(ctx, o)
 	for _, f := range made {
 		if !i.has(f) {
-			i.Volume = types.StringNull()
+			i.Volume, i.Created, i.Owned = types.StringNull(), types.StringNull(), types.BoolValue(false)
 			return true
 		}
 	}
@@ -210,6 +229,7 @@ func (i *isoModel) update(ctx context.Context, o operation, _ isoModel) (memory,
 	for _, f := range earlier {
 		if i.has(f) { // it is wanted again
 			made = append(made, madeDisc{Node: f.Node, File: f})
+			i.Owned = types.BoolValue(i.Owned.ValueBool() || timeOf(f.CreatedAt).Equal(i.Created))
 		} else if err := o.deleteMade(ctx, f); err != nil {
 			made = append(made, madeDisc{Node: f.Node, File: f})
 			o.diags.AddWarning("An earlier disc stays for now: "+f.Volume, "The next change of this resource removes it if no "+
@@ -227,6 +247,10 @@ func (i *isoModel) remove(ctx context.Context, o operation) error {
 	made, ok := i.made(ctx, o)
 	if !ok {
 		return nil
+	}
+	if f := madeFile(i.Volume, i.Size, i.Created); i.Owned.ValueBool() && f != nil && !slices.ContainsFunc(made, i.has) {
+		f.Node = i.Node.ValueString() // Terraform forgets the private state of a tainted resource
+		made = append(made, *f)
 	}
 	own, failed := i.Volume.IsNull(), error(nil)
 	for _, f := range made {

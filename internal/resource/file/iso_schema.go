@@ -51,6 +51,10 @@ func (*isoModel) schema(ctx context.Context) schema.Schema {
 			"size": schema.Int64Attribute{Computed: true, MarkdownDescription: "Size of the file in bytes."},
 			"volume": schema.StringAttribute{Computed: true,
 				MarkdownDescription: "Volume id, for `cdroms.*.file` of a VM: `local:iso/web-1-3f2a9c1b7d04.iso`."},
+			"created": schema.StringAttribute{Computed: true, MarkdownDescription: "Time of the file's last change, in UTC " +
+				"(RFC 3339)."},
+			"owned": schema.BoolAttribute{Computed: true, MarkdownDescription: "Whether this resource put the file there, and " +
+				"no other file has taken its place since. A file that was there already stays when the resource is destroyed."},
 			"timeouts": kit.TimeoutsAttribute(ctx, timeouts.Opts{Create: true, Update: true, Delete: true}),
 		},
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
+	"github.com/hashicorp/terraform-plugin-framework/types"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/file"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guard"
@@ -50,7 +51,7 @@ type importer[M any] interface {
 	accepts(content, name string) bool
 	// place sets the attributes that the import id tells.
 	place(node, storage, content, name string)
-	// adopted returns what the private state of an imported file needs.
+	// adopted completes the attributes of an imported file, and returns what its private state needs.
 	adopted() memory
 }
 
@@ -137,6 +138,18 @@ func (o operation) deleteMade(ctx context.Context, made guard.MadeFile) error {
 	}
 	return err
 }
+
+// madeFile returns the file in state, without its node; nil if its time is not in state.
+func madeFile(volume types.String, size types.Int64, created types.String) *guard.MadeFile {
+	at, err := time.Parse(time.RFC3339, created.ValueString())
+	if err != nil {
+		return nil
+	}
+	return &guard.MadeFile{Volume: volume.ValueString(), Size: size.ValueInt64(), CreatedAt: at}
+}
+
+// timeOf is a time as the state has it.
+func timeOf(t time.Time) types.String { return types.StringValue(t.UTC().Format(time.RFC3339)) }
 
 // notMade warns that a destroy leaves a file that the resource has not made.
 func (o operation) notMade(node, volume, more string) {

@@ -192,8 +192,9 @@ func (i *Importable[M, K]) ImportState(ctx context.Context, req resource.ImportS
 		case !there:
 			return fmt.Errorf("there is no %s on node %s", volume, node)
 		}
+		remember := k.adopted()
 		resp.Diagnostics.Append(resp.State.Set(ctx, &m)...)
-		resp.Diagnostics.Append(k.adopted().write(ctx, resp.Private)...)
+		resp.Diagnostics.Append(remember.write(ctx, resp.Private)...)
 		return nil
 	})
 }

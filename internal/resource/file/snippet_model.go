@@ -24,6 +24,7 @@ type snippetModel struct {
 	Kind     types.String      `tfsdk:"kind"`
 	Volume   types.String      `tfsdk:"volume"`
 	SHA256   types.String      `tfsdk:"sha256"`
+	Owned    types.Bool        `tfsdk:"owned"`
 	Timeouts *kit.OpenTimeouts `tfsdk:"timeouts"`
 }
 
@@ -110,11 +111,25 @@ func (s *snippetModel) plan(ctx context.Context, o operation, prior snippetModel
 		}
 	}
 	changes := !isNew && !s.SHA256.IsUnknown() && !s.SHA256.Equal(prior.SHA256)
-	if isOurs, ok := s.isOurs(ctx, o); ok && !isOurs && changes {
+	isOurs, ok := s.isOurs(ctx, o)
+	switch {
+	case isNew || s.SHA256.IsUnknown() || s.Kind.IsUnknown():
+		s.Owned = types.BoolUnknown()
+	case isOurs && s.isRewritten(prior):
+		s.Owned = types.BoolValue(true)
+	default:
+		s.Owned = prior.Owned
+	}
+	if ok && !isOurs && changes {
 		o.diags.AddAttributeWarning(path.Root("content"), "The "+s.thing()+" may be another's",
 			ofAnother+"The apply will refuse it, unless the file has the new content by then. "+takeOver)
 	}
 	return nil
+}
+
+// isRewritten reports whether the file differs from that in state.
+func (s *snippetModel) isRewritten(prior snippetModel) bool {
+	return !prior.SHA256.Equal(s.SHA256) || prior.spec().Executable != s.spec().Executable
 }
 
 // isOurs reports whether the resource has written its snippet or imported it; ok is false if that cannot be read.
@@ -149,7 +164,7 @@ func (s *snippetModel) create(ctx context.Context, o operation) (memory, error) 
 		return nil, err
 	}
 	s.set(spec)
-	if !f.Made {
+	if s.Owned = types.BoolValue(f.Made); !f.Made {
 		return nil, nil
 	}
 	return remember(written, spec.Source.Checksum.Value), nil
@@ -160,8 +175,13 @@ func (s *snippetModel) set(spec file.Spec) {
 	s.Volume, s.SHA256 = types.StringValue(spec.Volume()), types.StringValue(spec.Source.Checksum.Value)
 }
 
-// read reads the snippet. Content that has changed appears in state, and so in the plan.
+// read reads the snippet. Content that has changed appears in state, and so in the plan. Content that others have
+// written is not owned: the checksum in state is then no proof for a removal.
 func (s *snippetModel) read(ctx context.Context, o operation) (bool, error) {
+	last, ok := recall(ctx, o, written)
+	if !ok {
+		return true, nil
+	}
 	spec := s.spec()
 	found, there, err := o.files().ReadSnippet(ctx, spec)
 	if err != nil || !there {
@@ -172,6 +192,7 @@ func (s *snippetModel) read(ctx context.Context, o operation) (bool, error) {
 		s.set(spec)
 		s.Content = types.StringValue(strings.ToValidUTF8(string(found.Data), "\uFFFD"))
 	}
+	s.Owned = types.BoolValue(last != "" && last == s.SHA256.ValueString())
 	return true, nil
 }
 
@@ -181,7 +202,10 @@ func (*snippetModel) isAsBefore(snippetModel) bool { return false }
 func (s *snippetModel) update(ctx context.Context, o operation, prior snippetModel) (memory, error) {
 	spec := s.spec()
 	s.set(spec)
-	if prior.SHA256.Equal(s.SHA256) && prior.spec().Executable == spec.Executable {
+	if s.Owned.IsUnknown() {
+		s.Owned = prior.Owned
+	}
+	if !s.isRewritten(prior) {
 		return nil, nil
 	}
 	switch isOurs, ok := s.isOurs(ctx, o); {
@@ -193,6 +217,7 @@ func (s *snippetModel) update(ctx context.Context, o operation, prior snippetMod
 	if err := o.files().UpdateSnippet(ctx, spec, prior.SHA256.ValueString()); err != nil {
 		return nil, err
 	}
+	s.Owned = types.BoolValue(true)
 	return remember(written, spec.Source.Checksum.Value), nil
 }
 
@@ -200,6 +225,9 @@ func (*snippetModel) isKept() bool { return false }
 
 func (s *snippetModel) remove(ctx context.Context, o operation) error {
 	last, ok := recall(ctx, o, written)
+	if last == "" && s.Owned.ValueBool() { // Terraform forgets the private state of a tainted resource
+		last = s.SHA256.ValueString()
+	}
 	switch {
 	case !ok:
 		return nil
@@ -220,4 +248,7 @@ func (s *snippetModel) place(node, storage, _, name string) {
 }
 
 // adopted remembers the content: an imported snippet belongs to the resource from then on.
-func (s *snippetModel) adopted() memory { return remember(written, s.SHA256.ValueString()) }
+func (s *snippetModel) adopted() memory {
+	s.Owned = types.BoolValue(true)
+	return remember(written, s.SHA256.ValueString())
+}

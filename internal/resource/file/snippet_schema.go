@@ -61,6 +61,8 @@ func (*snippetModel) schema(ctx context.Context) schema.Schema {
 				MarkdownDescription: "Volume id, for `cloud_init.custom` and `hookscript` of a VM: `local:snippets/web.yaml`."},
 			"sha256": schema.StringAttribute{Computed: true,
 				MarkdownDescription: "SHA-256 of the content in hexadecimal digits, for `cloud_init_trigger` of a VM."},
+			"owned": schema.BoolAttribute{Computed: true, MarkdownDescription: "Whether this resource wrote the content of " +
+				"the file, or imported it. A file that was there already stays when the resource is destroyed."},
 			"timeouts": kit.TimeoutsAttribute(ctx, timeouts.Opts{Create: true, Update: true, Delete: true}),
 		},
 	}

@@ -1,0 +1,116 @@
+package storage_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/terraformtest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
+)
+
+// TestTaintedFileStaysOwned: Terraform forgets the private state of a tainted object. Its file is still that of the resource: it is
+// written again, can be changed, and goes with the resource.
+func TestTaintedFileStaysOwned(t *testing.T) {
+	t.Parallel()
+	for address, c := range map[string]struct {
+		block func(text string) string
+		left  func(w *rig.World) []string
+	}{
+		"proxmox_snippet.web":        {func(text string) string { return rig.SnippetBlock(text) }, rig.SnippetsLeft},
+		"proxmox_cloud_init_iso.web": {rig.CloudInitISOBlock, rig.CloudInitISOs},
+	} {
+		t.Run(address, func(t *testing.T) {
+			t.Parallel()
+			w := rig.NewWorld(t)
+			s := w.Session(t, rig.TokenSSH, c.block("hostname: one"))
+			rig.Must(t, s.Converge(t.Context()))
+			w.Sim.Advance(time.Minute)
+			s.Taint(address, true)
+			rig.Must(t, s.Converge(t.Context()))
+			if said := fmt.Sprint(s.Diagnostics()); strings.Contains(said, "was there") {
+				t.Errorf("the resource itself has written it: %s", said)
+			}
+			if owned := terraformtest.ShowValue(s.Attr(address, "owned")); owned != "true" {
+				t.Errorf("owned = %s", owned)
+			}
+			w.Reconfigure(t, s, rig.TokenSSH, c.block("hostname: two"))
+			rig.Must(t, s.Converge(t.Context()))
+			s.Taint(address, true)
+			rig.Must(t, s.Destroy(t.Context()))
+			if left := c.left(w); len(left) > 0 {
+				t.Errorf("left after the destroy: %v", left)
+			}
+		})
+	}
+}
+
+// TestTaintedFileOfAnother: a tainted resource removes no file that was there before it, nor one that a third party has changed.
+func TestTaintedFileOfAnother(t *testing.T) {
+	t.Parallel()
+	const ours = "#cloud-config\nhostname: one\n"
+	disc, volume := discOf("hostname: one")
+	putDisc := func(w *rig.World, _ string) {
+		w.Change(func(world *state.World) {
+			world.Put(&state.Volume{Storage: "local", Node: "pve1", Name: strings.TrimPrefix(volume, "local:"), Content: "iso",
+				Format: "iso", Size: int64(len(disc)), Raw: disc})
+		})
+	}
+	for _, c := range []struct {
+		address, config string
+		put             func(w *rig.World, more string)
+	}{
+		{"proxmox_snippet.web", rig.SnippetBlock(ours), func(w *rig.World, more string) { putSnippet(w, ours+more) }},
+		{"proxmox_cloud_init_iso.web", rig.CloudInitISOBlock("hostname: one"), putDisc},
+	} {
+		for _, later := range []bool{false, true} {
+			w := rig.NewWorld(t)
+			if !later {
+				c.put(w, "")
+			}
+			s := w.Session(t, rig.TokenSSH, c.config)
+			rig.Must(t, s.Converge(t.Context()))
+			if w.Sim.Advance(time.Minute); later {
+				c.put(w, "# theirs")
+			}
+			w.Mark()
+			s.Taint(c.address, true)
+			_ = s.Run(t.Context()) // refused, or the file is used as it is
+			s.Taint(c.address, true)
+			err := s.Destroy(t.Context())
+			if said := fmt.Sprint(err, s.Diagnostics()); !strings.Contains(said, "stays") && !strings.Contains(said, "ot touched") {
+				t.Errorf("%s, later %t: %s", c.address, later, said)
+			}
+			w.MustBeClean(t)
+		}
+	}
+}
+
+// TestFileOfAnOlderState: a state that has no ownership yet gets it from its private state at the refresh, and its plan is empty.
+func TestFileOfAnOlderState(t *testing.T) {
+	t.Parallel()
+	for address, config := range map[string]string{
+		"proxmox_snippet.web":        rig.SnippetBlock("#cloud-config\n"),
+		"proxmox_cloud_init_iso.web": rig.CloudInitISOBlock("hostname: one"),
+	} {
+		for _, options := range [][]terraformtest.PlanOption{nil, {terraformtest.WithoutRefresh()}} {
+			w := rig.NewWorld(t)
+			s := w.Session(t, rig.TokenSSH, config)
+			rig.Must(t, s.Converge(t.Context()))
+			json, private := s.Raw(address)
+			older := strings.NewReplacer(`"owned":true,`, "", `,"owned":true`, "").Replace(string(json))
+			if older == string(json) {
+				t.Fatalf("%s has %s", address, json)
+			}
+			s.Put(address, []byte(older), private)
+			plan, err := s.Plan(t.Context(), options...)
+			if err != nil || !plan.Empty() {
+				t.Errorf("%s: planned %v, %v", address, plan, err)
+			}
+			rig.Must(t, s.Destroy(t.Context()))
+			w.MustBeClean(t)
+		}
+	}
+}
