@@ -71,12 +71,15 @@ type Files struct {
 	sources map[string]Source        // read so far, by algorithm and path
 	owned   map[string]bool          // files of resources in state, by node and volume
 	reused  map[string]bool          // files that a create has found there, likewise
+	found   map[string]bool          // likewise, by a resource that is planned to stay
+	leaving map[string]bool          // files of resources that are planned to go, and their files with them
 }
 
 // New makes Files. shell may be nil: without SSH there are no snippets.
 func New(runner *request.Runner, guard *guard.Guard, shell Shell) *Files {
 	return &Files{api: runner.API, clock: runner.Clock, runner: runner, guard: guard.Files(), shell: shell,
-		turns: map[string]chan struct{}{}, sources: map[string]Source{}, owned: map[string]bool{}, reused: map[string]bool{}}
+		turns: map[string]chan struct{}{}, sources: map[string]Source{}, owned: map[string]bool{}, reused: map[string]bool{},
+		found: map[string]bool{}, leaving: map[string]bool{}}
 }
 
 // Read returns an image as the storage lists it now; false: it is gone.
@@ -188,6 +191,24 @@ func (f *Files) Owned(node, volume string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.owned[node+" "+volume] = true
+}
+
+// Stays notes that a resource is planned to stay which has found its file there. It reports whether the resource that
+// has made the file is planned to go. Terraform plans the two in any order, so the later one of them learns it.
+func (f *Files) Stays(ctx context.Context, node, volume string) bool {
+	f.mu.Lock()
+	f.found[node+" "+volume] = true
+	f.mu.Unlock()
+	return f.isAmong(ctx, f.leaving, node, volume)
+}
+
+// Goes notes that the resource which has made a file is planned to go, with the file. It reports whether another is
+// planned to stay that has found the file there.
+func (f *Files) Goes(ctx context.Context, node, volume string) bool {
+	f.mu.Lock()
+	f.leaving[node+" "+volume] = true
+	f.mu.Unlock()
+	return f.isAmong(ctx, f.found, node, volume)
 }
 
 func (f *Files) isReplaced(ctx context.Context, spec Spec) bool {

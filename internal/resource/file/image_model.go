@@ -186,6 +186,10 @@ func (*imageModel) isAsBefore(imageModel) bool { return true }
 
 func (*imageModel) update(context.Context, operation, imageModel) (memory, error) { return nil, nil }
 
+func (i *imageModel) holds() held {
+	return held{node: i.Node.ValueString(), volume: i.Volume.ValueString(), owned: i.Owned}
+}
+
 func (i *imageModel) isKept() bool { return i.OnDestroy.ValueString() == onDestroyKeep }
 
 func (i *imageModel) remove(ctx context.Context, o operation) error {

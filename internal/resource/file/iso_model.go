@@ -240,6 +240,10 @@ func (i *isoModel) update(ctx context.Context, o operation, _ isoModel) (memory,
 	return remember(madeDiscs, made), nil
 }
 
+func (i *isoModel) holds() held {
+	return held{node: i.Node.ValueString(), volume: i.Volume.ValueString(), owned: i.Owned}
+}
+
 func (*isoModel) isKept() bool { return false }
 
 // remove deletes the disc, and earlier ones that remain.

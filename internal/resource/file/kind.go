@@ -39,10 +39,20 @@ type kind[M any] interface {
 	// isAsBefore reports whether an update needs no request.
 	isAsBefore(prior M) bool
 	update(ctx context.Context, o operation, prior M) (memory, error)
+	// holds is the file in state.
+	holds() held
 	// isKept reports whether the file stays when the resource is destroyed.
 	isKept() bool
 	remove(ctx context.Context, o operation) error
 }
+
+// held is the file of an object, and whether the object has made it.
+type held struct {
+	node, volume string
+	owned        types.Bool
+}
+
+func (h held) isAt(other held) bool { return h.node == other.node && h.volume == other.volume }
 
 // importer is a kind whose files can be imported.
 type importer[M any] interface {

@@ -82,6 +82,7 @@ func (r *Resource[M, K]) InState(stored []byte) {
 func (r *Resource[M, K]) ModifyPlan(ctx context.Context, req resource.ModifyPlanRequest,
 	resp *resource.ModifyPlanResponse) {
 	m, prior, ok := kit.Planned[M](ctx, req, resp)
+	defer r.warnOfSharing(ctx, req, resp)
 	if !ok {
 		return
 	}
@@ -89,6 +90,34 @@ func (r *Resource[M, K]) ModifyPlan(ctx context.Context, req resource.ModifyPlan
 	o.private, o.diags, o.left = req.Private, &resp.Diagnostics, r.Session.LeavesToCreate(req)
 	resp.RequiresReplace = append(resp.RequiresReplace, K(&m).plan(ctx, o, prior)...)
 	resp.Diagnostics.Append(resp.Plan.Set(ctx, &m)...)
+}
+
+// warnOfSharing tells that a plan takes a file from a resource that stays: of several resources with one file, the one
+// that has made it takes the file with it.
+func (r *Resource[M, K]) warnOfSharing(ctx context.Context, req resource.ModifyPlanRequest,
+	resp *resource.ModifyPlanResponse) {
+	if req.State.Raw.IsNull() || !r.Session.Known() || resp.Diagnostics.HasError() {
+		return
+	}
+	var prior, planned M
+	resp.Diagnostics.Append(req.State.Get(ctx, &prior)...)
+	if !resp.Plan.Raw.IsNull() {
+		resp.Diagnostics.Append(resp.Plan.Get(ctx, &planned)...)
+	}
+	at, files := K(&prior).holds(), r.Session.VMs.Files
+	stays := at.isAt(K(&planned).holds())
+	var why string
+	switch {
+	case at.owned.IsNull(): // a state of an older version does not say
+	case stays && !at.owned.ValueBool() && files.Stays(ctx, at.node, at.volume):
+		why = "The plan destroys or replaces the resource that has put the file there, and this resource has it in state."
+	case !stays && at.owned.ValueBool() && !K(&prior).isKept() && files.Goes(ctx, at.node, at.volume):
+		why = "The plan destroys or replaces this resource, and the file with it, which another resource has in state."
+	}
+	if why != "" {
+		resp.Diagnostics.AddAttributeWarning(path.Root("volume"), "A file of two resources goes: "+at.volume,
+			why+" The next plan puts it there again for the one that stays.")
+	}
 }
 
 // Create puts the file onto the storage.

@@ -221,6 +221,10 @@ func (s *snippetModel) update(ctx context.Context, o operation, prior snippetMod
 	return remember(written, spec.Source.Checksum.Value), nil
 }
 
+func (s *snippetModel) holds() held {
+	return held{node: s.Node.ValueString(), volume: s.Volume.ValueString(), owned: s.Owned}
+}
+
 func (*snippetModel) isKept() bool { return false }
 
 func (s *snippetModel) remove(ctx context.Context, o operation) error {

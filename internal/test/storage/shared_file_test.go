@@ -1,0 +1,116 @@
+package storage_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/terraformtest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
+)
+
+// sharedFile makes the configuration of one file of two resources, on a storage that both nodes have. one comes first and makes it.
+type sharedFile struct {
+	typ  string
+	body func(t *testing.T, dir, version string) string
+}
+
+func (f sharedFile) of(t *testing.T, dir, one, two string, ordered bool) (config string) {
+	t.Helper()
+	for _, r := range [][3]string{{"one", "pve1", one}, {"two", "pve2", two}} {
+		if r[2] != "" {
+			config += fmt.Sprintf("resource %q %q {\n  node = %q\n  storage = \"shared-nfs\"\n%s\n", f.typ, r[0], r[1], f.body(t, dir, r[2]))
+			if r[0] == "two" && one != "" && ordered {
+				config += "  depends_on = [" + f.typ + ".one]\n"
+			}
+			config += "}\n"
+		}
+	}
+	return config
+}
+
+func sharedFiles() []sharedFile {
+	return []sharedFile{
+		{"proxmox_image", func(t *testing.T, dir, version string) string {
+			t.Helper()
+			local := filepath.Join(dir, version+".iso")
+			rig.Must(t, os.WriteFile(local, fmt.Appendf(make([]byte, 32769), "CD001 %s", version), 0o600))
+			return fmt.Sprintf("  content = \"iso\"\n  source_file = %q", local)
+		}},
+		{"proxmox_cloud_init_iso", func(_ *testing.T, _, version string) string {
+			return fmt.Sprintf("  name = \"web\"\n  user_data = \"#cloud-config\\nhostname: %s\\n\"", version)
+		}},
+		{"proxmox_snippet", func(_ *testing.T, _, version string) string {
+			return fmt.Sprintf("  name = \"%s.yaml\"\n  content = \"#cloud-config\\nhostname: %s\\n\"", version, version)
+		}},
+	}
+}
+
+// onSharedStorage are the files of the test, as its storage lists them.
+func onSharedStorage(w *rig.World) (names []string) {
+	w.Change(func(world *state.World) {
+		for _, v := range world.Volumes {
+			if v.Storage == "shared-nfs" && (v.Content == "iso" || v.Content == "snippets") {
+				names = append(names, v.Name)
+			}
+		}
+	})
+	slices.Sort(names)
+	return names
+}
+
+// TestSharedFile: the resource that has made a file takes it with it. Where another in state has found it there, the plan says so, and
+// the next one puts it there again. With depends_on Terraform plans the maker before it knows of the other.
+func TestSharedFile(t *testing.T) {
+	t.Parallel()
+	for _, f := range sharedFiles() {
+		for what, c := range map[string]struct {
+			one, two string
+			said     bool // in the plan
+			left     int  // files of the first version after the apply
+		}{
+			"the maker goes":    {one: "", two: "b", said: true},
+			"the maker changes": {one: "c", two: "b", said: true},
+			"the other goes":    {one: "b", two: "", left: 1},
+			"both go":           {},
+		} {
+			for _, ordered := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%s, %s, ordered %t", f.typ, what, ordered), func(t *testing.T) {
+					t.Parallel()
+					w, dir := rig.NewWorld(t), t.TempDir()
+					w.Change(func(world *state.World) {
+						s := world.Storages["shared-nfs"]
+						s.Content = append(s.Content, "iso", "snippets")
+					})
+					before := onSharedStorage(w)
+					s := w.Session(t, rig.TokenSSH, f.of(t, dir, "b", "b", true))
+					rig.Must(t, s.Converge(t.Context()))
+					first := slices.DeleteFunc(onSharedStorage(w), func(name string) bool { return slices.Contains(before, name) })
+					owned := [2]string{terraformtest.ShowValue(s.Attr(f.typ+".one", "owned")), terraformtest.ShowValue(s.Attr(f.typ+".two", "owned"))}
+					if len(first) != 1 || owned != [2]string{"true", "false"} {
+						t.Fatalf("there are %v, owned %v", first, owned)
+					}
+					w.Reconfigure(t, s, rig.TokenSSH, f.of(t, dir, c.one, c.two, ordered))
+					plan, err := s.Plan(t.Context())
+					rig.Must(t, err)
+					if said := strings.Count(s.Diagnostics().String(), "A file of two resources goes"); said > 1 || (said == 1) != c.said {
+						t.Errorf("the plan says %s", s.Diagnostics())
+					}
+					rig.Must(t, s.Apply(t.Context(), plan))
+					if is := slices.Contains(onSharedStorage(w), first[0]); is != (c.left == 1) {
+						t.Errorf("%s is there: %v", first[0], is)
+					}
+					rig.Must(t, s.Converge(t.Context()))
+					if is := slices.Contains(onSharedStorage(w), first[0]); is != (c.one == "b" || c.two == "b") {
+						t.Errorf("after the next apply %s is there: %v", first[0], is)
+					}
+					rig.Must(t, s.Destroy(t.Context()))
+				})
+			}
+		}
+	}
+}
