@@ -86,7 +86,8 @@ func (p *Proxmox) shell(s sshArgument, api *pve.Client) (*ssh.Shell, error) {
 		Username: text(s.Username), PrivateKeyPEM: key, UseAgent: s.Agent != nil && *s.Agent,
 		AgentSocket: text(s.AgentSocket),
 		Port:        int(number(s.Port)), KnownHosts: known, HostKeyFingerprint: text(s.HostKeyFingerprint),
-		Nodes: map[string]ssh.Address{}, Resolve: resolver(api), Dial: p.options.SSHDial, Trace: interceptor.Trace(oplog.SSH),
+		Nodes: map[string]ssh.Address{}, Resolve: resolver(api), Certificate: certificates(api),
+		Dial: p.options.SSHDial, Trace: interceptor.Trace(oplog.SSH),
 	}
 	for name, n := range s.Nodes {
 		c.Nodes[name] = ssh.Address{Host: n.Address, Port: int(number(n.Port))}
@@ -118,6 +119,36 @@ func resolver(api *pve.Client) func(context.Context, string) (string, error) {
 			known, _ = api.Reader().Cluster().Addresses(ctx) // a best effort, the name is as good a guess
 		}
 		return cmp.Or(known[node], node), nil
+	}
+}
+
+// certificates finds the fingerprint of a node's certificate, "" where the API has none. Every identity may ask for it
+// (pve-manager API2/Nodes.pm index). One answer serves for all nodes, until a host shows another certificate.
+func certificates(api *pve.Client) func(context.Context, string, string) (string, error) {
+	turn := make(chan struct{}, 1)
+	var known map[string]string
+	return func(ctx context.Context, node, seen string) (string, error) {
+		select {
+		case turn <- struct{}{}:
+		case <-ctx.Done():
+			return "", context.Cause(ctx)
+		}
+		defer func() { <-turn }()
+		if known == nil {
+			known = api.Members()
+		}
+		if known[node] == seen {
+			return seen, nil
+		}
+		nodes, err := api.Cluster().Nodes(ctx)
+		if err != nil {
+			return "", err
+		}
+		known = map[string]string{}
+		for _, n := range nodes {
+			known[n.Name] = n.SSLFingerprint
+		}
+		return known[node], nil
 	}
 }
 

@@ -57,6 +57,10 @@ func New(cfg Config) (*Client, error) {
 // Endpoint is the URL that requests go to, without a trailing slash and without /api2/json.
 func (c *Client) Endpoint() string { return c.conn.Endpoint() }
 
+// Members are the cluster's nodes with the fingerprints of their certificates, as a Client with several endpoints has
+// read them before its first request. nil: not known.
+func (c *Client) Members() map[string]string { return transport.Members(c.conn) }
+
 // Identity is the identity that the Client acts as.
 func (c *Client) Identity() Identity { return c.conn.Identity() }
 

@@ -27,7 +27,9 @@ type connection struct {
 	client *ssh.Client
 	behind []io.Closer // closed after it: the bastion's connection
 	to     target
-	isNode atomic.Bool // the host has said that it is the node
+	isNode atomic.Bool // the host has proved that it is the node
+	// introduced is the certificate of a host that has said its name, "" if it has shown none
+	introduced atomic.Pointer[string]
 }
 
 func (c *connection) close() error {

@@ -3,7 +3,8 @@
 // it is first needed.
 //
 // Host keys are always verified; there is no way to switch that off. A host key belongs to an address, and the address
-// may be another host's, so nothing is run on a host that does not have the node's name.
+// may be another host's, so nothing is run on a host that does not have the node's name, or not the certificate that
+// the API has for the node.
 package ssh
 
 import (
@@ -54,6 +55,10 @@ type Config struct {
 	// Resolve finds the address of a node that Nodes does not list, usually by asking the API. Nil: the node's name is
 	// its address.
 	Resolve func(ctx context.Context, node string) (host string, err error)
+	// Certificate says the SHA-256 of a node's certificate as PVE's API has it, "AB:CD:…". A host with the node's name
+	// and another certificate runs nothing. seen is the one that the host shows: an answer from before serves if it is
+	// the same. Nil, or "": the name decides alone. An error: nothing is run.
+	Certificate func(ctx context.Context, node, seen string) (fingerprint string, err error)
 	// Dial opens network connections. Nil: the operating system's.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 	// Timeout bounds one connection attempt including login. Zero: DefaultTimeout. Commands have no limit but the

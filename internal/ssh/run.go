@@ -77,6 +77,7 @@ type outcome struct {
 	stdout, stderr string
 	status         int  // -1: not known
 	started        bool // the command may have been started
+	begun          bool // the host has said that it has the node's name
 	lost           bool // the connection is of no more use
 	err            error
 }
@@ -89,7 +90,16 @@ func (s *Shell) attempts(ctx context.Context, n *node, line string) outcome {
 		if err != nil {
 			return outcome{status: -1, err: err}
 		}
-		end := s.attempt(ctx, c, line)
+		end := outcome{status: -1}
+		if s.cfg.Certificate != nil {
+			end.lost, end.err = n.confirm(ctx, c)
+		}
+		if end.err == nil {
+			end = s.attempt(ctx, c, line)
+		}
+		if end.begun && s.cfg.Certificate == nil {
+			c.isNode.Store(true)
+		}
 		if end.lost {
 			n.drop(c)
 		}
@@ -173,8 +183,7 @@ func runSession(session *ssh.Session, c *connection, line string) outcome {
 	err := session.Run(line)
 	_ = session.Close() // most likely closed by the peer already
 	end := outcome{status: -1, started: true}
-	var begun bool
-	end.stdout, begun = unframed(stdout.kept.String())
+	end.stdout, end.begun = unframed(stdout.kept.String())
 	end.stderr, _ = unframed(stderr.kept.String())
 	var exit *ssh.ExitError
 	switch {
@@ -187,17 +196,14 @@ func runSession(session *ssh.Session, c *connection, line string) outcome {
 	default:
 		end.lost, end.err = true, fmt.Errorf("%w: %w", errLost, err)
 	}
-	switch host, refused := refusedBy(stdout.kept.String()); {
-	case begun:
-		c.isNode.Store(true)
-	case refused:
+	if host, refused := refusedBy(stdout.kept.String()); refused && !end.begun {
 		end.started, end.status, end.stdout, end.err = false, -1, "", c.to.isOther(host)
 	}
 	switch {
 	case end.err != nil:
 	case stdout.cut:
 		end.err = fmt.Errorf("the command printed more than %d bytes", maxOutput)
-	case !begun && end.status == 0:
+	case !end.begun && end.status == 0:
 		end.err = fmt.Errorf("the login shell did not run it: it printed %q", tidy(end.stdout))
 	}
 	return end

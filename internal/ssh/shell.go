@@ -159,14 +159,14 @@ func newNode(s *Shell, name string) *node {
 // held is the key of the context of Hold.
 type held struct{}
 
-// Hold takes one of the concurrent sessions of a node, logs in, and calls do. The commands in do on that node have the
-// session and do not wait. All sessions may be importing disks for hours, so a look from before the wait is out of
-// date: callers look within do.
+// Hold takes one of the concurrent sessions of a node, logs in, asks whether the host is that node, and calls do. The
+// commands in do on that node have the session and do not wait. All sessions may be importing disks for hours, so a
+// look from before the wait is out of date: callers look within do.
 func (s *Shell) Hold(ctx context.Context, name string, do func(context.Context) error) error {
 	n, release, err := s.seat(ctx, name)
 	if err == nil {
 		defer release()
-		_, err = n.connection(ctx)
+		_, err = n.confirmed(ctx)
 	}
 	if err != nil {
 		return &Error{Op: "log in", Node: name, ExitStatus: -1, Err: err}
@@ -213,53 +213,6 @@ func (n *node) connection(ctx context.Context) (*connection, error) {
 	}
 	n.conn = c
 	return c, nil
-}
-
-// confirmed returns the connection to the node once its host has said that it is the node. A command asks that itself
-// (frame); SFTP cannot. A dead connection is replaced.
-func (n *node) confirmed(ctx context.Context) (*connection, error) {
-	for attempt := 1; ; attempt++ {
-		c, err := n.connection(ctx)
-		if err != nil {
-			return nil, err
-		}
-		lost, err := n.confirm(ctx, c)
-		if lost {
-			n.drop(c)
-		}
-		if err == nil || !lost || attempt == 2 || ctx.Err() != nil {
-			return c, err
-		}
-	}
-}
-
-// confirm asks the host of a connection for its name, unless it has said it. One caller asks at a time, and takes no
-// seat: sshd has a session for it (maxSessions). lost: the connection is of no more use.
-func (n *node) confirm(ctx context.Context, c *connection) (lost bool, err error) {
-	if c.isNode.Load() {
-		return false, nil
-	}
-	limit := 2 * n.shell.cfg.Timeout // to open the session may take half of it
-	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("the host did not say its name within %s", limit))
-	defer cancel()
-	select {
-	case n.dialing <- struct{}{}:
-	case <-ctx.Done():
-		return false, context.Cause(ctx)
-	}
-	defer func() { <-n.dialing }()
-	if c.isNode.Load() {
-		return false, nil
-	}
-	line, err := framed(n.name, "")
-	if err != nil {
-		return false, err
-	}
-	end := n.shell.attempt(ctx, c, line)
-	if end.err == nil && end.status != 0 {
-		end.err = fmt.Errorf("ask %s for its name: exit status %d: %s", c.to.what, end.status, tidy(end.stderr))
-	}
-	return end.lost, end.err
 }
 
 func (n *node) current() (*connection, error) {

@@ -9,6 +9,7 @@ package transport
 import (
 	"crypto/hmac"
 	"crypto/sha256"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"strings"
@@ -77,6 +78,13 @@ func Open(cfg Config) (*Conn, error) {
 
 // Endpoint is the URL that requests go to, without a trailing slash and without /api2/json.
 func (c *Conn) Endpoint() string { return c.endpoints.current().url }
+
+// Members are a cluster's nodes and the fingerprints of their certificates, nil if they have not been asked for.
+func Members(c *Conn) map[string]string {
+	c.endpoints.mu.Lock()
+	defer c.endpoints.mu.Unlock()
+	return maps.Clone(c.endpoints.members)
+}
 
 // Identity is the identity that requests are sent as.
 func (c *Conn) Identity() Identity { return c.creds.identity }

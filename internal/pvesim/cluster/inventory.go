@@ -49,14 +49,15 @@ func certificates(r *engine.Request) (any, error) {
 	now := r.W.Clock.Now().Unix()
 	row := func(file, subject string, bits int, names []string) map[string]any {
 		return map[string]any{
-			"filename": file, "subject": subject, "issuer": authority, "fingerprint": fingerprintOf(file + n.Name), "pem": "",
+			"filename": file, "subject": subject, "issuer": authority, "pem": "",
+			"fingerprint":     state.Fingerprint(file + n.Name),
 			"public-key-bits": bits, "public-key-type": "rsaEncryption", "san": names,
 			"notbefore": now - nodeUptime, "notafter": now + 365*86400,
 		}
 	}
 	own := row("pve-ssl.pem", "/OU=PVE Cluster Node/O=Proxmox Virtual Environment/CN="+n.Name, 2048,
 		[]string{"127.0.0.1", "0000:0000:0000:0000:0000:0000:0000:0001", "localhost", n.Address, n.Name})
-	own["fingerprint"] = fingerprintOf(n.Name)
+	own["fingerprint"] = n.Fingerprint()
 	return []any{row("pve-root-ca.pem", authority, 4096, []string{}), own}, nil
 }
 

@@ -1,7 +1,6 @@
 package cluster
 
 import (
-	"crypto/sha256"
 	"fmt"
 	"slices"
 	"strings"
@@ -49,7 +48,7 @@ func nodeRow(r *engine.Request, name string, fingerprint bool) map[string]any {
 	n := r.W.Nodes[name]
 	row := map[string]any{"id": "node/" + name, "node": name, "type": "node", "status": "offline"}
 	if fingerprint {
-		row["ssl_fingerprint"] = fingerprintOf(name)
+		row["ssl_fingerprint"] = n.Fingerprint()
 	}
 	if !n.Online {
 		return row
@@ -86,14 +85,6 @@ func NodeHAState(n *state.Node) string {
 		return "maintenance"
 	}
 	return "online"
-}
-
-func fingerprintOf(name string) string {
-	parts := []string{}
-	for _, b := range sha256.Sum256([]byte("certificate of " + name)) {
-		parts = append(parts, fmt.Sprintf("%02X", b))
-	}
-	return strings.Join(parts, ":")
 }
 
 // rootDisk is the fill of the root file system, which "local" lies on.

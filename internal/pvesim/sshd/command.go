@@ -31,6 +31,24 @@ func (s *Server) online(node string) (online bool) {
 	return online
 }
 
+// openssl prints the fingerprint of the certificate of a node without one of its operator's (pveproxy-ssl.pem). Nothing
+// else is simulated.
+func (s *Server) openssl(node string, args []string, out, errs io.Writer) int {
+	const own = "x509 -noout -fingerprint -sha256 -in /etc/pve/local/pve-ssl.pem"
+	fingerprint := ""
+	s.cluster.Do(func(w *state.World) {
+		if n := w.Nodes[node]; n != nil {
+			fingerprint = n.Fingerprint()
+		}
+	})
+	if strings.Join(args, " ") != own || fingerprint == "" {
+		_, _ = fmt.Fprintf(errs, "openssl %s: not simulated\n", strings.Join(args, " "))
+		return 1
+	}
+	_, _ = fmt.Fprintln(out, "sha256 Fingerprint="+fingerprint)
+	return 0
+}
+
 // uname prints what the node's kernel has for its name (coreutils uname). Other options are not simulated.
 func (s *Server) uname(node string, args []string, out, errs io.Writer) int {
 	if len(args) != 1 || args[0] != "-n" {

@@ -167,8 +167,11 @@ func (c *session) exec(ctx context.Context, p process, args []string) error {
 	if filter := shell.Filter(path.Base(args[0])); filter != nil {
 		return status(filter(args[1:], h.Stdin, h.Stdout))
 	}
-	if path.Base(args[0]) == "uname" {
+	switch path.Base(args[0]) {
+	case "uname":
 		return status(c.server.uname(c.node, args[1:], h.Stdout, h.Stderr))
+	case "openssl":
+		return status(c.server.openssl(c.node, args[1:], h.Stdout, h.Stderr))
 	}
 	return c.tool(h, args)
 }

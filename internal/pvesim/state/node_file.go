@@ -1,7 +1,9 @@
 package state
 
 import (
+	"crypto/sha256"
 	"encoding/binary"
+	"fmt"
 	"path"
 	"slices"
 	"strings"
@@ -167,3 +169,15 @@ func contentAt(w *World, node, name string) (s *Storage, volume string) {
 	}
 	return nil, ""
 }
+
+// Fingerprint is what PVE shows of the certificate that text stands for.
+func Fingerprint(text string) string {
+	parts := []string{}
+	for _, b := range sha256.Sum256([]byte(text)) {
+		parts = append(parts, fmt.Sprintf("%02X", b))
+	}
+	return strings.Join(parts, ":")
+}
+
+// Fingerprint is that of the node's certificate.
+func (n *Node) Fingerprint() string { return Fingerprint("certificate of " + n.Name + n.Certificate) }

@@ -107,6 +107,9 @@ type Node struct {
 	CGroupV1 bool `json:"cgroup_v1,omitempty"`
 	// Hostname is what uname prints, where that has a domain; "" is Name.
 	Hostname string `json:"hostname,omitempty"`
+	// Certificate tells the node's certificate from that of another cluster's node of the same name, and from an older
+	// one.
+	Certificate string `json:"certificate,omitempty"`
 	// LoginText is what root's login shell prints before each command, as a .bashrc with an echo does.
 	LoginText string `json:"login_text,omitempty"`
 	// ClockAhead is how far the node's clock is ahead of the world's, negative where it is behind.

@@ -56,7 +56,7 @@ func TestSSHOtherHostFreesNothing(t *testing.T) {
 	})
 	w.Mark()
 	misled(t, w, s, "pve1", "pve2", image)
-	rig.MustSay(t, s.Destroy(t.Context()), append(saysOther("pve1", "pve2"), "free volume local:import/debian")...)
+	rig.MustSay(t, s.Destroy(t.Context()), append(saysOther("pve1", "pve2"), "Cannot destroy image local:import/debian")...)
 	w.MustBeClean(t)
 	w.Reconfigure(t, s, rig.TokenSSH, image)
 	rig.Must(t, s.Destroy(t.Context()))

@@ -1,0 +1,121 @@
+package storage_test
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/terraformtest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
+)
+
+// otherCluster is one whose nodes have the names of w's, and all of w's volumes. The SSH of new sessions leads there.
+func otherCluster(t *testing.T, w *rig.World) *rig.World {
+	t.Helper()
+	other := rig.NewWorld(t)
+	w.Change(func(world *state.World) {
+		other.Change(func(there *state.World) {
+			for _, n := range there.Nodes {
+				n.Certificate = "another cluster"
+			}
+			for _, v := range world.Volumes {
+				twin := *v
+				there.Put(&twin)
+			}
+		})
+	})
+	w.DialSSH = other.Sim.SSHDial
+	other.Mark()
+	return other
+}
+
+// misdirected is a session of w with the login of the other cluster.
+func misdirected(t *testing.T, w, other *rig.World, from *terraformtest.Session, hcl string) *terraformtest.Session {
+	t.Helper()
+	s := w.NewSession()
+	if from != nil {
+		s.RestoreState(from.SaveState())
+	}
+	rig.Must(t, s.Configure(other.ProviderBlock(rig.TokenSSH), hcl))
+	return s
+}
+
+func saysOtherCluster(node string) []string {
+	return []string{node + ".pvesim.test:22 is node " + node + " of another cluster", "Nothing was run there",
+		`ssh.nodes["` + node + `"].address`}
+}
+
+// TestSSHOtherClusterFreesNothing: another cluster has a pve1 too, with a volume of the same name.
+func TestSSHOtherClusterFreesNothing(t *testing.T) {
+	t.Parallel()
+	data := rig.QCOW2("one")
+	url := rig.ServeFiles(t, map[string][]byte{"/debian.qcow2": data})
+	image := rig.DownloadedImage(url+"/debian.qcow2", rig.SHA256(data))
+	w, s := rig.Applied(t, rig.TokenSSH, image)
+	w.Change(func(world *state.World) {
+		for name, privileges := range world.Roles { // so that SSH alone can free it
+			world.Roles[name] = slices.DeleteFunc(slices.Clone(privileges), func(p string) bool {
+				return p == "Datastore.Allocate" && strings.HasPrefix(name, "Terraform")
+			})
+		}
+	})
+	other := otherCluster(t, w)
+	err := misdirected(t, w, other, s, image).Destroy(t.Context())
+	rig.MustSay(t, err, append(saysOtherCluster("pve1"), "Cannot destroy image local:import/debian")...)
+	other.MustBeClean(t)
+	w.DialSSH = nil
+	w.Reconfigure(t, s, rig.TokenSSH, image)
+	rig.Must(t, s.Destroy(t.Context()))
+}
+
+// TestSSHOtherClusterRunsNothing: neither a plan nor an apply gets through to it, by a command or by SFTP.
+func TestSSHOtherClusterRunsNothing(t *testing.T) {
+	t.Parallel()
+	for name, hcl := range map[string]string{"a snippet": rig.SnippetBlock("#cloud-config\n"), "an ISO image": isoDisk} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := rig.NewWorld(t)
+			other := otherCluster(t, w)
+			s := misdirected(t, w, other, nil, hcl)
+			rig.MustSay(t, s.Run(t.Context()), saysOtherCluster("pve2")...)
+			w.MustBeClean(t)
+			other.MustBeClean(t)
+			if ops := append(sshOps(w), sshOps(other)...); len(ops) > 0 {
+				t.Errorf("a host ran %q", ops)
+			}
+		})
+	}
+}
+
+// TestSSHCertificateRenewed: a node whose certificate is another one by the next run is that node. However many
+// resources there are, a run of the provider lists the nodes once for that.
+func TestSSHCertificateRenewed(t *testing.T) {
+	t.Parallel()
+	listed := func(count string) (times []int) {
+		w := rig.NewWorld(t)
+		hcl := strings.NewReplacer("{\n  node", "{\n  count = "+count+"\n  node", "web.yaml", "web-${count.index}.yaml").
+			Replace(rig.SnippetBlock("#cloud-config\n"))
+		s := w.Session(t, rig.TokenSSH, hcl)
+		for _, step := range []func(context.Context) error{s.Converge, s.Destroy} {
+			w.Sim.ResetOps()
+			rig.Must(t, step(t.Context()))
+			lists := 0
+			for _, op := range w.Sim.Ops() {
+				if op.Path == "/nodes" {
+					lists++
+				}
+			}
+			times = append(times, lists)
+			w.Change(func(world *state.World) { world.Nodes["pve2"].Certificate = "of next year" })
+			w.Mark()
+			w.Reconfigure(t, s, rig.TokenSSH, hcl)
+		}
+		return times
+	}
+	one, five := listed("1"), listed("5")
+	if !slices.Equal(one, five) || slices.Contains(five, 0) {
+		t.Errorf("the nodes were listed %d times for one resource, %d for five", one, five)
+	}
+}
