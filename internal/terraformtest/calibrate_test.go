@@ -72,7 +72,7 @@ func TestCalibrate(t *testing.T) {
 	for _, binary := range found {
 		opentofu := strings.Contains(filepath.Base(binary), "tofu")
 		for n, story := range stories(opentofu) {
-			if !share.Plays(n, 3, story.name) {
+			if !share.Plays(n, 4, story.name) {
 				continue
 			}
 			t.Run(filepath.Base(binary)+"/"+story.name, func(t *testing.T) {

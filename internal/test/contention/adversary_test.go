@@ -25,7 +25,7 @@ import (
 )
 
 // adversaryShare is how many of the cells `make test` plays: one in so many.
-const adversaryShare = 300
+const adversaryShare = 450
 
 // adversaryBench is a cluster on which one identity does one thing, again and again, while third parties come between.
 type adversaryBench struct {

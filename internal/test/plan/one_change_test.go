@@ -90,7 +90,7 @@ func TestOneChange(t *testing.T) {
 		w.Change(addOthers)
 		return w
 	}
-	changes := play(t, slices.Sorted(maps.Keys(cases)), func(n int, path string) bool { return share.Plays(n, 5, path) }, open,
+	changes := play(t, slices.Sorted(maps.Keys(cases)), func(n int, path string) bool { return share.Plays(n, 8, path) }, open,
 		func(w *rig.World, n int, path string) bool {
 			vmid := 500 + n
 			w.Serve = nil

@@ -45,7 +45,7 @@ func TestUploadInConstantMemory(t *testing.T) {
 }
 
 func uploadAlone(t *testing.T) {
-	size := int64(share.Count(256, 1024)) << 20
+	size := int64(share.Count(128, 1024)) << 20
 	path := filepath.Join(t.TempDir(), "large.raw")
 	file, err := os.Create(path)
 	if err == nil {
