@@ -62,30 +62,36 @@ func unadopted(d *destruction) error {
 }
 
 // unforeseen refuses to destroy a VM that a third party has given a disk since the plan, which says nothing of it: PVE
-// would destroy it with the VM. One that has only changed its slot or its storage is in state.
-func unforeseen(ctx context.Context, d *destruction) error {
+// would destroy it with the VM. One that has only changed its slot or its storage is in state. touched says what was
+// done already.
+func unforeseen(ctx context.Context, d *destruction, now pve.PendingConfig, touched string) error {
 	if d.r.Slots == nil {
 		return nil
 	}
-	for _, config := range []map[string]string{d.config.Current(), d.config.Merged()} {
+	vmid := d.r.Ref.VMID
+	for _, config := range []map[string]string{now.Current(), now.Merged()} {
 		for _, slot := range vm.Slots(config) {
 			volume := guest.VolumeOf(config[slot])
 			owner, _ := volid.Owner(volume)
-			isDisk := owner == d.r.Ref.VMID && goesWith(config, volume) && !volid.IsCloudInit(volume) && vm.IsBusSlot(slot)
+			isDisk := owner == vmid && goesWith(config, volume) && !volid.IsCloudInit(volume) && vm.IsBusSlot(slot)
 			if !isDisk || d.r.knows(volume) {
 				continue
 			}
-			if foreseen, err := hasMoved(ctx, d, slot, volume); err != nil || foreseen {
+			if foreseen, err := hasMoved(ctx, d, now, slot, volume); err != nil || foreseen {
 				if err != nil {
-					return fmt.Errorf("see whether the disk in %s of VM %d has moved, or is another one; nothing was touched: %w",
-						slot, d.r.Ref.VMID, err)
+					return fmt.Errorf("see whether the disk in %s of VM %d has moved, or is another one (%s): %w", slot, vmid,
+						touched, err)
 				}
 				continue
 			}
-			return &guest.FieldError{Path: "disks", Summary: fmt.Sprintf("VM %d has got another disk", d.r.Ref.VMID),
-				Detail: fmt.Sprintf("%s is in %s, which the plan does not know: a third party has put it there since. A "+
-					"destroy of the VM would destroy it with its data. Nothing was touched. Give the disk to another VM (in PVE's "+
-					"interface: Hardware, Disk Action, Reassign Owner); a new plan destroys it with the VM", volume, slot)}
+			since, then := "a third party has put it there since", "; a new plan destroys it with the VM"
+			if d.r.Holder {
+				since, then = "the resource has one disk, and a third party has put this one there", ""
+			}
+			return &guest.FieldError{Path: "disks", Summary: fmt.Sprintf("VM %d has got another disk", vmid),
+				Detail: fmt.Sprintf("%s is in %s, which the plan does not know: %s. A destroy of the VM would destroy it with its "+
+					"data. %s. Give the disk to another VM (in PVE's interface: Hardware, Disk Action, Reassign Owner)%s", volume,
+					slot, since, touched, then)}
 		}
 	}
 	return nil
@@ -94,15 +100,15 @@ func unforeseen(ctx context.Context, d *destruction) error {
 // hasMoved reports whether the volume in a slot is the one that the plan knows there: by its name, or since the known
 // one is nowhere any more. A move with delete frees what it has copied, and a conversion renames it (qemu-server
 // API2/Qemu.pm move_vm_disk, template). Where the known one is still there, the slot has another disk.
-func hasMoved(ctx context.Context, d *destruction, slot, volume string) (bool, error) {
+func hasMoved(ctx context.Context, d *destruction, now pve.PendingConfig, slot, volume string) (bool, error) {
 	known, inPlan := d.r.Slots[slot]
 	if !inPlan || known == "" || volid.Same(known, volume) {
 		return inPlan, nil
 	}
-	if guest.Uses(d.config.Current(), known) || guest.Uses(d.config.Merged(), known) {
+	storage := volid.Storage(known)
+	if storage == "" || guest.Uses(now.Current(), known) || guest.Uses(now.Merged(), known) {
 		return false, nil
 	}
-	storage := volid.Storage(known)
 	isIt := func(r pve.Resource) bool { return r.Type == "storage" && r.Storage == storage }
 	switch listed, here := d.resources.Storage(d.node, storage); {
 	case here && !strings.Contains(listed.Content, "images"): // it lists no disks, whatever it has

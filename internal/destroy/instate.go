@@ -96,7 +96,10 @@ func (d *destruction) removeStopped(ctx context.Context) ([]saga.Residue, error)
 		HalfMade: NewHalfMade("", nil),
 		Pool:     d.pool, Owns: d.mine, Mark: d.d.guests.NewMark(guest.ClusterName(d.resources), vmid)},
 		policy{committed: true, force: d.r.ForceStop, holder: d.r.Holder, keep: d.r.KeepReferences,
-			identity: d.r.Ref.Identity})
+			identity: d.r.Ref.Identity,
+			refuse: func(ctx context.Context, now pve.PendingConfig) error {
+				return unforeseen(ctx, d, now, "The guest is off, and nothing else was touched")
+			}})
 	r.use, r.fresh, r.off, r.known = use, fresh, d.off, d.config.Digest
 	if d.off { // by a task of ours that was awaited, if there was one
 		for _, upid := range d.tasks.UPIDs {

@@ -244,6 +244,11 @@ func (r *removal) follow(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if r.refuse != nil {
+		if err := r.refuse(ctx, config); err != nil {
+			return final{err}
+		}
+	}
 	snapshots, err := r.d.use.Snapshots(ctx, pve.Resource{Type: "qemu", Node: node, VMID: r.VMID}, config)
 	if err != nil {
 		return err
@@ -295,19 +300,6 @@ func (r *removal) listOwn(ctx context.Context) ([]string, error) {
 		r.listed[v.ID] = v
 	}
 	return idsOf(found), err
-}
-
-// remember keeps why volumes stayed when PVE removed their VM.
-func (m *memory) remember(stayed map[string]string) {
-	for volume, why := range stayed {
-		m.note(volume, why)
-	}
-}
-
-func (m *memory) note(volume, why string) {
-	a := m.volumes[volume]
-	a.why = why
-	m.volumes[volume] = a
 }
 
 // looks bounds the looks at the leftovers until they stay the same.

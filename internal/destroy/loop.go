@@ -35,6 +35,8 @@ type policy struct {
 	alone            bool // no guest has had the VMID since: what is set for it by now is not the VM's
 	// of a committed VM: the VM that reserves its VMID bears it, so that state recognizes it
 	identity guest.Identity
+	// of a committed VM: refuses a configuration that has changed since its guest was shut down; nil: takes any
+	refuse func(context.Context, pve.PendingConfig) error
 }
 
 // memory is what a removal knows from earlier passes.
@@ -65,6 +67,19 @@ type attempts struct {
 	tried int    // how often it was to go with the VM
 	why   string // why it did not
 	own   bool   // it is ours, though it is an unused disk of the VM
+}
+
+// remember keeps why volumes stayed when PVE removed their VM.
+func (m *memory) remember(stayed map[string]string) {
+	for volume, why := range stayed {
+		m.note(volume, why)
+	}
+}
+
+func (m *memory) note(volume, why string) {
+	a := m.volumes[volume]
+	a.why = why
+	m.volumes[volume] = a
 }
 
 // haEntry is what is known of the HA entry that our create made.

@@ -31,7 +31,7 @@ func (d *destruction) refuse(ctx context.Context) error {
 	if err := unadopted(d); err != nil {
 		return err
 	}
-	if err := unforeseen(ctx, d); err != nil {
+	if err := unforeseen(ctx, d, d.config, "Nothing was touched"); err != nil {
 		return err
 	}
 	if err := d.unshared(ctx); err != nil {

@@ -91,3 +91,40 @@ func TestHARulesWaitForTheManager(t *testing.T) {
 		t.Errorf("still there %t, asked %d times", is, asked)
 	}
 }
+
+// TestDiskThatComesDuringTheShutdown: a guest takes minutes to go off. A disk that a third party gives the VM meanwhile is not destroyed
+// with it.
+func TestDiskThatComesDuringTheShutdown(t *testing.T) {
+	for _, comes := range []bool{true, false} {
+		r := newRig(t, asToken)
+		ref := r.vm(300)
+		r.running()
+		r.sim.Advance(20 * time.Second)
+		storage, _, _ := strings.Cut(contested, ":")
+		theirs, asked := storage+":vm-300-disk-77", false
+		r.answered = func(method, path string) {
+			if asked || method != http.MethodPost || !strings.HasSuffix(path, "/300/status/shutdown") {
+				return
+			}
+			if asked = true; comes {
+				r.change(func(w *state.World) {
+					g := w.Guests[300]
+					w.Put(&state.Volume{Storage: storage, Node: g.Node, Name: "vm-300-disk-77", Content: "images", VMID: 300, Format: "raw", Size: 1 << 30})
+					g.Config["scsi7"] = theirs + ",size=1G"
+				})
+			}
+		}
+		_, _, err := r.s.Delete(t.Context(), Request{Ref: ref, Known: []string{contested}, Slots: map[string]string{"scsi0": contested}})
+		if refused := err != nil && strings.Contains(err.Error(), theirs+" is in scsi7") && strings.Contains(err.Error(), "The guest is off"); refused != comes || !asked {
+			t.Errorf("it comes: %v, after the request: %v: %v", comes, asked, err)
+		}
+		if is, _ := r.has(300, contested); is != comes {
+			t.Errorf("it comes: %v; VM 300 is there: %v", comes, is)
+		}
+		r.change(func(w *state.World) {
+			if kept := w.Volume("pve1", theirs) != nil; kept != comes {
+				t.Errorf("it comes: %v; its volume is there: %v", comes, kept)
+			}
+		})
+	}
+}

@@ -59,8 +59,8 @@ func identityAfter(config pve.PendingConfig, c vm.Change) *guest.Identity {
 }
 
 // orderToKeep is the boot order to write once a change was sent, nil for none: PVE appends new optical drives to the
-// order in force (qemu-server API2/Qemu.pm update_vm_api). Where the plan leaves the order as it was, that is the
-// server's order, since a third party may have changed it after the plan.
+// order in force (qemu-server API2/Qemu.pm update_vm_api). Where the plan leaves the order as it was, a third party may
+// have changed it since: it is the server's from before this update, which may have emptied slots already.
 func (u *update) orderToKeep(config pve.PendingConfig, c vm.Change) []string {
 	if u.r.BootOrder == nil || !request.AppendsToBootOrder(c, vm.BootOrder(config.Current())) {
 		return nil
@@ -68,7 +68,7 @@ func (u *update) orderToKeep(config pve.PendingConfig, c vm.Change) []string {
 	if !slices.Equal(u.r.Prior.BootOrder, u.r.Planned.BootOrder) {
 		return u.r.BootOrder
 	}
-	return slices.DeleteFunc(vm.BootOrder(config.Merged()), func(slot string) bool {
+	return slices.DeleteFunc(vm.BootOrder(u.before.Merged()), func(slot string) bool {
 		return slices.Contains(c.Delete, slot)
 	})
 }

@@ -92,6 +92,26 @@ func rebaseNIC(server, prior, planned *NIC) {
 	}
 }
 
+// rebaseAddress leaves out a gateway of others where the plan changes the address that it belongs to: PVE takes a
+// gateway without a fixed address, and gives the guest no address at all then (qemu-server Network.pm parse_ipconfig).
+func rebaseAddress(server, prior, planned *Address) {
+	has := *server
+	if !sameValue(prior.IPv4, planned.IPv4) {
+		has.Gateway4 = prior.Gateway4
+	}
+	if !sameValue(prior.IPv6, planned.IPv6) {
+		has.Gateway6 = prior.Gateway6
+	}
+	addressFormat().rebase(&has, prior, planned)
+}
+
+func sameValue(a, b *string) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return *a == *b
+}
+
 // addressFormat is ipconfigN. Address has no place for unknown sub-keys: with one, the option is left alone.
 func addressFormat() format[Address] {
 	return format[Address]{leaves: []leaf[Address]{

@@ -198,20 +198,26 @@ func hotplugOption() leaf[Spec] {
 	}
 }
 
-// tags is a set whose elements are the parts of Rebase: several programs tag a VM, each with its own.
+// tags is a set whose elements are the parts of Rebase: several programs tag a VM, each with its own. PVE folds the
+// case of tags unless the datacenter says otherwise, which is not known here. So a planned tag is found on the server
+// in another spelling, and the planned spelling is sent.
 func tags(facts ...Fact) leaf[Spec] {
 	l := list("tags", func(s *Spec) *[]string { return &s.Tags }, property.NormalTags, property.ShowTags, facts...)
 	l.rebase = func(server, prior, planned *Spec) {
-		without := func(set, others []string) []string {
-			return slices.DeleteFunc(slices.Clone(set), func(tag string) bool {
-				return slices.ContainsFunc(others, func(other string) bool {
-					return tag == other || !planned.ExactTags && strings.EqualFold(tag, other)
-				})
-			})
+		has := func(tags []string, tag string) bool { return slices.Contains(tags, tag) }
+		folds := func(tags []string, tag string) bool {
+			return slices.ContainsFunc(tags, func(t string) bool { return strings.EqualFold(t, tag) })
 		}
-		kept := without(server.Tags, without(prior.Tags, planned.Tags))
-		added := without(without(planned.Tags, prior.Tags), kept)
-		prior.Tags, planned.Tags = server.Tags, property.NormalTags(strings.Join(slices.Concat(kept, added), ";"))
+		without := func(tags, others []string) []string {
+			return slices.DeleteFunc(slices.Clone(tags), func(tag string) bool { return has(others, tag) })
+		}
+		removed, added := without(prior.Tags, planned.Tags), without(planned.Tags, prior.Tags)
+		respelt := without(removed, server.Tags) // on the server in another case, if at all
+		kept := slices.DeleteFunc(slices.Clone(server.Tags), func(tag string) bool {
+			return has(removed, tag) || !has(planned.Tags, tag) && (folds(respelt, tag) || folds(added, tag))
+		})
+		all := slices.Concat(kept, without(added, kept))
+		prior.Tags, planned.Tags = server.Tags, property.NormalTags(strings.Join(all, ";"))
 	}
 	return l
 }

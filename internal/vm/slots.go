@@ -266,6 +266,9 @@ func addressFamily() family {
 		}
 		return ok
 	}
+	f.rebase = func(server, prior, planned *Spec) {
+		rebaseSlots(server.CloudInit.Addresses, &prior.CloudInit.Addresses, &planned.CloudInit.Addresses, rebaseAddress)
+	}
 	f.show = func(s *Spec, config map[string]string) {
 		for network, a := range s.CloudInit.Addresses {
 			if value := addressFormat().encode(&a); value != "" {

@@ -44,17 +44,44 @@ func TestBootOrderThatOthersChange(t *testing.T) {
 	})
 }
 
+// TestBootOrderOfASlotThatIsEmptiedFirst: an update takes a drive out of a slot, and puts another in. The order keeps the slot.
+func TestBootOrderOfASlotThatIsEmptiedFirst(t *testing.T) {
+	const body = "boot_order = [\"scsi0\", \"ide2\"]\npower_state = \"stopped\"\ndisks = { scsi0 = { storage = \"local-zfs\", size = \"1G\" } }\n"
+	l := rig.NewVM(t, body+"cloud_init = { storage = \"local-zfs\", slot = \"ide2\" }\n")
+	l.To(body + "cloud_init = { storage = \"local-zfs\", slot = \"ide0\" }\ncdroms = { ide2 = { file = \"local:iso/debian.iso\" } }\n")
+	if is := l.Config()["boot"]; is != "order=scsi0;ide2" {
+		t.Errorf("the boot order is %s", is)
+	}
+}
+
+// TestGatewayThatOthersSet: PVE takes a gateway without a fixed address, and gives the guest no address at all then. So a gateway that a
+// third party has set since the plan goes with the address that the plan changes.
+func TestGatewayThatOthersSet(t *testing.T) {
+	const body = "power_state = \"stopped\"\nnetworks = { net0 = { bridge = \"vmbr0\" } }\n"
+	l := rig.NewVM(t, body+`cloud_init = { storage = "local-zfs", addresses = { net0 = { ipv4 = "10.0.0.5/24" } } }`)
+	planned := l.Plan(body + `cloud_init = { storage = "local-zfs", addresses = { net0 = { ipv4 = "dhcp" } } }`)
+	l.Guest(func(_ *state.World, g *state.Guest) { g.Config["ipconfig0"] = "ip=10.0.0.5/24,gw=10.0.0.1,ip6=auto" })
+	rig.Must(t, l.Session.Apply(t.Context(), planned))
+	if is := l.Config()["ipconfig0"]; is != "ip=dhcp,ip6=auto" {
+		t.Errorf("the addresses are %s", is)
+	}
+}
+
 // TestTagsThatOthersAdd: a tag that a third party has set since the plan stays, whether the configuration changes the
 // tags or the provider block does. The next plan shows it where the configuration names the tags.
 func TestTagsThatOthersAdd(t *testing.T) {
 	for name, c := range map[string]struct {
 		before, after [2]string // default_tags and tags
 		has, want     string
+		exact         bool // the datacenter tells "Web" from "web"
 	}{
-		"added":    {[2]string{"", "tags = [\"a\"]"}, [2]string{"", "tags = [\"a\", \"b\"]"}, "a;theirs", "a;b;theirs"},
-		"taken":    {[2]string{"", "tags = [\"a\", \"b\"]"}, [2]string{"", "tags = [\"a\"]"}, "a;b;theirs", "a;theirs"},
-		"same":     {[2]string{"", "tags = [\"a\"]"}, [2]string{"", "tags = [\"a\", \"b\"]"}, "a;b", "a;b"},
-		"defaults": {[2]string{"default_tags = [\"one\"]", ""}, [2]string{"default_tags = [\"two\"]", ""}, "one;theirs", "theirs;two"},
+		"added":    {[2]string{"", "tags = [\"a\"]"}, [2]string{"", "tags = [\"a\", \"b\"]"}, "a;theirs", "a;b;theirs", false},
+		"taken":    {[2]string{"", "tags = [\"a\", \"b\"]"}, [2]string{"", "tags = [\"a\"]"}, "a;b;theirs", "a;theirs", false},
+		"same":     {[2]string{"", "tags = [\"a\"]"}, [2]string{"", "tags = [\"a\", \"b\"]"}, "a;b", "a;b", false},
+		"defaults": {[2]string{"default_tags = [\"one\"]", ""}, [2]string{"default_tags = [\"two\"]", ""}, "one;theirs", "theirs;two", false},
+		"folded":   {[2]string{"default_tags = [\"One\"]", ""}, [2]string{"default_tags = [\"Two\"]", ""}, "one;theirs", "theirs;two", false},
+		"case":     {[2]string{"", "tags = [\"web\"]"}, [2]string{"", "tags = [\"Web\", \"db\"]"}, "theirs;web", "Web;db;theirs", true},
+		"another":  {[2]string{"", "tags = [\"web\"]"}, [2]string{"", "tags = [\"web\", \"Web\", \"db\"]"}, "web", "Web;db;web", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := rig.NewWorld(t)
@@ -63,6 +90,7 @@ func TestTagsThatOthersAdd(t *testing.T) {
 			withDefaults(t, w, s, c.before[0], block(c.before[1]))
 			rig.Must(t, s.Converge(t.Context()))
 			withDefaults(t, w, s, c.after[0], block(c.after[1]))
+			w.Change(func(world *state.World) { world.CaseSensitiveTags = c.exact })
 			planned, err := s.Plan(t.Context())
 			rig.Must(t, err)
 			w.Change(func(world *state.World) { world.Guests[400].Config["tags"] = c.has })
@@ -162,12 +190,19 @@ func TestHolderWithAnotherDisk(t *testing.T) {
 		g.Config["unused0"] = strings.Split(g.Config["scsi0"], ",")[0]
 		return putDisk(world, g, "scsi0")
 	}
+	instead := func(world *state.World, g *state.Guest) string {
+		g.Config["unused0"] = strings.Split(g.Config["scsi0"], ",")[0]
+		delete(g.Config, "scsi0")
+		return putDisk(world, g, "scsi1")
+	}
 	for name, c := range map[string]struct {
 		put        func(*state.World, *state.Guest) string
 		beforePlan bool
 	}{
 		"beside it, before the plan":  {beside, true},
 		"beside it, since the plan":   {beside, false},
+		"instead of it, before":       {instead, true},
+		"instead of it, since":        {instead, false},
 		"in its slot, since the plan": {inItsSlot, false}, // before the plan, the refresh has it and the plan names it
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -179,7 +214,8 @@ func TestHolderWithAnotherDisk(t *testing.T) {
 			if c.beforePlan {
 				put()
 			}
-			plan, err := s.Plan(t.Context(), terraformtest.ToDestroy())
+			w.Reconfigure(t, s, rig.RootTicket, "")
+			plan, err := s.Plan(t.Context())
 			rig.Must(t, err)
 			if !c.beforePlan {
 				put()
