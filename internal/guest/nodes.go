@@ -43,7 +43,7 @@ func UntoldMayBeIt(untold []pve.Resource) string {
 	if len(untold) == 0 {
 		return ""
 	}
-	return ". Or it is one of these, and shows when PVE tells, or by its vmid at once. " + UntoldText(untold)
+	return ". Or it is one of these, and shows when PVE tells. " + UntoldText(untold)
 }
 
 // OtherThan says what to do about a VMID that a listed guest has. No container can be adopted as a VM.

@@ -177,7 +177,8 @@ func TestPlanTellsOfDisksThatAReplacementDestroys(t *testing.T) {
 }
 
 // TestNamesThatAreNotTold: PVE tells neither the name of a VM that was just made nor whether it is a template. Where
-// such a one may be meant, it is named, with the answer or with the error; once PVE tells, there is nothing to say.
+// such a one may be meant, it is named, with the answer or with the error; once PVE tells, there is nothing to say. That its id helps is
+// not said: the configuration of a VM whose node is away cannot be read by that either.
 func TestNamesThatAreNotTold(t *testing.T) {
 	t.Parallel()
 	clone := func(source string) string {
@@ -218,6 +219,9 @@ func TestNamesThatAreNotTold(t *testing.T) {
 				said := s.Diagnostics().String()
 				if (err != nil) != c.fails || strings.Contains(said, "400 (node pve1)") != tells || !c.fails && !tells && said != "" {
 					t.Errorf("fails %t, tells %t: %v, said %s", c.fails, tells, err, said)
+				}
+				if text := fmt.Sprint(err); strings.Contains(text, "400 (node pve1)") && strings.Contains(text, "by its vmid") {
+					t.Errorf("its id does not help where the node is away: %s", text)
 				}
 				w.Sim.Advance(time.Minute)
 			}
