@@ -43,6 +43,11 @@ func (f *Files) Check(ctx context.Context, spec Spec) (found []*guest.FieldError
 		if err := diskimport.Reach(ctx, f.shell, spec.Node, "node"); err != nil {
 			return append(found, err)
 		}
+		if f.isReplaced(ctx, spec) { // the file has the old content until then, and the create looks for other
+			_, err := f.locate(ctx, spec)
+			add(err)
+			return found
+		}
 		add((&writing{Files: f, spec: spec}).look(ctx))
 		return found
 	}

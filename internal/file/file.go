@@ -73,6 +73,7 @@ type Files struct {
 	reused  map[string]bool          // files that a create has found there, likewise
 	found   map[string]bool          // likewise, by a resource that is planned to stay
 	leaving map[string]bool          // files of resources that are planned to go, and their files with them
+	claims  []Claim                  // what the plans so far want in files
 }
 
 // New makes Files. shell may be nil: without SSH there are no snippets.
@@ -191,6 +192,13 @@ func (f *Files) Owned(node, volume string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.owned[node+" "+volume] = true
+}
+
+// NotOwned takes back that a resource has made its file: a third party has put other content there since.
+func (f *Files) NotOwned(node, volume string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.owned, node+" "+volume)
 }
 
 // Stays notes that a resource is planned to stay which has found its file there. It reports whether the resource that

@@ -50,6 +50,7 @@ type kind[M any] interface {
 type held struct {
 	node, volume string
 	owned        types.Bool
+	content      string // its checksum, if the name does not tell the content; "" if it is not known yet
 }
 
 func (h held) isAt(other held) bool { return h.node == other.node && h.volume == other.volume }

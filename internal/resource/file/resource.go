@@ -11,6 +11,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/file"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/kit"
 )
 
@@ -83,6 +84,7 @@ func (r *Resource[M, K]) ModifyPlan(ctx context.Context, req resource.ModifyPlan
 	resp *resource.ModifyPlanResponse) {
 	m, prior, ok := kit.Planned[M](ctx, req, resp)
 	defer r.warnOfSharing(ctx, req, resp)
+	defer r.refuseRival(ctx, req, resp)
 	if !ok {
 		return
 	}
@@ -90,6 +92,39 @@ func (r *Resource[M, K]) ModifyPlan(ctx context.Context, req resource.ModifyPlan
 	o.private, o.diags, o.left = req.Private, &resp.Diagnostics, r.Session.LeavesToCreate(req)
 	resp.RequiresReplace = append(resp.RequiresReplace, K(&m).plan(ctx, o, prior)...)
 	resp.Diagnostics.Append(resp.Plan.Set(ctx, &m)...)
+}
+
+// refuseRival refuses a file that another resource of the plan wants with other content. A file that a resource in
+// state has made is not looked at in the plan, since that resource may be the one that is replaced.
+func (r *Resource[M, K]) refuseRival(ctx context.Context, req resource.ModifyPlanRequest,
+	resp *resource.ModifyPlanResponse) {
+	if !r.Session.Known() || resp.Diagnostics.HasError() {
+		return
+	}
+	var prior, planned M
+	if !req.State.Raw.IsNull() {
+		resp.Diagnostics.Append(req.State.Get(ctx, &prior)...)
+	}
+	if !resp.Plan.Raw.IsNull() {
+		resp.Diagnostics.Append(resp.Plan.Get(ctx, &planned)...)
+	}
+	was, at := K(&prior).holds(), K(&planned).holds()
+	isTaken := func(h held, isNew bool) bool {
+		return h.volume != "" && h.content != "" && r.Session.VMs.Files.Claim(ctx, file.Claim{Node: h.node, Volume: h.volume,
+			Content: h.content, New: isNew})
+	}
+	refuse := func(h held) {
+		resp.Diagnostics.AddAttributeError(path.Root("name"), "Two resources have "+h.volume+" on node "+h.node,
+			"Another resource of this plan has this file with other content, or wants it so. Nothing was changed. Set name to "+
+				"another one. If it is one resource that has got another address, say so with a moved block.")
+	}
+	stays := was.isAt(at)
+	if !stays && was.owned.ValueBool() && isTaken(was, false) {
+		refuse(was)
+	}
+	if isTaken(at, !stays) {
+		refuse(at)
+	}
 }
 
 // warnOfSharing tells that a plan takes a file from a resource that stays: of several resources with one file, the one

@@ -192,7 +192,13 @@ func (s *snippetModel) read(ctx context.Context, o operation) (bool, error) {
 		s.set(spec)
 		s.Content = types.StringValue(strings.ToValidUTF8(string(found.Data), "\uFFFD"))
 	}
-	s.Owned = types.BoolValue(last != "" && last == s.SHA256.ValueString())
+	wasOwned, isOwned := s.Owned.ValueBool(), last != "" && last == s.SHA256.ValueString()
+	switch s.Owned = types.BoolValue(isOwned); {
+	case isOwned:
+		o.files().Owned(spec.Node, spec.Volume())
+	case wasOwned: // as InState has noted
+		o.files().NotOwned(spec.Node, spec.Volume())
+	}
 	return true, nil
 }
 
@@ -222,7 +228,8 @@ func (s *snippetModel) update(ctx context.Context, o operation, prior snippetMod
 }
 
 func (s *snippetModel) holds() held {
-	return held{node: s.Node.ValueString(), volume: s.Volume.ValueString(), owned: s.Owned}
+	return held{node: s.Node.ValueString(), volume: s.Volume.ValueString(), owned: s.Owned,
+		content: s.SHA256.ValueString()}
 }
 
 func (*snippetModel) isKept() bool { return false }
