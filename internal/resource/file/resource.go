@@ -145,9 +145,9 @@ func (r *Resource[M, K]) warnOfSharing(ctx context.Context, req resource.ModifyP
 	switch {
 	case at.owned.IsNull(): // a state of an older version does not say
 	case stays && !at.owned.ValueBool() && files.Stays(ctx, at.node, at.volume):
-		why = "The plan destroys or replaces the resource that has put the file there, and this resource has it in state."
+		why = "The plan destroys, replaces or changes the resource that has put the file there, and this one has it in state."
 	case !stays && at.owned.ValueBool() && !K(&prior).isKept() && files.Goes(ctx, at.node, at.volume):
-		why = "The plan destroys or replaces this resource, and the file with it, which another resource has in state."
+		why = "The plan destroys, replaces or changes this resource, and the file goes with it, which another has in state."
 	}
 	if why != "" {
 		resp.Diagnostics.AddAttributeWarning(path.Root("volume"), "A file of two resources goes: "+at.volume,

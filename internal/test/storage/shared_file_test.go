@@ -100,6 +100,9 @@ func TestSharedFile(t *testing.T) {
 					if said := strings.Count(s.Diagnostics().String(), "A file of two resources goes"); said > 1 || (said == 1) != c.said {
 						t.Errorf("the plan says %s", s.Diagnostics())
 					}
+					if said := s.Diagnostics().String(); c.said && !strings.Contains(said, "destroys, replaces or changes") { // a disc changes in place
+						t.Errorf("the plan says %s", said)
+					}
 					rig.Must(t, s.Apply(t.Context(), plan))
 					if is := slices.Contains(onSharedStorage(w), first[0]); is != (c.left == 1) {
 						t.Errorf("%s is there: %v", first[0], is)
