@@ -66,8 +66,9 @@ func (r *Resource) Read(ctx context.Context, req resource.ReadRequest, resp *res
 		}
 		r.run.NoteHeld(found.VMID, found.Spec.Disks)
 		resp.Diagnostics.Append(model.WriteAgent(ctx, resp.Private, found, private)...)
-		resp.Diagnostics.Append(private.NoteDetached(ctx, resp.Private, &state, found)...)
-		noted, diags := private.NoteOthers(ctx, resp.Private, &state, found)
+		noted, diags := private.NoteDetached(ctx, resp.Private, &state, found)
+		resp.Diagnostics.Append(diags...)
+		noted, diags = noted.NoteOthers(ctx, resp.Private, &state, found)
 		resp.Diagnostics.Append(diags...)
 		resp.Diagnostics.Append(private.NoteDrives(ctx, resp.Private, &state, found)...)
 		r.run.NoteRefreshed(found.VMID, model.Value(found.Spec.Name), noted.Failed(found.Identity))

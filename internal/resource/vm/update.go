@@ -52,7 +52,8 @@ func (r *Resource) Update(ctx context.Context, req resource.UpdateRequest, resp 
 	resp.Diagnostics.Append(kit.Warn(warnings)...)
 	resp.Diagnostics.Append(kit.Diagnose(model.NamedAfterWaiting(attempt, err), err)...)
 	if guest.VMID != 0 {
-		resp.Diagnostics.Append(private.NoteDetached(ctx, resp.Private, &prior, guest)...)
+		_, diags := private.NoteDetached(ctx, resp.Private, &prior, guest)
+		resp.Diagnostics.Append(diags...)
 	}
 	guest = prior.WithKnownAddresses(guest)
 	if err != nil && !model.IsWaiting(err) {

@@ -15,10 +15,11 @@ import (
 // what the refresh before it, in the same process, has seen. The VMID in state tells which is meant.
 type FailedVM struct {
 	Identity guest.Identity
-	Residues []saga.Residue
-	Proof    *guest.Proof
-	// Others and Added are those of PrivateState: the disks that the plan knows.
+	Residues []saga.Residue `json:",omitempty"`
+	Proof    *guest.Proof   `json:",omitempty"`
+	// These are those of PrivateState: the disks that the plan knows.
 	Others, Added map[string]string `json:",omitempty"`
+	Detached      []string          `json:",omitempty"`
 }
 
 // IsFailed reports whether a create or a destroy of the VM has left something. Else it is a VM like others.
@@ -26,7 +27,8 @@ func (f FailedVM) IsFailed() bool { return f.Proof != nil || len(f.Residues) > 0
 
 // Failed is what a refresh knows of a VM for its destroy. seen is its identity on the server, zero if it was not read.
 func (p PrivateState) Failed(seen guest.Identity) FailedVM {
-	f := FailedVM{Identity: p.Identity, Residues: p.Residues, Proof: p.Proof, Others: p.Others, Added: p.Added}
+	f := FailedVM{Identity: p.Identity, Residues: p.Residues, Proof: p.Proof, Others: p.Others, Added: p.Added,
+		Detached: p.Detached}
 	if p.Proof == nil && !seen.IsZero() {
 		f.Identity = seen
 	}
@@ -47,12 +49,14 @@ func (p *PrivateState) RestoreFailed(ctx context.Context, vmid int, store interf
 	if !ok {
 		return diags
 	}
-	p.Identity, p.Residues, p.Proof, p.Others, p.Added = was.Identity, was.Residues, was.Proof, was.Others, was.Added
+	p.Identity, p.Residues, p.Proof = was.Identity, was.Residues, was.Proof
+	p.Others, p.Added, p.Detached = was.Others, was.Added, was.Detached
 	if was.IsFailed() {
 		diags.Append(p.Write(ctx, store)...)
 	} else {
 		diags.Append(writeIdentity(ctx, store, p.Identity)...)
 		diags.Append(kit.Note[map[string]string](KeyOthers).Write(ctx, store, p.Others)...)
 	}
+	diags.Append(kit.Note[[]string](KeyDetached).Write(ctx, store, p.Detached)...)
 	return append(diags, kit.Note[map[string]string](KeyAdded).Write(ctx, store, p.Added)...)
 }

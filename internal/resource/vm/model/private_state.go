@@ -139,7 +139,7 @@ func (p PrivateState) NoteIdentity(ctx context.Context, out kit.PrivateWriter, s
 // NoteDetached writes which unused disks of a VM are known to be its own, where that is news: those that were in a slot
 // of it in state. So are those that become unused at the next stop. A rescan makes other volumes unused disks.
 func (p PrivateState) NoteDetached(ctx context.Context, out kit.PrivateWriter, prior *Model,
-	now guest.Guest) diag.Diagnostics {
+	now guest.Guest) (PrivateState, diag.Diagnostics) {
 	known := append(prior.slotted(), p.Detached...)
 	var detached []string
 	unused := slices.Collect(maps.Values(FromGuest(now).UnusedVolumes))
@@ -150,9 +150,10 @@ func (p PrivateState) NoteDetached(ctx context.Context, out kit.PrivateWriter, p
 	}
 	slices.Sort(detached)
 	if slices.Equal(detached, p.Detached) {
-		return nil
+		return p, nil
 	}
-	return kit.Note[[]string](KeyDetached).Write(ctx, out, detached)
+	p.Detached = detached
+	return p, kit.Note[[]string](KeyDetached).Write(ctx, out, detached)
 }
 
 // OthersOf is what a VM has in slots that a state does not know, by slot. A refresh brings an EFI disk and the state of
