@@ -1,6 +1,7 @@
 package lifecycle_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -50,6 +51,155 @@ func TestTaintedVMKeepsItsDetachedDisk(t *testing.T) {
 			}
 			if i, err := s.Instance(rig.VMAddress); err != nil || strings.Contains(string(i.Private), "failed") {
 				t.Errorf("the new VM keeps what the plan passed on: %v, %s", err, i.Private)
+			}
+		})
+	}
+}
+
+// TestReplacementTellsOfAddedDisks: a replacement takes disks along that no configuration has made. The plan names them,
+// once. Terraform shows no warning of a plan for a replacement that the VM's own plan does not ask for, so that is refused.
+func TestReplacementTellsOfAddedDisks(t *testing.T) {
+	t.Parallel()
+	const first = "lifecycle { create_before_destroy = true }\n"
+	another := strings.Replace(madeVM, "400", "401", 1)
+	for name, c := range map[string]struct {
+		body, says             string
+		replace, stale, noDisk bool
+	}{
+		"no change":           {madeVM, "Cannot replace VM 400 on pve1", true, false, false},
+		"a change in place":   {madeVM + "tags = [\"a\"]\n", "Cannot replace VM 400 on pve1", true, false, false},
+		"no refresh":          {madeVM, "Cannot replace VM 400 on pve1", true, true, false},
+		"the new one first":   {madeVM + first, "Cannot replace VM 400 on pve1", true, false, false},
+		"another id":          {another, "VM 400 on pve1 has disks", true, false, false},
+		"another id alone":    {another, "VM 400 on pve1 has disks", false, false, false},
+		"another id, stale":   {another + first, "VM 400 on pve1 has disks", false, true, false},
+		"no such disk":        {madeVM, "", true, false, true},
+		"it is not replaced":  {madeVM, "", false, false, false},
+		"it changes in place": {madeVM + "tags = [\"a\"]\n", "", false, false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := rig.NewWorld(t)
+			s := w.Session(t, rig.TokenNoSSH, rig.VMBlock(madeVM))
+			rig.Must(t, s.Converge(t.Context()))
+			if !c.noDisk {
+				w.Change(func(world *state.World) { putDisk(world, world.Guests[400], "scsi1") })
+				rig.Must(t, s.Refresh(t.Context()))
+			}
+			w.Reconfigure(t, s, rig.TokenNoSSH, rig.VMBlock(c.body))
+			var with []terraformtest.PlanOption
+			if c.stale {
+				with = append(with, terraformtest.WithoutRefresh())
+			}
+			if c.replace {
+				with = append(with, terraformtest.Replacing(rig.VMAddress))
+			}
+			pl, err := s.Plan(t.Context(), with...)
+			said := s.Diagnostics().String()
+			if named := strings.Count(said, "scsi1: local-zfs:vm-400-by-hand-scsi1"); !strings.Contains(said, c.says) ||
+				c.says == "" && named > 0 || c.says != "" && named != 1 {
+				t.Errorf("the plan says %s", said)
+			}
+			if strings.HasPrefix(c.says, "Cannot") {
+				s.Taint(rig.VMAddress, true) // as the error says
+				pl, err = s.Plan(t.Context())
+			}
+			rig.Must(t, err)
+			if c.body == madeVM+first { // the new one cannot have its id
+				return
+			}
+			rig.Must(t, s.Apply(t.Context(), pl))
+		})
+	}
+}
+
+// TestTaintedVMThatIsRenamed: name and id of a tainted VM may change in the plan that replaces it.
+func TestTaintedVMThatIsRenamed(t *testing.T) {
+	t.Parallel()
+	const named = "name = \"x\"\n" + diskOff
+	for name, c := range map[string]struct {
+		was, is string
+		since   bool
+	}{
+		"name":                    {named, "name = \"y\"\n" + diskOff, false},
+		"name, disk since":        {named, "name = \"y\"\n" + diskOff, true},
+		"id":                      {"vmid = 100\n" + named, "vmid = 101\n" + named, false},
+		"id, disk since":          {"vmid = 100\n" + named, "vmid = 101\n" + named, true},
+		"id and name, disk since": {"vmid = 100\n" + named, "vmid = 101\nname = \"y\"\n" + diskOff, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := rig.NewWorld(t)
+			s := w.Session(t, rig.TokenNoSSH, rig.VMBlock(c.was))
+			rig.Must(t, s.Converge(t.Context()))
+			theirs := ""
+			put := func() {
+				w.Change(func(world *state.World) { theirs = putDisk(world, world.Guests[100], "scsi1") })
+			}
+			if !c.since {
+				put()
+				rig.Must(t, s.Refresh(t.Context()))
+			}
+			s.Taint(rig.VMAddress, true)
+			w.Reconfigure(t, s, rig.TokenNoSSH, rig.VMBlock(c.is))
+			pl, err := s.Plan(t.Context())
+			rig.Must(t, err)
+			if said := s.Diagnostics().String(); c.since {
+				put()
+				rig.MustSay(t, s.Apply(t.Context(), pl), theirs+" is in scsi1, which the plan does not know")
+				pl, err = s.Plan(t.Context())
+				rig.Must(t, err)
+				rig.MustSayAll(t, s.Diagnostics().String(), theirs)
+			} else if strings.Count(said, theirs) != 1 {
+				t.Errorf("the plan says %s", said)
+			}
+			rig.Must(t, s.Apply(t.Context(), pl))
+		})
+	}
+}
+
+// TestPlanAmongOtherVMs: a plan of many VMs names no disk of one that stays, and passes on no more of tainted VMs than
+// their destroys may need.
+func TestPlanAmongOtherVMs(t *testing.T) {
+	t.Parallel()
+	const many = 80
+	for name, c := range map[string]struct {
+		body  string
+		bound int // of the VMs that one plan passes on
+	}{
+		"named": {"vmid = 500 + count.index\nname = \"n${count.index}\"\n", 1},
+		"alike": {"name = \"n\"\n", many},
+		"none":  {"", 64},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := rig.NewWorld(t)
+			block := func(n int) string {
+				return rig.VMBlock(fmt.Sprintf("count = %d\nnode = \"pve1\"\npower_state = \"stopped\"\n%s", n, c.body))
+			}
+			s := w.Session(t, rig.TokenNoSSH, block(many))
+			rig.Must(t, s.Converge(t.Context()))
+			w.Change(func(world *state.World) {
+				for _, g := range world.Guests {
+					if strings.HasPrefix(g.Config["name"], "n") && g.Config["template"] == "" {
+						putDisk(world, g, "scsi1")
+					}
+				}
+			})
+			rig.Must(t, s.Refresh(t.Context()))
+			w.Reconfigure(t, s, rig.TokenNoSSH, block(many+1))
+			if _, err := s.Plan(t.Context()); err != nil || strings.Contains(s.Diagnostics().String(), "by-hand") {
+				t.Errorf("the plan of another VM says %v %s", err, s.Diagnostics())
+			}
+			for _, address := range s.Addresses() {
+				s.Taint(address, true)
+			}
+			pl, err := s.Plan(t.Context())
+			rig.Must(t, err)
+			for _, change := range pl.Changes {
+				if n := strings.Count(string(change.PlannedPrivate), "Identity"); n > c.bound {
+					t.Errorf("the plan of %s passes %d VMs on", change.Address, n)
+				}
 			}
 		})
 	}

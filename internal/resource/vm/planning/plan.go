@@ -27,7 +27,7 @@ func Plan(ctx context.Context, server Server, v model.Values, req resource.Modif
 	p.Prior.About(ctx)
 	if !req.State.Raw.IsNull() && !p.diags.HasError() {
 		p.Run.NoteInState(int(model.Value(p.Prior.VMID)))
-		p.Run.noteShown(int(model.Value(p.Prior.VMID)))
+		p.Run.noteShown(shownVM{model.Value(p.Prior.VMID), p.Prior.Thing()}, p.private.Identity)
 		verb := "change"
 		if req.Plan.Raw.IsNull() {
 			verb = "destroy"
@@ -41,7 +41,10 @@ func Plan(ctx context.Context, server Server, v model.Values, req resource.Modif
 	case req.Plan.Raw.IsNull():
 		p.destroy(ctx)
 	case req.State.Raw.IsNull():
-		p.create(ctx)
+		mayGo := p.Run.notShown()
+		if p.create(ctx); !p.diags.HasError() {
+			p.Run.passFailed(ctx, p, mayGo)
+		}
 	default:
 		p.update(ctx)
 	}
@@ -64,7 +67,6 @@ func (p *Planning) destroy(ctx context.Context) {
 func (p *Planning) create(ctx context.Context) {
 	p.volumes = p.volumesOfNewVM(ctx)
 	p.compute(ctx, p.volumes.withAttached(p.Config.Raw))
-	p.Run.passFailed(ctx, p)
 	if p.diags.HasError() {
 		return
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/hashicorp/terraform-plugin-framework/path"
 
@@ -83,4 +84,21 @@ func (p *Planning) refuseReplacingAdopted() {
 					"imported_disk.", a.Volume, a.Slot))
 		}
 	}
+}
+
+// refuseUntold refuses a replacement that takes disks along of which the plan tells nothing: no configuration has made
+// them, and the VM's own plan asked for no replacement, so that -replace or replace_triggered_by does. Terraform then
+// plans once more and shows only the errors of that plan (terraform internal/terraform,
+// node_resource_abstract_instance.go, plan: "tread carefully"). Of a tainted VM it shows warnings.
+func (p refusals) refuseUntold() {
+	was, shown := p.Run.shownAs(p.private.Identity)
+	lines := ownDisks(was.vmid, p.private.Added)
+	if !shown || len(lines) == 0 || p.private.Gone || p.private.Proof != nil || !p.Run.isFirstToTell(was.vmid) {
+		return
+	}
+	p.diags.AddAttributeError(path.Root("disks"), "Cannot replace "+was.thing,
+		fmt.Sprintf("It has disks that the state does not have, and they would be destroyed with it:\n%s\nTerraform shows "+
+			"no warning of that with -replace or replace_triggered_by. Nothing was touched. %s. To destroy them with the VM, "+
+			"run `terraform taint` with the VM's address, and plan again, without -replace: that plan names them in a warning.",
+			strings.Join(lines, "\n"), howToKeep(was.vmid)))
 }

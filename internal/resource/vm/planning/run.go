@@ -27,11 +27,21 @@ type Run struct {
 	inState   sync.Map // VMIDs
 	changing  sync.Map // VMIDs
 	growing   sync.Map // ids of volumes
+	shown     sync.Map // VMIDs (int64)
+	told      sync.Map // VMIDs (int64)
+	// shownVM, by guest.Identity
+	identified sync.Map
 }
 
 type refreshedVM struct {
+	at    int // how many were refreshed before
 	name  string
 	knows model.FailedVM
+}
+
+type shownVM struct {
+	vmid  int64
+	thing string
 }
 
 // NewRun begins one.
@@ -72,33 +82,58 @@ func (r *Run) WasInState(vmid int) bool {
 func (r *Run) NoteRefreshed(vmid int, name string, what model.FailedVM) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.refreshed[vmid] = refreshedVM{name, what}
+	r.refreshed[vmid] = refreshedVM{len(r.refreshed), name, what}
 }
 
 // noteShown notes that Terraform has shown the state of a VM to a plan, so that it is not tainted.
-func (r *Run) noteShown(vmid int) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if !r.refreshed[vmid].knows.IsFailed() {
-		delete(r.refreshed, vmid)
+func (r *Run) noteShown(vm shownVM, identity guest.Identity) {
+	r.shown.Store(vm.vmid, true)
+	if !identity.IsZero() {
+		r.identified.Store(identity, vm)
 	}
 }
 
-// AllFailed are those of them of which a failed create or destroy left something, by VMID.
-func (r *Run) AllFailed() map[int]model.FailedVM {
-	return r.allRefreshed(func(_ int, vm refreshedVM) bool { return vm.knows.IsFailed() })
+// shownAs is the VM of an identity that was shown. The second plan of a replacement has the private state of the VM
+// that is replaced, and not its state.
+func (r *Run) shownAs(identity guest.Identity) (shownVM, bool) {
+	found, ok := r.identified.Load(identity)
+	vm, _ := found.(shownVM)
+	return vm, ok
 }
 
-func (r *Run) allRefreshed(are func(vmid int, vm refreshedVM) bool) map[int]model.FailedVM {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+// isFirstToTell reports whether nothing was told yet of a VM's disks that go with it.
+func (r *Run) isFirstToTell(vmid int64) bool {
+	_, told := r.told.LoadOrStore(vmid, true)
+	return !told
+}
+
+// AllFailed are the refreshed VMs of which a failed create or destroy left something, by VMID.
+func (r *Run) AllFailed() map[int]model.FailedVM {
 	all := map[int]model.FailedVM{}
-	for vmid, vm := range r.refreshed {
-		if are(vmid, vm) {
+	for vmid, vm := range r.notShown() {
+		if vm.knows.IsFailed() {
 			all[vmid] = vm.knows
 		}
 	}
 	return all
+}
+
+// notShown are the refreshed VMs whose state no plan was shown, and those that have failed, by VMID.
+func (r *Run) notShown() map[int]refreshedVM {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	all := map[int]refreshedVM{}
+	for vmid, vm := range r.refreshed {
+		if !r.wasShown(vmid) || vm.knows.IsFailed() {
+			all[vmid] = vm
+		}
+	}
+	return all
+}
+
+func (r *Run) wasShown(vmid int) bool {
+	_, shown := r.shown.Load(int64(vmid))
+	return shown
 }
 
 // NoteHeld notes the volumes of a VM that was refreshed.
@@ -146,25 +181,54 @@ func hasTags(all, some []string) bool {
 	})
 }
 
+// mostPassed is how many VMs a plan passes on that need not be the one which it replaces. That one was refreshed right
+// before its plan, with hardly more than Terraform's parallelism in between. Without a limit the plan of a thousand
+// tainted VMs would hold a million of them.
+const mostPassed = 64
+
 // passFailed writes what is known of VMs in state into the plan of a new VM, for the destroy of a tainted one: of those
-// that have failed, and of those that this one may replace. Terraform does not tell which that is, if any. Their ids
-// are the same or, where that of the new VM is open, their names.
-func (r *Run) passFailed(ctx context.Context, p *Planning) {
-	passed := r.AllFailed()
-	if !(cloning{p}).replaces() { // else the first plan of the replacement has told, and the destroy is handed all
-		named, name, id := p.Config.At("name").IsKnown(), model.Value(p.Plan.Name), int(model.Value(p.Plan.VMID))
-		mayGo := r.allRefreshed(func(vmid int, vm refreshedVM) bool {
-			return id == vmid || id == 0 && named && vm.name == name
-		})
+// that have failed, and of those that this one may replace. Terraform does not tell which that is, if any, and name and
+// id of the new one may be others: it is one of mayGo, which no plan was shown when this one began, nor is at its end.
+// A VM that is not tainted is shown right after its refresh.
+func (r *Run) passFailed(ctx context.Context, p *Planning, mayGo map[int]refreshedVM) {
+	pass := map[int]model.FailedVM{}
+	for vmid, vm := range mayGo {
+		if vm.knows.IsFailed() {
+			pass[vmid] = vm.knows
+		}
+	}
+	if (cloning{p}).replaces() { // the destroy is handed all
+		refusals{p}.refuseUntold()
+	} else {
+		maps.DeleteFunc(mayGo, func(vmid int, _ refreshedVM) bool { return r.wasShown(vmid) })
 		for _, vmid := range slices.Sorted(maps.Keys(mayGo)) {
-			warnings{p}.warnDisksOf(int64(vmid), model.Thing(int64(vmid), "", ""), mayGo[vmid].Added,
+			warnings{p}.warnDisksOf(int64(vmid), model.Thing(int64(vmid), "", ""), mayGo[vmid].knows.Added,
 				"The plan shows none of them. Where it replaces this VM, since that is tainted, they are destroyed with it")
 		}
-		maps.Copy(passed, mayGo)
+		for _, vmid := range replaceable(p, mayGo) {
+			pass[vmid] = mayGo[vmid].knows
+		}
 	}
-	if len(passed) > 0 {
-		p.diags.Append(kit.Note[map[int]model.FailedVM](model.KeyFailed).Write(ctx, p.out, passed)...)
+	if len(pass) > 0 {
+		p.diags.Append(kit.Note[map[int]model.FailedVM](model.KeyFailed).Write(ctx, p.out, pass)...)
 	}
+}
+
+// replaceable are the VMs of some that a new one may replace: that of its id and name, or else those of its id or its
+// name, and the last ones that were refreshed.
+func replaceable(p *Planning, vms map[int]refreshedVM) []int {
+	named, name, id := p.Config.At("name").IsKnown(), model.Value(p.Plan.Name), int(model.Value(p.Plan.VMID))
+	if same, ok := vms[id]; ok && named && same.name == name {
+		return []int{id}
+	}
+	latest := slices.SortedFunc(maps.Keys(vms), func(a, b int) int { return vms[b].at - vms[a].at })
+	var all []int
+	for i, vmid := range latest {
+		if i < mostPassed || vmid == id || named && vms[vmid].name == name {
+			all = append(all, vmid)
+		}
+	}
+	return all
 }
 
 // sourceKey is a source of clones on one cluster.

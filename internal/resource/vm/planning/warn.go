@@ -111,7 +111,18 @@ func (p warnings) warnAddedDisks() {
 		"The plan shows none of them, and they are destroyed with it")
 }
 
+// warnDisksOf warns once for each VM.
 func (p warnings) warnDisksOf(vmid int64, thing string, added map[string]string, shows string) {
+	lines := ownDisks(vmid, added)
+	if len(lines) == 0 || !p.Run.isFirstToTell(vmid) {
+		return
+	}
+	p.diags.AddAttributeWarning(path.Root("disks"), thing+" has disks that the state does not have",
+		fmt.Sprintf("%s:\n%s\n%s.", shows, strings.Join(lines, "\n"), howToKeep(vmid)))
+}
+
+// ownDisks are lines about the disks among some that carry the id of a VM, so that they go with it.
+func ownDisks(vmid int64, added map[string]string) []string {
 	var lines []string
 	for _, slot := range model.SortedSlots(added) {
 		volume := added[slot]
@@ -119,13 +130,12 @@ func (p warnings) warnDisksOf(vmid int64, thing string, added map[string]string,
 			lines = append(lines, "  "+slot+": "+volume)
 		}
 	}
-	if len(lines) == 0 {
-		return
-	}
-	p.diags.AddAttributeWarning(path.Root("disks"), thing+" has disks that the state does not have",
-		fmt.Sprintf("%s:\n%s\nTo keep one, give it to "+
-			"another VM first: \"Reassign Disk\" in PVE's interface, or \"qm disk move %d <slot> --target-vmid <other>\".",
-			shows, strings.Join(lines, "\n"), vmid))
+	return lines
+}
+
+func howToKeep(vmid int64) string {
+	return fmt.Sprintf("To keep one, give it to another VM first: \"Reassign Disk\" in PVE's interface, or "+
+		"\"qm disk move %d <slot> --target-vmid <other>\"", vmid)
 }
 
 func (p warnings) warnRemovedVolume(at path.Path, slot string, volume, size *string) {
