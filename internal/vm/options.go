@@ -204,17 +204,16 @@ func hotplugOption() leaf[Spec] {
 func tags(facts ...Fact) leaf[Spec] {
 	l := list("tags", func(s *Spec) *[]string { return &s.Tags }, property.NormalTags, property.ShowTags, facts...)
 	l.rebase = func(server, prior, planned *Spec) {
-		has := func(tags []string, tag string) bool { return slices.Contains(tags, tag) }
 		folds := func(tags []string, tag string) bool {
 			return slices.ContainsFunc(tags, func(t string) bool { return strings.EqualFold(t, tag) })
 		}
 		without := func(tags, others []string) []string {
-			return slices.DeleteFunc(slices.Clone(tags), func(tag string) bool { return has(others, tag) })
+			return slices.DeleteFunc(slices.Clone(tags), func(tag string) bool { return slices.Contains(others, tag) })
 		}
 		removed, added := without(prior.Tags, planned.Tags), without(planned.Tags, prior.Tags)
 		respelt := without(removed, server.Tags) // on the server in another case, if at all
 		kept := slices.DeleteFunc(slices.Clone(server.Tags), func(tag string) bool {
-			return has(removed, tag) || !has(planned.Tags, tag) && (folds(respelt, tag) || folds(added, tag))
+			return slices.Contains(removed, tag) || !slices.Contains(planned.Tags, tag) && (folds(respelt, tag) || folds(added, tag))
 		})
 		all := slices.Concat(kept, without(added, kept))
 		prior.Tags, planned.Tags = server.Tags, property.NormalTags(strings.Join(all, ";"))
