@@ -213,7 +213,8 @@ func tags(facts ...Fact) leaf[Spec] {
 		removed, added := without(prior.Tags, planned.Tags), without(planned.Tags, prior.Tags)
 		respelt := without(removed, server.Tags) // on the server in another case, if at all
 		kept := slices.DeleteFunc(slices.Clone(server.Tags), func(tag string) bool {
-			return slices.Contains(removed, tag) || !slices.Contains(planned.Tags, tag) && (folds(respelt, tag) || folds(added, tag))
+			isRespelt := folds(respelt, tag) || folds(added, tag)
+			return slices.Contains(removed, tag) || isRespelt && !slices.Contains(planned.Tags, tag)
 		})
 		all := slices.Concat(kept, without(added, kept))
 		prior.Tags, planned.Tags = server.Tags, property.NormalTags(strings.Join(all, ";"))
