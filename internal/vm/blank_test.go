@@ -42,3 +42,12 @@ func TestBlankOptions(t *testing.T) {
 	}
 	t.Logf("%d rows", rows)
 }
+
+// TestEmptyDescriptionIsNone: a text of which PVE keeps nothing is no description, whichever way it is read.
+func TestEmptyDescriptionIsNone(t *testing.T) {
+	for _, text := range []string{"", "0", "\n", " \t\n"} {
+		if s := Decode(map[string]string{"description": text}); s.Description != nil {
+			t.Errorf("%q is read as %q", text, *s.Description)
+		}
+	}
+}

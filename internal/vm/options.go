@@ -33,9 +33,7 @@ const (
 func generalOptions() []leaf[Spec] {
 	return []leaf[Spec]{
 		text("name", func(s *Spec) **string { return &s.Name }, configOptions, immediate),
-		scalar("description", func(s *Spec) **string { return &s.Description }, property.ParseDescription,
-			property.TrimDescription,
-			configOptions, immediate, keepsStatus),
+		description(configOptions, immediate, keepsStatus),
 		tags(configOptions, keepsStatus),
 		flag("onboot", func(s *Spec) **bool { return &s.OnBoot },
 			configOptions, immediate, initial("false"), keepsStatus),
@@ -196,6 +194,15 @@ func hotplugOption() leaf[Spec] {
 			}
 		},
 	}
+}
+
+// description is a text of which nothing is left where PVE would write nothing.
+func description(facts ...Fact) leaf[Spec] {
+	field := func(s *Spec) **string { return &s.Description }
+	l := scalar("description", field, property.ParseDescription, property.TrimDescription, facts...)
+	read := l.read
+	l.read = func(s *Spec, value string) bool { return property.TrimDescription(value) == "" || read(s, value) }
+	return l
 }
 
 // tags is a set whose elements are the parts of Rebase: several programs tag a VM, each with its own. PVE folds the
