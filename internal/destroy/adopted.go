@@ -68,15 +68,16 @@ func unforeseen(ctx context.Context, d *destruction, now pve.PendingConfig, touc
 	if d.r.Slots == nil {
 		return nil
 	}
-	vmid := d.r.Ref.VMID
+	vmid, judged := d.r.Ref.VMID, map[string]bool{}
 	for _, config := range []map[string]string{now.Current(), now.Merged()} {
 		for _, slot := range vm.Slots(config) {
 			volume := guest.VolumeOf(config[slot])
 			owner, _ := volid.Owner(volume)
 			isDisk := owner == vmid && goesWith(config, volume) && !volid.IsCloudInit(volume) && vm.IsBusSlot(slot)
-			if !isDisk || d.r.knows(volume) {
+			if !isDisk || d.r.knows(volume) || judged[slot+" "+volume] {
 				continue
 			}
+			judged[slot+" "+volume] = true // most slots are the same in both, and the answer may take a request
 			if foreseen, err := hasMoved(ctx, d, now, slot, volume); err != nil || foreseen {
 				if err != nil {
 					return fmt.Errorf("see whether the disk in %s of VM %d has moved, or is another one (%s): %w", slot, vmid,

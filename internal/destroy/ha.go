@@ -20,6 +20,14 @@ type kept struct {
 	dropped bool // the entry was removed, to be made again
 }
 
+// asKnown are the options that the entry has as far as this destroy knows; nil if it has none at the moment.
+func (k kept) asKnown(options map[string]string) map[string]string {
+	if k.dropped {
+		return nil
+	}
+	return options
+}
+
 // ignored are the options of the entry meanwhile.
 func (k kept) ignored() map[string]string {
 	options := maps.Clone(k.options)
@@ -45,12 +53,8 @@ func (k *kept) ignore(ctx context.Context, d *destruction) error {
 		err = d.d.LeaveHA(ctx, vmid, prove)
 		k.dropped = true
 	}
-	before := k.options
-	if k.dropped {
-		before = nil
-	}
 	if err == nil {
-		err = d.d.guests.SetHA(ctx, vmid, before, k.ignored(), func(ctx context.Context) error {
+		err = d.d.guests.SetHA(ctx, vmid, k.asKnown(k.options), k.ignored(), func(ctx context.Context) error {
 			_, err := prove(ctx)
 			return err
 		})
@@ -100,11 +104,7 @@ func (k *kept) putBack(ctx context.Context, d *destruction) error {
 	if err == nil && entry.Options["state"] != "ignored" || pve.IsKind(err, pve.NotFound) && !k.dropped {
 		return nil
 	}
-	before := k.ignored()
-	if k.dropped {
-		before = nil
-	}
-	err = d.d.guests.SetHA(ctx, vmid, before, k.options, prove)
+	err = d.d.guests.SetHA(ctx, vmid, k.asKnown(k.ignored()), k.options, prove)
 	if err == nil || errors.Is(err, guard.ErrNotOurs) || pve.IsKind(err, pve.NotFound) && !k.dropped {
 		return nil
 	}
