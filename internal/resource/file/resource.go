@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 
@@ -83,38 +84,32 @@ func (r *Resource[M, K]) InState(stored []byte) {
 func (r *Resource[M, K]) ModifyPlan(ctx context.Context, req resource.ModifyPlanRequest,
 	resp *resource.ModifyPlanResponse) {
 	m, prior, ok := kit.Planned[M](ctx, req, resp)
-	defer r.warnOfSharing(ctx, req, resp)
-	defer r.refuseRival(ctx, req, resp)
-	if !ok {
+	if ok {
+		o := r.on(&m)
+		o.private, o.diags, o.left = req.Private, &resp.Diagnostics, r.Session.LeavesToCreate(req)
+		resp.RequiresReplace = append(resp.RequiresReplace, K(&m).plan(ctx, o, prior)...)
+		resp.Diagnostics.Append(resp.Plan.Set(ctx, &m)...)
+	} else if !req.State.Raw.IsNull() {
+		resp.Diagnostics.Append(req.State.Get(ctx, &prior)...)
+	}
+	if !r.Session.Known() || resp.Diagnostics.HasError() {
 		return
 	}
-	o := r.on(&m)
-	o.private, o.diags, o.left = req.Private, &resp.Diagnostics, r.Session.LeavesToCreate(req)
-	resp.RequiresReplace = append(resp.RequiresReplace, K(&m).plan(ctx, o, prior)...)
-	resp.Diagnostics.Append(resp.Plan.Set(ctx, &m)...)
+	was, at := K(&prior).holds(), K(&m).holds()
+	if r.refuseRival(ctx, was, at, &resp.Diagnostics); !resp.Diagnostics.HasError() {
+		r.warnOfSharing(ctx, was, at, K(&prior).isKept(), &resp.Diagnostics)
+	}
 }
 
 // refuseRival refuses a file that another resource of the plan wants with other content. A file that a resource in
 // state has made is not looked at in the plan, since that resource may be the one that is replaced.
-func (r *Resource[M, K]) refuseRival(ctx context.Context, req resource.ModifyPlanRequest,
-	resp *resource.ModifyPlanResponse) {
-	if !r.Session.Known() || resp.Diagnostics.HasError() {
-		return
-	}
-	var prior, planned M
-	if !req.State.Raw.IsNull() {
-		resp.Diagnostics.Append(req.State.Get(ctx, &prior)...)
-	}
-	if !resp.Plan.Raw.IsNull() {
-		resp.Diagnostics.Append(resp.Plan.Get(ctx, &planned)...)
-	}
-	was, at := K(&prior).holds(), K(&planned).holds()
+func (r *Resource[M, K]) refuseRival(ctx context.Context, was, at held, diags *diag.Diagnostics) {
 	isTaken := func(h held, isNew bool) bool {
 		return h.volume != "" && h.content != "" && r.Session.VMs.Files.Claim(ctx, file.Claim{Node: h.node, Volume: h.volume,
 			Content: h.content, New: isNew})
 	}
 	refuse := func(h held) {
-		resp.Diagnostics.AddAttributeError(path.Root("name"), "Two resources have "+h.volume+" on node "+h.node,
+		diags.AddAttributeError(path.Root("name"), "Two resources have "+h.volume+" on node "+h.node,
 			"Another resource of this plan has this file with other content, or wants it so. Nothing was changed. Set name to "+
 				"another one. If it is one resource that has got another address, say so with a moved block.")
 	}
@@ -128,29 +123,19 @@ func (r *Resource[M, K]) refuseRival(ctx context.Context, req resource.ModifyPla
 }
 
 // warnOfSharing tells that a plan takes a file from a resource that stays: of several resources with one file, the one
-// that has made it takes the file with it.
-func (r *Resource[M, K]) warnOfSharing(ctx context.Context, req resource.ModifyPlanRequest,
-	resp *resource.ModifyPlanResponse) {
-	if req.State.Raw.IsNull() || !r.Session.Known() || resp.Diagnostics.HasError() {
-		return
-	}
-	var prior, planned M
-	resp.Diagnostics.Append(req.State.Get(ctx, &prior)...)
-	if !resp.Plan.Raw.IsNull() {
-		resp.Diagnostics.Append(resp.Plan.Get(ctx, &planned)...)
-	}
-	at, files := K(&prior).holds(), r.Session.VMs.Files
-	stays := at.isAt(K(&planned).holds())
+// that has made it takes the file with it, unless it is kept.
+func (r *Resource[M, K]) warnOfSharing(ctx context.Context, was, at held, isKept bool, diags *diag.Diagnostics) {
+	files, stays := r.Session.VMs.Files, was.isAt(at)
 	var why string
 	switch {
-	case at.owned.IsNull(): // a state of an older version does not say
-	case stays && !at.owned.ValueBool() && files.Stays(ctx, at.node, at.volume):
+	case was.volume == "" || was.owned.IsNull(): // it is new, or a state of an older version does not say
+	case stays && !was.owned.ValueBool() && files.Stays(ctx, was.node, was.volume):
 		why = "The plan destroys, replaces or changes the resource that has put the file there, and this one has it in state."
-	case !stays && at.owned.ValueBool() && !K(&prior).isKept() && files.Goes(ctx, at.node, at.volume):
+	case !stays && was.owned.ValueBool() && !isKept && files.Goes(ctx, was.node, was.volume):
 		why = "The plan destroys, replaces or changes this resource, and the file goes with it, which another has in state."
 	}
 	if why != "" {
-		resp.Diagnostics.AddAttributeWarning(path.Root("volume"), "A file of two resources goes: "+at.volume,
+		diags.AddAttributeWarning(path.Root("volume"), "A file of two resources goes: "+was.volume,
 			why+" The next plan puts it there again for the one that stays.")
 	}
 }
