@@ -99,27 +99,16 @@ func unforeseen(ctx context.Context, d *destruction, now pve.PendingConfig, touc
 }
 
 // hasMoved reports whether the volume in a slot is the one that the plan knows there: by its name, or since the known
-// one is nowhere any more. A move with delete frees what it has copied, and a conversion renames it (qemu-server
-// API2/Qemu.pm move_vm_disk, template). Where the known one is still there, the slot has another disk.
+// one is nowhere any more. Where the known one is still there, the slot has another disk.
 func hasMoved(ctx context.Context, d *destruction, now pve.PendingConfig, slot, volume string) (bool, error) {
 	known, inPlan := d.r.Slots[slot]
 	if !inPlan || known == "" || volid.Same(known, volume) {
 		return inPlan, nil
 	}
-	storage := volid.Storage(known)
-	if storage == "" || guest.Uses(now.Current(), known) || guest.Uses(now.Merged(), known) {
+	if guest.Uses(now.Current(), known) || guest.Uses(now.Merged(), known) {
 		return false, nil
 	}
-	isIt := func(r pve.Resource) bool { return r.Type == "storage" && r.Storage == storage }
-	switch listed, here := d.resources.Storage(d.node, storage); {
-	case here && !strings.Contains(listed.Content, "images"): // it lists no disks, whatever it has
-		return false, nil
-	case !here && slices.ContainsFunc(d.resources, isIt): // the VM is on a node without it now
-		return true, nil
-	}
-	owner, _ := volid.Owner(known)
-	all, err := d.d.api.Storage(d.node, storage).Content(ctx, "images", owner)
-	return !slices.ContainsFunc(all, func(v pve.Volume) bool { return volid.Same(v.ID, known) }), err
+	return guest.IsFreed(ctx, d.d.api, d.resources, d.node, known)
 }
 
 func adoptedText(volumes []string) string {

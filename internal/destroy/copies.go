@@ -75,7 +75,7 @@ func (d *destruction) locations() []location {
 	var all []location
 	for _, node := range slices.Sorted(maps.Keys(d.copied)) {
 		for _, storage := range d.resources.Storages(node) {
-			if holdsImages(storage) && (!storage.Shared || node == d.node) {
+			if guest.HoldsImages(storage) && (!storage.Shared || node == d.node) {
 				all = append(all, location{node, storage.Storage, d.copied[node]})
 			}
 		}
@@ -86,7 +86,7 @@ func (d *destruction) locations() []location {
 	own := d.ownVolumes()
 	for _, storage := range d.resources.Storages(d.node) {
 		looked := slices.ContainsFunc(own, func(v string) bool { return volid.Storage(v) == storage.Storage })
-		if holdsImages(storage) && !looked && slices.Contains([]string{"zfspool", "zfs", "lvm", "lvmthin", "rbd"},
+		if guest.HoldsImages(storage) && !looked && slices.Contains([]string{"zfspool", "zfs", "lvm", "lvmthin", "rbd"},
 			storage.PluginType) {
 			all = append(all, location{d.node, storage.Storage, "PVE leaves a cloud-init drive that is moved while the guest " +
 				"runs"})

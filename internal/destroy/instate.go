@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guard"
@@ -266,16 +265,11 @@ func likelyScope(ctx context.Context, d *destruction, node string) (string, erro
 	if len(d.r.Known) > 0 {
 		return d.d.use.Scope(ctx, d.resources, node, d.r.Known)
 	}
-	local := func(s pve.Resource) bool { return !s.Shared && holdsImages(s) }
+	local := func(s pve.Resource) bool { return !s.Shared && guest.HoldsImages(s) }
 	if slices.ContainsFunc(d.resources.Storages(node), local) {
 		return node, nil
 	}
 	return "", nil
-}
-
-// holdsImages reports whether disks can be on a storage of the listing.
-func holdsImages(storage pve.Resource) bool {
-	return slices.Contains(strings.Split(storage.Content, ","), "images")
 }
 
 func (d *destruction) list(ctx context.Context) error {

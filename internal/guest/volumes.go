@@ -1,6 +1,7 @@
 package guest
 
 import (
+	"context"
 	"iter"
 	"maps"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
 )
 
 // VolumeOf is the volume id in a drive or unusedN option.
@@ -44,6 +46,24 @@ func Uses(config map[string]string, volume string) bool {
 		}
 	}
 	return false
+}
+
+// IsFreed reports whether a volume that no configuration names any more is gone, as of a disk that has moved: a move
+// with delete frees what it has copied at its end, and a conversion renames it (qemu-server API2/Qemu.pm move_vm_disk,
+// template). It is, too, where the node of the VM does not have its storage. A storage that is not configured for disk
+// images lists none (pve-storage 9.1.7 Storage.pm volume_list), so there it is taken to be left.
+func IsFreed(ctx context.Context, api *pve.Client, resources pve.Resources, node, volume string) (bool, error) {
+	storage := volid.Storage(volume)
+	isIt := func(r pve.Resource) bool { return r.Type == "storage" && r.Storage == storage }
+	switch at, here := resources.Storage(node, storage); {
+	case storage == "" || here && !HoldsImages(at):
+		return false, nil
+	case !here && slices.ContainsFunc(resources, isIt): // the VM was migrated away from it
+		return true, nil
+	}
+	owner, _ := volid.Owner(volume)
+	left, err := api.Storage(node, storage).Content(ctx, "images", owner)
+	return err == nil && !slices.ContainsFunc(left, func(v pve.Volume) bool { return volid.Same(v.ID, volume) }), err
 }
 
 // Holdings are the volumes of a VM.

@@ -127,11 +127,9 @@ func (d disks) withDoneMoves(ctx context.Context) (known, wanted vm.Spec, err er
 			was.Storage == is.Storage || !isAsLarge(is, was) && !isAsLarge(is, goal) {
 			continue
 		}
-		left, err := d.isThere(ctx, was.Volume)
-		if err != nil {
+		if done[slot], err = d.hasMovedFrom(ctx, was.Volume); err != nil {
 			return prior, planned, fmt.Errorf("see whether %s of VM %d has moved, or is another disk: %w", slot, d.vmid, err)
 		}
-		done[slot] = !left
 	}
 	known, wanted = withMoved(prior, server, func(slot string) bool { return done[slot] }), planned
 	wanted.Disks = maps.Clone(planned.Disks)
@@ -151,14 +149,16 @@ func isAsLarge(is, was vm.Disk) bool {
 	return is.Size != nil && was.Size != nil && *is.Size >= *was.Size && *is.Size-*was.Size < extent
 }
 
-// isThere reports whether a volume exists. A move with delete frees what it has copied at its end (qemu-server
-// API2/Qemu.pm move_vm_disk): where the old volume is there still, the slot has another disk, and no moved one.
-func (d disks) isThere(ctx context.Context, volume string) (bool, error) {
+// hasMovedFrom reports whether a volume that the slot had is gone. Where it is there still, the slot has another disk,
+// and no moved one.
+func (d disks) hasMovedFrom(ctx context.Context, volume string) (bool, error) {
 	held := guest.HoldingsOf(d.before)
 	if _, unused := held.Unused[volume]; unused || held.SlotOf(volume) != "" {
-		return true, nil
+		return false, nil
 	}
-	owner, _ := volid.Owner(volume)
-	all, err := d.changer.api.Storage(d.view.Node(), volid.Storage(volume)).Content(ctx, "images", owner)
-	return slices.ContainsFunc(all, func(v pve.Volume) bool { return volid.Same(v.ID, volume) }), err
+	resources, _, err := d.changer.api.Listing().Recent(ctx)
+	if err != nil {
+		return false, err
+	}
+	return guest.IsFreed(ctx, d.changer.api, resources, d.view.Node(), volume)
 }

@@ -94,6 +94,13 @@ func TestMoveThatIsDone(t *testing.T) {
 		"the old one in no entry": {func(w *world, _ string) {
 			w.alter(func(g *state.Guest) { g.Config["scsi1"] = theirs })
 		}, false},
+		"the old one on a storage that lists none": {func(w *world, _ string) {
+			w.alter(func(g *state.Guest) { g.Config["scsi1"] = theirs })
+			all := w.sim.World()
+			all.Lock()
+			defer all.Unlock()
+			all.Storages["local-zfs"].Content = []string{"rootdir"}
+		}, false},
 		"another size": {func(w *world, was string) {
 			all := w.sim.World()
 			all.Lock()
