@@ -18,23 +18,30 @@ import (
 // Run is what one provider process has seen of a configuration while it refreshed and planned. Terraform shows a
 // provider one resource at a time, and some checks against the server are wrong without the others.
 type Run struct {
-	mu        sync.Mutex
-	planned   []PlannedVM
-	refreshed map[int]refreshedVM
-	held      map[int][]string
-	sources   map[sourceKey]*sourceRead
-	acting    atomic.Bool
-	inState   sync.Map // VMIDs
-	changing  sync.Map // VMIDs
-	growing   sync.Map // ids of volumes
-	shown     sync.Map // VMIDs (int64)
-	told      sync.Map // VMIDs (int64)
-	// shownVM, by guest.Identity
-	identified sync.Map
+	acting  atomic.Bool
+	mu      sync.Mutex
+	planned []PlannedVM
+	vms     map[int]*seenVM
+	ids     map[guest.Identity]shownVM
+	growing map[string]bool // ids of volumes
+	sources map[sourceKey]*sourceRead
+	// refreshes counts the VMs that were refreshed
+	refreshes int
+}
+
+// seenVM is what a run has seen of a VM.
+type seenVM struct {
+	inState  bool
+	changing bool     // the configuration changes, replaces or destroys it
+	shown    bool     // Terraform has shown its state to a plan, so it is not tainted
+	told     bool     // the plan tells of its disks that go with it
+	held     []string // its volumes
+	// refreshed is nil before its refresh
+	refreshed *refreshedVM
 }
 
 type refreshedVM struct {
-	at    int // how many were refreshed before
+	at    int // its place among the refreshes
 	name  string
 	knows model.FailedVM
 }
@@ -46,7 +53,30 @@ type shownVM struct {
 
 // NewRun begins one.
 func NewRun() *Run {
-	return &Run{refreshed: map[int]refreshedVM{}, held: map[int][]string{}, sources: map[sourceKey]*sourceRead{}}
+	return &Run{vms: map[int]*seenVM{}, ids: map[guest.Identity]shownVM{}, growing: map[string]bool{},
+		sources: map[sourceKey]*sourceRead{}}
+}
+
+// of is what the run has seen of a VM, for a holder of mu.
+func (r *Run) of(vmid int) *seenVM {
+	if r.vms[vmid] == nil {
+		r.vms[vmid] = &seenVM{}
+	}
+	return r.vms[vmid]
+}
+
+// note changes what the run has seen of a VM.
+func (r *Run) note(vmid int, change func(*seenVM)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	change(r.of(vmid))
+}
+
+// seen is what the run has seen of a VM by now.
+func (r *Run) seen(vmid int) seenVM {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return *r.of(vmid)
 }
 
 // Act notes that the apply has begun: Terraform plans each change once more in it.
@@ -68,43 +98,44 @@ type PlannedVM struct {
 }
 
 // NoteInState notes that the VM with this id is in state.
-func (r *Run) NoteInState(vmid int) { r.inState.Store(vmid, true) }
+func (r *Run) NoteInState(vmid int) { r.note(vmid, func(vm *seenVM) { vm.inState = true }) }
 
 // WasInState reports whether the VM with this id was in state. A plan that creates it again replaces it, so the id is
 // not a third party's. Terraform plans the replacement of a tainted resource without its prior state.
-func (r *Run) WasInState(vmid int) bool {
-	_, noted := r.inState.Load(vmid)
-	return noted
-}
+func (r *Run) WasInState(vmid int) bool { return r.seen(vmid).inState }
 
 // NoteRefreshed notes what is known of a VM that was refreshed, should it be tainted. Terraform plans a VM right after
 // its refresh.
 func (r *Run) NoteRefreshed(vmid int, name string, what model.FailedVM) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.refreshed[vmid] = refreshedVM{len(r.refreshed), name, what}
+	r.refreshes++
+	r.of(vmid).refreshed = &refreshedVM{r.refreshes, name, what}
 }
 
 // noteShown notes that Terraform has shown the state of a VM to a plan, so that it is not tainted.
 func (r *Run) noteShown(vm shownVM, identity guest.Identity) {
-	r.shown.Store(vm.vmid, true)
-	if !identity.IsZero() {
-		r.identified.Store(identity, vm)
-	}
+	r.note(int(vm.vmid), func(seen *seenVM) {
+		seen.shown = true
+		if !identity.IsZero() {
+			r.ids[identity] = vm
+		}
+	})
 }
 
 // shownAs is the VM of an identity that was shown. The second plan of a replacement has the private state of the VM
 // that is replaced, and not its state.
 func (r *Run) shownAs(identity guest.Identity) (shownVM, bool) {
-	found, ok := r.identified.Load(identity)
-	vm, _ := found.(shownVM)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	vm, ok := r.ids[identity]
 	return vm, ok
 }
 
 // isFirstToTell reports whether nothing was told yet of a VM's disks that go with it.
-func (r *Run) isFirstToTell(vmid int64) bool {
-	_, told := r.told.LoadOrStore(vmid, true)
-	return !told
+func (r *Run) isFirstToTell(vmid int64) (first bool) {
+	r.note(int(vmid), func(vm *seenVM) { first, vm.told = !vm.told, true })
+	return first
 }
 
 // AllFailed are the refreshed VMs of which a failed create or destroy left something, by VMID.
@@ -123,34 +154,25 @@ func (r *Run) notShown() map[int]refreshedVM {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	all := map[int]refreshedVM{}
-	for vmid, vm := range r.refreshed {
-		if !r.wasShown(vmid) || vm.knows.IsFailed() {
-			all[vmid] = vm
+	for vmid, vm := range r.vms {
+		if vm.refreshed != nil && (!vm.shown || vm.refreshed.knows.IsFailed()) {
+			all[vmid] = *vm.refreshed
 		}
 	}
 	return all
 }
 
-func (r *Run) wasShown(vmid int) bool {
-	_, shown := r.shown.Load(int64(vmid))
-	return shown
-}
-
 // NoteHeld notes the volumes of a VM that was refreshed.
 func (r *Run) NoteHeld(vmid int, disks map[string]vm.Disk) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, d := range disks {
-		r.held[vmid] = append(r.held[vmid], d.Volume)
-	}
+	r.note(vmid, func(vm *seenVM) {
+		for _, d := range disks {
+			vm.held = append(vm.held, d.Volume)
+		}
+	})
 }
 
-// heldBy are the volumes that noteHeld noted.
-func (r *Run) heldBy(vmid int) []string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.held[vmid]
-}
+// heldBy are the volumes that NoteHeld noted.
+func (r *Run) heldBy(vmid int) []string { return r.seen(vmid).held }
 
 // NotePlanned notes a VM that is planned. Resources that depend on it are planned later, and will not find it on the
 // server yet.
@@ -200,7 +222,7 @@ func (r *Run) passFailed(ctx context.Context, p *Planning, mayGo map[int]refresh
 	if (cloning{p}).replaces() { // the destroy is handed all
 		refusals{p}.refuseUntold()
 	} else {
-		maps.DeleteFunc(mayGo, func(vmid int, _ refreshedVM) bool { return r.wasShown(vmid) })
+		maps.DeleteFunc(mayGo, func(vmid int, _ refreshedVM) bool { return r.seen(vmid).shown })
 		for _, vmid := range slices.Sorted(maps.Keys(mayGo)) {
 			warnings{p}.warnDisksOf(int64(vmid), model.Thing(int64(vmid), "", ""), mayGo[vmid].knows.Added,
 				"The plan shows none of them. Where it replaces this VM, since that is tainted, they are destroyed with it")
@@ -273,19 +295,21 @@ func (r *Run) source(ctx context.Context, session *kit.Session, how *guest.Clone
 
 // noteChanging notes that the configuration changes, replaces or destroys the VM with this id: what is read of it now
 // may not be so when a clone of it is made.
-func (r *Run) noteChanging(vmid int) { r.changing.Store(vmid, true) }
+func (r *Run) noteChanging(vmid int) { r.note(vmid, func(vm *seenVM) { vm.changing = true }) }
 
 // changes reports whether noteChanging noted a VM.
-func (r *Run) changes(vmid int) bool {
-	_, noted := r.changing.Load(vmid)
-	return noted
-}
+func (r *Run) changes(vmid int) bool { return r.seen(vmid).changing }
 
 // NoteGrowing notes that a plan grows a volume that a VM may have as well: the disk of a proxmox_disk.
-func (r *Run) NoteGrowing(volume string) { r.growing.Store(volume, true) }
+func (r *Run) NoteGrowing(volume string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.growing[volume] = true
+}
 
 // grows reports whether NoteGrowing noted a volume.
 func (r *Run) grows(volume string) bool {
-	_, noted := r.growing.Load(volume)
-	return noted
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.growing[volume]
 }
