@@ -37,7 +37,7 @@ func (f *Files) Create(ctx context.Context, spec Spec) (File, []guest.Warning, e
 	file, warnings := c.made()
 	if !file.Made {
 		f.mu.Lock()
-		f.reused[file.Node+" "+file.Volume] = true
+		f.reused.add(file.Node, file.Volume)
 		f.mu.Unlock()
 	}
 	return file, warnings, nil

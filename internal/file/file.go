@@ -9,9 +9,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"maps"
-	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -19,7 +16,6 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
 )
 
 // The content types of storages that this package writes.
@@ -69,18 +65,18 @@ type Files struct {
 	mu      sync.Mutex
 	turns   map[string]chan struct{} // by node and volume
 	sources map[string]Source        // read so far, by algorithm and path
-	owned   map[string]bool          // files of resources in state, by node and volume
-	reused  map[string]bool          // files that a create has found there, likewise
-	found   map[string]bool          // likewise, by a resource that is planned to stay
-	leaving map[string]bool          // files of resources that are planned to go, and their files with them
-	claims  []Claim                  // what the plans so far want in files
+	owned   places                   // files of resources in state
+	reused  places                   // files that a create has found there
+	found   places                   // likewise, by a resource that is planned to stay
+	leaving places                   // files of resources that are planned to go, and their files with them
+	claims  map[string][]Claim       // what the plans so far want in files, by volume
 }
 
 // New makes Files. shell may be nil: without SSH there are no snippets.
 func New(runner *request.Runner, guard *guard.Guard, shell Shell) *Files {
 	return &Files{api: runner.API, clock: runner.Clock, runner: runner, guard: guard.Files(), shell: shell,
-		turns: map[string]chan struct{}{}, sources: map[string]Source{}, owned: map[string]bool{}, reused: map[string]bool{},
-		found: map[string]bool{}, leaving: map[string]bool{}}
+		turns: map[string]chan struct{}{}, sources: map[string]Source{}, owned: places{}, reused: places{},
+		found: places{}, leaving: places{}, claims: map[string][]Claim{}}
 }
 
 // Read returns an image as the storage lists it now; false: it is gone.
@@ -137,12 +133,12 @@ func (f *Files) remove(ctx context.Context, node, volume string, free func() err
 // turn admits one operation of this process at a time to a file: the second of two that want the same file finds it
 // there. On a shared storage it is the same file for all nodes.
 func (f *Files) turn(ctx context.Context, node, volume string) (release func(), err error) {
-	resources, err := f.api.Listing().Shared(ctx)
+	shared, _, err := f.isShared(ctx, node, volume)
 	if err != nil {
 		return nil, err
 	}
 	key := node + " " + volume
-	if storage, ok := resources.Storage(node, volid.Storage(volume)); ok && storage.Shared {
+	if shared {
 		key = volume
 	}
 	f.mu.Lock()
@@ -191,21 +187,21 @@ func (f *Files) Local(ctx context.Context, path string, wanted Checksum) (Source
 func (f *Files) Owned(node, volume string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.owned[node+" "+volume] = true
+	f.owned.add(node, volume)
 }
 
 // NotOwned takes back that a resource has made its file: a third party has put other content there since.
 func (f *Files) NotOwned(node, volume string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	delete(f.owned, node+" "+volume)
+	f.owned.drop(node, volume)
 }
 
 // Stays notes that a resource is planned to stay which has found its file there. It reports whether the resource that
 // has made the file is planned to go. Terraform plans the two in any order, so the later one of them learns it.
 func (f *Files) Stays(ctx context.Context, node, volume string) bool {
 	f.mu.Lock()
-	f.found[node+" "+volume] = true
+	f.found.add(node, volume)
 	f.mu.Unlock()
 	return f.isAmong(ctx, f.leaving, node, volume)
 }
@@ -214,28 +210,13 @@ func (f *Files) Stays(ctx context.Context, node, volume string) bool {
 // planned to stay that has found the file there.
 func (f *Files) Goes(ctx context.Context, node, volume string) bool {
 	f.mu.Lock()
-	f.leaving[node+" "+volume] = true
+	f.leaving.add(node, volume)
 	f.mu.Unlock()
 	return f.isAmong(ctx, f.found, node, volume)
 }
 
 func (f *Files) isReplaced(ctx context.Context, spec Spec) bool {
 	return f.isAmong(ctx, f.owned, spec.Node, spec.Volume())
-}
-
-// isAmong reports whether a file is one of some. On a shared storage it is the same file for all nodes; one whose kind
-// is not known counts as shared.
-func (f *Files) isAmong(ctx context.Context, some map[string]bool, node, volume string) bool {
-	f.mu.Lock()
-	found := slices.Collect(maps.Keys(some))
-	f.mu.Unlock()
-	found = slices.DeleteFunc(found, func(one string) bool { return !strings.HasSuffix(one, " "+volume) })
-	if len(found) == 0 || slices.Contains(found, node+" "+volume) {
-		return len(found) > 0
-	}
-	resources, err := f.api.Listing().Shared(ctx)
-	storage, ok := resources.Storage(node, volid.Storage(volume))
-	return err != nil || !ok || storage.Shared
 }
 
 // undoTime bounds the undo of a failed create.
