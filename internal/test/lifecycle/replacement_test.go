@@ -103,6 +103,19 @@ func TestVMStaysInStateIfItsReplacementIsRefused(t *testing.T) {
 	}
 }
 
+// TestReplacementOfAProtectedVM: the plan refuses what PVE would refuse in the apply.
+func TestReplacementOfAProtectedVM(t *testing.T) {
+	t.Parallel()
+	for _, first := range []string{"", "lifecycle { create_before_destroy = true }\n"} {
+		w := rig.NewWorld(t)
+		s := w.Session(t, rig.TokenNoSSH, rig.VMBlock(fmt.Sprintf(placedVM, "repl")+"protection = true\n"+first))
+		rig.Must(t, s.Converge(t.Context()))
+		w.Sim.Advance(20e9)
+		_, err := s.Plan(t.Context(), terraformtest.Replacing(rig.VMAddress))
+		rig.MustSay(t, err, "Cannot replace VM 400", "Set protection = false and apply, then replace it")
+	}
+}
+
 // TestReplacementWithoutARefresh: the id of a VM in state is its own, though the plan of its replacement has not refreshed it.
 func TestReplacementWithoutARefresh(t *testing.T) {
 	t.Parallel()

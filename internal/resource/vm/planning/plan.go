@@ -27,7 +27,8 @@ func Plan(ctx context.Context, server Server, v model.Values, req resource.Modif
 	p.Prior.About(ctx)
 	if !req.State.Raw.IsNull() && !p.diags.HasError() {
 		p.Run.NoteInState(int(model.Value(p.Prior.VMID)))
-		p.Run.noteShown(shownVM{model.Value(p.Prior.VMID), p.Prior.Thing()}, p.private.Identity)
+		p.Run.noteShown(shownVM{model.Value(p.Prior.VMID), p.Prior.Thing(), model.Value(p.Prior.Protection)},
+			p.private.Identity)
 		verb := "change"
 		if req.Plan.Raw.IsNull() {
 			verb = "destroy"

@@ -19,9 +19,13 @@ type refusals struct{ *Planning }
 // refuseProtected refuses what PVE would refuse at apply.
 func (p refusals) refuseProtected(verb string) {
 	if model.Value(p.Prior.Protection) {
-		p.diags.AddAttributeError(path.Root("protection"), "Cannot "+verb+" "+p.Prior.Thing(),
-			"The VM is protected: PVE refuses to remove it. Set protection = false and apply, then "+verb+" it.")
+		p.refuseToRemove(p.Prior.Thing(), verb)
 	}
+}
+
+func (p refusals) refuseToRemove(thing, verb string) {
+	p.diags.AddAttributeError(path.Root("protection"), "Cannot "+verb+" "+thing,
+		"The VM is protected: PVE refuses to remove it. Set protection = false and apply, then "+verb+" it.")
 }
 
 // runs reports whether the VM runs, and goes on running as far as the plan says.

@@ -86,14 +86,21 @@ func (p *Planning) refuseReplacingAdopted() {
 	}
 }
 
-// refuseUntold refuses a replacement that takes disks along of which the plan tells nothing: no configuration has made
-// them, and the VM's own plan asked for no replacement, so that -replace or replace_triggered_by does. Terraform then
-// plans once more and shows only the errors of that plan (terraform internal/terraform,
-// node_resource_abstract_instance.go, plan: "tread carefully"). Of a tainted VM it shows warnings.
+// refuseUntold refuses a replacement of which the plan of the VM itself has told nothing: that plan asked for none, so
+// -replace or replace_triggered_by does. Terraform then plans once more and shows only the errors of that plan
+// (terraform internal/terraform, node_resource_abstract_instance.go, plan: "tread carefully"). Of a tainted VM it shows
+// warnings. A protected VM is refused, and so are disks that no configuration has made.
 func (p refusals) refuseUntold() {
 	was, shown := p.Run.shownAs(p.private.Identity)
+	if !shown || p.private.Gone || p.private.Proof != nil {
+		return
+	}
+	if was.protected {
+		p.refuseToRemove(was.thing, "replace")
+		return
+	}
 	lines := ownDisks(was.vmid, p.private.Added)
-	if !shown || len(lines) == 0 || p.private.Gone || p.private.Proof != nil || !p.Run.isFirstToTell(was.vmid) {
+	if len(lines) == 0 || !p.Run.isFirstToTell(was.vmid) {
 		return
 	}
 	p.diags.AddAttributeError(path.Root("disks"), "Cannot replace "+was.thing,

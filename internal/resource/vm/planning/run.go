@@ -47,8 +47,9 @@ type refreshedVM struct {
 }
 
 type shownVM struct {
-	vmid  int64
-	thing string
+	vmid      int64
+	thing     string
+	protected bool
 }
 
 // NewRun begins one.
