@@ -6,9 +6,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/clock"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/thirdparty"
@@ -98,6 +101,56 @@ func TestRescanBeforeEachRequestOfAnUndo(t *testing.T) {
 		}
 		if scans < 5 {
 			t.Errorf("%s: %d rescans are no sweep", name, scans)
+		}
+	}
+}
+
+// TestResumeWithDisksOfOthers: a run is killed before each of its requests, and its VM gets a third party's disk: by a
+// rescan, or in a slot that the create does not fill, with a request that leaves no task. The next create does not
+// complete that VM, since a roll-back would destroy the disk with it. Once the disk is gone from it, a create does.
+func TestResumeWithDisksOfOthers(t *testing.T) {
+	const theirs = "local-lvm:vm-150-disk-77"
+	for _, way := range killedWays(t) {
+		if !way.fixed || !way.named || way.process == elsewhere {
+			continue
+		}
+		for _, option := range []string{"unused5", "scsi5"} {
+			refused := 0
+			for n, died := 1, true; died; n++ {
+				synctest.Test(t, func(t *testing.T) {
+					b := benchOf(t, pvesim.Options{Clock: clock.Real{}, Latency: -1}, token)
+					b.backedUp(nil)
+					if died = b.kill(t, way.process, way.of(), n); !died {
+						return
+					}
+					given := false
+					b.change(func(w *state.World) {
+						if g := w.Guests[150]; g != nil && g.Config["lock"] == "" {
+							given, g.Config[option] = true, theirs
+							w.Put(&state.Volume{Storage: "local-lvm", Node: g.Node, Name: "vm-150-disk-77", VMID: 150, Content: "images",
+								Format: "raw", Size: 1 << 30, Data: "theirs"})
+						}
+					})
+					if !given {
+						return
+					}
+					refused++
+					time.Sleep(startUp)
+					b.sim.ResetOps()
+					_, err := creatorOf(t, b.sim, token).Create(t.Context(), way.of())
+					wrote := slices.ContainsFunc(b.sim.Ops(), func(op pvesim.Op) bool { return op.Method != http.MethodGet })
+					if err == nil || !strings.Contains(err.Error(), theirs) || wrote {
+						t.Errorf("%s, killed before request %d, %s: wrote %t: %v", way.name, n, option, wrote, err)
+					}
+					b.change(func(w *state.World) { delete(w.Guests[150].Config, option) })
+					if _, err := creatorOf(t, b.sim, token).Create(t.Context(), way.of()); err != nil {
+						t.Errorf("%s, killed before request %d, without %s: %v", way.name, n, option, err)
+					}
+				})
+			}
+			if refused < 3 {
+				t.Errorf("%s, %s: %d kills left a VM", way.name, option, refused)
+			}
 		}
 	}
 }

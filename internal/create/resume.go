@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"maps"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/destroy"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guard"
@@ -56,6 +57,20 @@ func (c *Creator) takeOver(ctx context.Context, p plan, found findings, dead gua
 		Detail: fmt.Sprintf("A run of this create (transaction %s) has left it on node %s. Its steps were done as far as "+
 			"they were missing", dead.Mark.Saga, at)})
 	return a, nil
+}
+
+// notMade are the volumes of a dead run's VM that this create does not make: unused disks, which a rescan has found
+// (qemu-server QemuServer.pm update_disk_config), and disks in slots that neither the configuration nor the source has.
+// A third party has put them there, with a request that leaves no task. A roll-back would destroy them.
+func (p plan) notMade(vmid int, config map[string]string) []string {
+	made := vm.Encode(p.r.Spec)
+	if p.from != nil {
+		maps.Copy(made, p.from.config)
+		maps.Copy(made, p.from.snapshot)
+	}
+	others := maps.Clone(config)
+	maps.DeleteFunc(others, func(option, _ string) bool { return vm.IsSlot(option) && made[option] != "" })
+	return guard.OwnVolumes(vmid, others)
 }
 
 // resumption is an attempt whose VM a run that is dead has begun.

@@ -4,8 +4,11 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/destroy"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guard"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/ownership"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
@@ -163,10 +166,13 @@ func (l *look) judgeMark(ctx context.Context, i Item, mark ownership.Mark, confi
 	}
 	i.Kind, i.Certainty = ExpiredCreate, Unknown
 	i.Reason = fmt.Sprintf("it bears the mark of a create of this provider (transaction %s)", mark.Saga)
-	shared := l.shared(i.VMID, config)
+	shared, adopted := l.shared(i.VMID, config), destroy.Adopted(i.VMID, config)
 	switch {
 	case v.Owner != ownership.Ours:
 		i.Reason += ", but " + v.Reason
+	case len(adopted) > 0: // a create attaches no volume as an unused disk
+		i.Reason += fmt.Sprintf(", but it has unused disks that the create has not made (%s): a rescan may have put them "+
+			"there", strings.Join(adopted, ", "))
 	case shared != nil:
 		i.Reason += ", but " + shared.Error()
 	case life == guest.Dead:
@@ -182,6 +188,9 @@ func (l *look) judgeMark(ctx context.Context, i Item, mark ownership.Mark, confi
 	}
 	if status.IsRunning() {
 		unlock += shell.VM("qm stop {vmid} && ", i.VMID)
+	}
+	if own := guard.OwnVolumes(i.VMID, config); len(own) > 0 && i.Certainty != Unknown {
+		i.Reason += fmt.Sprintf(". A destroy takes its volumes along: %s", strings.Join(own, ", "))
 	}
 	i.Command = unlock + destroyOf(i.VMID, config)
 	l.add(i)

@@ -108,6 +108,7 @@ func markedRows() map[string]markedRow {
 		"it runs, elsewhere":                  {where: elsewhere, happens: runs, want: likely + "qm stop 300 && " + destroy},
 		"its disk is another guest's":         {happens: used, want: unknown, says: "also used by VM 600"},
 		"its disk is another's, elsewhere":    {where: elsewhere, happens: used, want: unknown, says: "also used by VM 600"},
+		"with a disk of a rescan":             {happens: option("unused0", "local-lvm:vm-300-disk-77"), want: unknown, says: "has not made (local-lvm:vm-300-disk-77)"},
 		"with snapshots":                      {happens: act(thirdparty.Snapshot), want: unknown, says: "it has snapshots"},
 		"started by a user":                   {happens: act(thirdparty.Start), want: unknown, says: "thirdparty@pve has begun qmstart on it since"},
 		"restored by a user":                  {happens: func(r *rig, m ownership.Mark) { act(thirdparty.Backup)(r, m); act(thirdparty.Restore)(r, m) }, want: unknown, says: "of thirdparty@pve has made it"},
