@@ -5,7 +5,6 @@ import (
 	"errors"
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
-	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
@@ -78,9 +77,7 @@ func (r *Resource) Read(ctx context.Context, req resource.ReadRequest, resp *res
 			state.IsUnseen(private))
 		sayable, left := r.sayable(ctx, req.State.Raw, resp.State.Raw)
 		resp.State.Raw = sayable
-		if private.Proof != nil { // it alone tells whose the VM is; a destroy that is not handed it finds nothing to go by
-			resp.Diagnostics.Append(resp.State.SetAttribute(ctx, path.Root("uuid"), (*string)(nil))...)
-		}
+		resp.Diagnostics.Append(private.HideUUID(ctx, &resp.State)...)
 		if private.Moved != nil {
 			resp.Diagnostics.Append(leftAlone(attempt.Thing, left)...)
 		}

@@ -22,7 +22,7 @@ func (r *Resource) Update(ctx context.Context, req resource.UpdateRequest, resp 
 	resp.Diagnostics.Append(diags...)
 	private, diags := model.ReadPrivateState(ctx, req.Private)
 	resp.Diagnostics.Append(diags...)
-	resp.Diagnostics.Append(private.Accept(ctx, int(model.Value(prior.VMID)), resp.Private)...)
+	private.OwnMark(&prior)
 	password := readPassword(ctx, req.Config, &resp.Diagnostics)
 	resp.Diagnostics.Append(identify(ctx, resp.Identity, prior.VMID)...)
 	prior.About(ctx)
@@ -39,11 +39,13 @@ func (r *Resource) Update(ctx context.Context, req resource.UpdateRequest, resp 
 		kit.UpdateTimeout))
 	defer cancel()
 
-	request := model.UpdateRequest(prior, plan, private, password)
+	vmid := int(model.Value(prior.VMID))
+	request := model.UpdateRequest(prior, plan, private.Accepted(vmid), password)
 	managed := v.Shape.ManagedAfter(private.Managed, req.Config.Raw, req.State.Raw, req.Plan.Raw)
 	resp.Diagnostics.Append(planning.WriteGrown(ctx, resp.Private,
 		planning.StillGrown(model.Configuration{Raw: req.Config.Raw}, private.Grown), private)...)
 	if model.ChangesNothing(request, prior) {
+		resp.Diagnostics.Append(private.Accept(ctx, vmid, model.Value(prior.Description), resp.Private)...)
 		resp.State.Raw = v.Shape.Settle(req.Plan.Raw, req.State.Raw)
 		resp.Diagnostics.Append(resp.Private.SetKey(ctx, model.KeyManaged, managed.JSON())...)
 		return
@@ -52,6 +54,7 @@ func (r *Resource) Update(ctx context.Context, req resource.UpdateRequest, resp 
 	resp.Diagnostics.Append(kit.Warn(warnings)...)
 	resp.Diagnostics.Append(kit.Diagnose(model.NamedAfterWaiting(attempt, err), err)...)
 	if guest.VMID != 0 {
+		resp.Diagnostics.Append(private.Accept(ctx, vmid, model.Value(guest.Spec.Description), resp.Private)...)
 		_, diags := private.NoteDetached(ctx, resp.Private, &prior, guest)
 		resp.Diagnostics.Append(diags...)
 	}
@@ -80,5 +83,6 @@ func afterFailedUpdate(ctx context.Context, v model.Values, req resource.UpdateR
 	if !diags.HasError() {
 		server = model.WithOwnTags(model.WithoutPinnedMachine(req.Plan.Raw, server), req.State.Raw, req.Plan.Raw)
 		resp.State.Raw = v.Shape.Between(req.State.Raw, req.Plan.Raw, server)
+		resp.Diagnostics.Append(private.HideUUID(ctx, &resp.State)...)
 	}
 }

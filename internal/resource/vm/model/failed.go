@@ -2,10 +2,15 @@ package model
 
 import (
 	"context"
+	"slices"
+	"strconv"
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
+	"github.com/hashicorp/terraform-plugin-framework/path"
+	"github.com/hashicorp/terraform-plugin-framework/tfsdk"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/ownership"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/kit"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/saga"
 )
@@ -59,4 +64,53 @@ func (p *PrivateState) RestoreFailed(ctx context.Context, vmid int, store interf
 	}
 	diags.Append(kit.Note[[]string](KeyDetached).Write(ctx, store, p.Detached)...)
 	return append(diags, kit.Note[map[string]string](KeyAdded).Write(ctx, store, p.Added)...)
+}
+
+// OwnMark takes the mark of a create in the description of a VM in state for a value that this resource has set. So a
+// plan resets it like any such value that is not configured. Terraform shows no plan the state of a tainted VM, so the
+// user has untainted this one. While it bears the mark it counts as a leftover of its create: the next create of the
+// same request completes it, and rolls it back where that fails.
+func (p *PrivateState) OwnMark(state *Model) {
+	if ownership.IsMark(Value(state.Description)) {
+		p.Managed["description"] = true
+	}
+}
+
+// Accepted is what is known of a VM in state once it is an ordinary one. Terraform replaces a tainted resource and
+// never updates it, so the user has untainted one that is updated and that a failed create has left.
+func (p PrivateState) Accepted(vmid int) PrivateState {
+	if p.Proof == nil {
+		return p
+	}
+	if p.Identity.IsZero() {
+		p.Identity = p.Proof.Identity
+	}
+	p.Proof = nil
+	p.Residues = slices.DeleteFunc(slices.Clone(p.Residues), func(r saga.Residue) bool {
+		return r.Kind == "guest" && r.ID == strconv.Itoa(vmid)
+	})
+	return p
+}
+
+// Accept notes that a VM which a failed create has left is an ordinary one, once an update has left no mark of the
+// create in its description. From then on a destroy obeys its protection and asks its guest, as that of any VM does,
+// and no longer takes back a create.
+func (p *PrivateState) Accept(ctx context.Context, vmid int, description string,
+	out kit.PrivateWriter) diag.Diagnostics {
+	if p.Proof == nil || ownership.IsMark(description) {
+		return nil
+	}
+	*p = p.Accepted(vmid)
+	diags := kit.Note[*guest.Proof](KeyProof).Write(ctx, out, nil)
+	diags.Append(writeIdentity(ctx, out, p.Identity)...)
+	return append(diags, WriteResidues(ctx, out, p.Residues)...)
+}
+
+// HideUUID keeps the uuid of a VM that a failed create has left out of the state: the proof alone tells whose the VM
+// is. A destroy that is not handed it then finds nothing to go by.
+func (p PrivateState) HideUUID(ctx context.Context, state *tfsdk.State) diag.Diagnostics {
+	if p.Proof == nil {
+		return nil
+	}
+	return state.SetAttribute(ctx, path.Root("uuid"), (*string)(nil))
 }

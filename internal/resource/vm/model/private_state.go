@@ -294,22 +294,3 @@ func (m *Model) Ref(private PrivateState) guest.Ref {
 func (m *Model) IsUnseen(private PrivateState) bool {
 	return private.Moved != nil || m.UUID == nil && len(private.Managed) == 0
 }
-
-// Accept makes an ordinary VM of one that a failed create has left. Terraform replaces a tainted resource and never
-// updates it, so the user has untainted it. From then on a destroy obeys its protection and asks its guest, as that of
-// any VM does, and no longer takes back a create.
-func (p *PrivateState) Accept(ctx context.Context, vmid int, out kit.PrivateWriter) diag.Diagnostics {
-	if p.Proof == nil {
-		return nil
-	}
-	if p.Identity.IsZero() {
-		p.Identity = p.Proof.Identity
-	}
-	p.Proof = nil
-	p.Residues = slices.DeleteFunc(p.Residues, func(r saga.Residue) bool {
-		return r.Kind == "guest" && r.ID == strconv.Itoa(vmid)
-	})
-	diags := kit.Note[*guest.Proof](KeyProof).Write(ctx, out, nil)
-	diags.Append(writeIdentity(ctx, out, p.Identity)...)
-	return append(diags, WriteResidues(ctx, out, p.Residues)...)
-}

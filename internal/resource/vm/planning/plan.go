@@ -35,6 +35,7 @@ func Plan(ctx context.Context, server Server, v model.Values, req resource.Modif
 		}
 		p.diags.Append(p.Prior.Unread(p.Prior.Attempt(server.Session.Identity(), verb, nil), p.private)...)
 		p.noteAgain(ctx)
+		p.private.OwnMark(&p.Prior)
 	}
 	p.Config.Raw = p.withDefaults(p.Config.Raw)
 	switch {

@@ -1,0 +1,116 @@
+package lifecycle_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/terraformtest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
+)
+
+const startedVM = "name = \"x\"\nnode = \"pve1\"\npower_state = \"running\"\n" +
+	"disks = { scsi0 = { storage = \"local-zfs\", size = \"1G\" } }\n"
+
+func refusedAt(method, path string) fault.Rule {
+	return fault.Rule{Match: fault.Match{Method: method, Path: "/nodes/{node}/qemu/{vmid}" + path}, Phase: fault.Before,
+		Status: 500, Reason: "not now", Times: 60}
+}
+
+// untainted is a VM whose start failed in its create, which could not take it back. Its user has untainted it. The
+// process of its create has ended.
+func untainted(t *testing.T, body string) (*rig.World, *terraformtest.Session, int) {
+	t.Helper()
+	w := rig.NewWorld(t)
+	s := w.Session(t, rig.TokenNoSSH, rig.VMBlock(body))
+	w.Sim.SetFaults([]fault.Rule{refusedAt(http.MethodPost, "/status/start"), refusedAt(http.MethodDelete, "")})
+	if err := s.Run(t.Context()); err == nil {
+		t.Fatal("the create has not failed")
+	}
+	w.Sim.SetFaults(nil)
+	s.Taint(rig.VMAddress, false)
+	left, cred := 0, w.Sim.Credentials()
+	w.Change(func(world *state.World) {
+		for vmid, g := range world.Guests {
+			if g.Config["name"] == "x" {
+				left, g.Config["description"] = vmid, rig.Resign(cred, g.Config["description"], rig.OfADeadProcess)
+			}
+		}
+	})
+	return w, s, left
+}
+
+func isProven(t *testing.T, s *terraformtest.Session) bool {
+	t.Helper()
+	i, err := s.Instance(rig.VMAddress)
+	rig.Must(t, err)
+	return strings.Contains(string(i.Private), `"proof":"`) && !strings.Contains(string(i.Private), `"proof":"bnVsbA=="`)
+}
+
+// TestUntaintedVMLosesItsMark: the plan of an untainted VM shows that the mark of its create goes. The apply takes it
+// away, and with it what lets a destroy take back a create. Where that fails, the next apply does it.
+func TestUntaintedVMLosesItsMark(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ more, power, want string }{
+		"no description":         {"", "running", ""},
+		"a description":          {"description = \"in use\"\n", "running", "in use"},
+		"kept":                   {"on_failure = \"keep\"\n", "running", ""},
+		"nothing else to change": {"", "stopped", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w, s, vmid := untainted(t, startedVM+c.more)
+			w.Reconfigure(t, s, rig.TokenNoSSH, rig.VMBlock(strings.Replace(startedVM, "running", c.power, 1)+c.more))
+			w.Sim.SetFaults([]fault.Rule{refusedAt(http.MethodPut, "/config")})
+			if err := s.Run(t.Context()); err == nil || !isProven(t, s) {
+				t.Errorf("the update did not fail, or the proof is gone: %v", err)
+			}
+			w.Sim.SetFaults(nil)
+			if err := s.Converge(t.Context()); err != nil || rig.GuestOf(w, vmid).Config["description"] != c.want || isProven(t, s) {
+				t.Errorf("%v, proof %t, VM %v", err, isProven(t, s), rig.GuestOf(w, vmid).Config)
+			}
+		})
+	}
+}
+
+// TestUntaintedVMIsNoLeftover: once it is applied, an untainted VM is no leftover of its create any more: no action
+// removes it, no create of the same request takes it, and a replacement makes another one.
+func TestUntaintedVMIsNoLeftover(t *testing.T) {
+	t.Parallel()
+	t.Run("orphan", func(t *testing.T) {
+		t.Parallel()
+		_, s, vmid := untainted(t, startedVM)
+		rig.Must(t, s.Converge(t.Context()))
+		_, err := rig.Invoke(t, s, "proxmox_orphan_delete", fmt.Sprintf("kind = \"expired_create\"\nid = \"%d\"", vmid), nil)
+		rig.MustSay(t, err, "is no orphan of the kind expired_create")
+	})
+	for _, id := range []string{"vmid = 400\n", ""} {
+		t.Run("another state, "+id, func(t *testing.T) {
+			t.Parallel()
+			w, s, vmid := untainted(t, id+startedVM)
+			rig.Must(t, s.Converge(t.Context()))
+			uuid := rig.GuestOf(w, vmid).Config["smbios1"]
+			other := w.Session(t, rig.TokenNoSSH, rig.VMBlock(id+startedVM))
+			if err := other.Run(t.Context()); err == nil != (id == "") || other.Attr(rig.VMAddress, "vmid").Equals(s.Attr(rig.VMAddress, "vmid")).True() {
+				t.Error("the other state's create:", err)
+			}
+			if g := rig.GuestOf(w, vmid); g.Config["smbios1"] != uuid || g.Running == nil {
+				t.Errorf("VM %d is %v", vmid, g.Config)
+			}
+		})
+	}
+	t.Run("replacement", func(t *testing.T) {
+		t.Parallel()
+		w, s, vmid := untainted(t, startedVM+"lifecycle { create_before_destroy = true }\n")
+		rig.Must(t, s.Converge(t.Context()))
+		pl, err := s.Plan(t.Context(), terraformtest.Replacing(rig.VMAddress))
+		rig.Must(t, err)
+		rig.Must(t, s.Apply(t.Context(), pl))
+		if g := rig.GuestOf(w, vmid); g.VMID != 0 || rig.GuestOf(w, 101).Running == nil {
+			t.Errorf("VM %d is there: %v", vmid, g.Config)
+		}
+	})
+}
