@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guard"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/clock"
@@ -106,15 +107,33 @@ func TestRescanBeforeEachRequestOfAnUndo(t *testing.T) {
 }
 
 // TestResumeWithDisksOfOthers: a run is killed before each of its requests, and its VM gets a third party's disk: by a
-// rescan, or in a slot that the create does not fill, with a request that leaves no task. The next create does not
-// complete that VM, since a roll-back would destroy the disk with it. Once the disk is gone from it, a create does.
+// rescan, or in a slot that the create does not fill, with a request that leaves no task; or another guest attaches a
+// disk of it. The next create does not complete that VM, since a roll-back would destroy the disk, and a move or a start
+// would take it from that guest. Once the disk is in one VM only, a create does.
 func TestResumeWithDisksOfOthers(t *testing.T) {
-	const theirs = "local-lvm:vm-150-disk-77"
-	for _, way := range killedWays(t) {
-		if !way.fixed || !way.named || way.process == elsewhere {
-			continue
+	give := func(option string) func(*state.World, *state.Guest) string {
+		return func(w *state.World, g *state.Guest) string {
+			g.Config[option] = "local-lvm:vm-150-disk-77"
+			w.Put(&state.Volume{Storage: "local-lvm", Node: g.Node, Name: "vm-150-disk-77", VMID: 150, Content: "images",
+				Format: "raw", Size: 1 << 30, Data: "theirs"})
+			return g.Config[option]
 		}
-		for _, option := range []string{"unused5", "scsi5"} {
+	}
+	for name, happens := range map[string]func(*state.World, *state.Guest) string{
+		"a rescan": give("unused5"), "a disk in a slot": give("scsi5"),
+		"another guest has its disk": func(w *state.World, g *state.Guest) string {
+			own := guard.OwnVolumes(150, g.Config)
+			if len(own) == 0 {
+				return ""
+			}
+			w.Guests[600] = &state.Guest{VMID: 600, Type: "qemu", Node: g.Node, Config: map[string]string{"name": "theirs",
+				"scsi1": own[0], "smbios1": "uuid=11111111-2222-3333-4444-000000000600"}}
+			return own[0]
+		}} {
+		for _, way := range killedWays(t) {
+			if !way.fixed || !way.named || way.process == elsewhere {
+				continue
+			}
 			refused := 0
 			for n, died := 1, true; died; n++ {
 				synctest.Test(t, func(t *testing.T) {
@@ -123,15 +142,13 @@ func TestResumeWithDisksOfOthers(t *testing.T) {
 					if died = b.kill(t, way.process, way.of(), n); !died {
 						return
 					}
-					given := false
+					theirs := ""
 					b.change(func(w *state.World) {
 						if g := w.Guests[150]; g != nil && g.Config["lock"] == "" {
-							given, g.Config[option] = true, theirs
-							w.Put(&state.Volume{Storage: "local-lvm", Node: g.Node, Name: "vm-150-disk-77", VMID: 150, Content: "images",
-								Format: "raw", Size: 1 << 30, Data: "theirs"})
+							theirs = happens(w, g)
 						}
 					})
-					if !given {
+					if theirs == "" {
 						return
 					}
 					refused++
@@ -140,16 +157,21 @@ func TestResumeWithDisksOfOthers(t *testing.T) {
 					_, err := creatorOf(t, b.sim, token).Create(t.Context(), way.of())
 					wrote := slices.ContainsFunc(b.sim.Ops(), func(op pvesim.Op) bool { return op.Method != http.MethodGet })
 					if err == nil || !strings.Contains(err.Error(), theirs) || wrote {
-						t.Errorf("%s, killed before request %d, %s: wrote %t: %v", way.name, n, option, wrote, err)
+						t.Errorf("%s, killed before request %d, %s: wrote %t: %v", way.name, n, name, wrote, err)
 					}
-					b.change(func(w *state.World) { delete(w.Guests[150].Config, option) })
+					b.change(func(w *state.World) {
+						for _, option := range []string{"unused5", "scsi5"} {
+							delete(w.Guests[150].Config, option)
+						}
+						delete(w.Guests, 600)
+					})
 					if _, err := creatorOf(t, b.sim, token).Create(t.Context(), way.of()); err != nil {
-						t.Errorf("%s, killed before request %d, without %s: %v", way.name, n, option, err)
+						t.Errorf("%s, killed before request %d, %s, which is undone: %v", way.name, n, name, err)
 					}
 				})
 			}
 			if refused < 3 {
-				t.Errorf("%s, %s: %d kills left a VM", way.name, option, refused)
+				t.Errorf("%s, %s: %d kills left a VM", way.name, name, refused)
 			}
 		}
 	}

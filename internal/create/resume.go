@@ -5,12 +5,15 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
+	"strings"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/destroy"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guard"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
@@ -71,6 +74,28 @@ func (p plan) notMade(vmid int, config map[string]string) []string {
 	others := maps.Clone(config)
 	maps.DeleteFunc(others, func(option, _ string) bool { return vm.IsSlot(option) && made[option] != "" })
 	return guard.OwnVolumes(vmid, others)
+}
+
+// whyNotCompleted is why a dead run's VM stays as it is: a third party has given it a disk, or has one of its disks. ""
+// where nothing is in the way.
+func (c *Creator) whyNotCompleted(ctx context.Context, p plan, dead guard.Unowned) (string, error) {
+	vmid, node := dead.Listed.VMID, dead.Listed.Node
+	if others := p.notMade(vmid, dead.Config); len(others) > 0 {
+		return fmt.Sprintf("it has volumes that this create does not make (%s): a rescan or a third party has given them "+
+			"to it. Give them to another VM (in PVE's interface: Hardware, Disk Action, Reassign Owner), and the next apply "+
+			"completes this one", strings.Join(others, ", ")), nil
+	}
+	var used *guard.InUseError
+	switch err := c.destroyer.CheckUncommitted(ctx, node, dead.Mark); {
+	case errors.As(err, &used):
+		return fmt.Sprintf("%v, which has got it since. Once no other guest has it, the next apply completes this VM",
+			used), nil
+	case pve.IsKind(err, pve.NotFound), errors.Is(err, guard.ErrNotOurs):
+		return "", guard.Changed(vmid, node)
+	case err != nil:
+		return fmt.Sprintf("whether another guest uses its disks cannot be told: %v", err), ctx.Err()
+	}
+	return "", nil
 }
 
 // resumption is an attempt whose VM a run that is dead has begun.

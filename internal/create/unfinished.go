@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guard"
@@ -218,15 +217,16 @@ func (c *Creator) tryContinue(ctx context.Context, p plan, found findings, u unf
 	if v = c.guests.Judge(ctx, found.resources, u.listed.Node, u.mark, u.config); v.Owner != ownership.Ours {
 		return c.untouched(p.r, u, v.Reason)
 	}
-	if others := p.notMade(u.listed.VMID, u.config); len(others) > 0 {
-		return c.untouched(p.r, u, fmt.Sprintf("it has volumes that this create does not make (%s): a rescan or a third "+
-			"party has given them to it. Give them to another VM (in PVE's interface: Hardware, Disk Action, Reassign Owner), "+
-			"and the next apply completes this one", strings.Join(others, ", ")))
-	}
 	dead := guard.Unowned{Listed: u.listed, Resources: found.resources, Config: u.config, Digest: u.digest, Mark: u.mark,
 		Gone: c.lifeOf(u.mark) == guest.Dead}
 	if !v.Whole || u.config["lock"] != "" {
 		return nil, nil, c.removeDead(ctx, p.r, dead)
+	}
+	if why, err := c.whyNotCompleted(ctx, p, dead); why != "" || err != nil {
+		if err != nil {
+			return nil, nil, err
+		}
+		return c.untouched(p.r, u, why)
 	}
 	a, err := c.takeOver(ctx, p, found, dead)
 	return a, nil, err

@@ -178,15 +178,22 @@ func (g *Guard) ProveOrphaned(ctx context.Context, node string, vmid int, volume
 	return volumeuse.AnyForeign(places, e.Use().Resources, node, volumes, g.exclusive)
 }
 
-// proveUncommitted makes evidence for the disks of a VM that a create has made and not committed.
-func (g *Guard) proveUncommitted(ctx context.Context, node string, mark ownership.Mark) (Evidence, error) {
-	return g.Prove(ctx, Claim{Node: node, VMID: mark.VMID, Whole: true, Untouched: true,
-		Guest: func(config pve.GuestConfig) error {
-			if !mark.Proves(mark.VMID, config.Values) {
-				return ErrNotOurs
-			}
-			return nil
-		}})
+// CheckUncommitted makes sure that no other guest uses the disks of a VM that a dead run has begun, before another run
+// goes on: it starts the VM, and frees the places that disks are moved from. A third party has had the time to attach
+// such a disk, which is an *InUseError.
+func (g *Guard) CheckUncommitted(ctx context.Context, node string, mark ownership.Mark) error {
+	_, err := g.Prove(ctx, Claim{Node: node, VMID: mark.VMID, Whole: true, Own: true, Guest: bears(mark)})
+	return err
+}
+
+// bears is the rule that recognizes a VM by the mark of its create.
+func bears(mark ownership.Mark) func(pve.GuestConfig) error {
+	return func(config pve.GuestConfig) error {
+		if !mark.Proves(mark.VMID, config.Values) {
+			return ErrNotOurs
+		}
+		return nil
+	}
 }
 
 // StopHard stops a guest hard and waits until it is off. prove is called before each try.
@@ -284,7 +291,7 @@ func (g *Guard) moveInState(ctx context.Context, tasks *request.Tasks, v InState
 func (g *Guard) MoveUncommitted(ctx context.Context, tasks *request.Tasks, node string, mark ownership.Mark,
 	moves []vm.Move) error {
 	for _, m := range moves {
-		e, err := g.proveUncommitted(ctx, node, mark)
+		e, err := g.Prove(ctx, Claim{Node: node, VMID: mark.VMID, Whole: true, Untouched: true, Guest: bears(mark)})
 		if err == nil {
 			err = g.move(ctx, g.jobs.Perform, tasks, e, m)
 		}
