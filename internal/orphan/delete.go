@@ -1,6 +1,7 @@
 package orphan
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -35,7 +36,7 @@ func (d *Deleter) Delete(ctx context.Context, n Named, accept Certainty, options
 		return l.absent(ctx)
 	}
 	i := l.report.Items[0]
-	if err := n.check(i, accept); err != nil {
+	if err := cmp.Or(n.checkAlone(l.report.Items), n.check(i, accept)); err != nil {
 		return "", err
 	}
 	d.jobs.Tell(ctx, fmt.Sprintf("It is %s that it is left over: %s", i.Certainty, i.Reason))

@@ -90,6 +90,21 @@ func (n *Named) matches(i Item) bool {
 	return i.Kind == n.Kind && id && !elsewhere
 }
 
+// checkAlone refuses a name that several items have: volumes of a storage that each node has for itself.
+func (n *Named) checkAlone(items []Item) error {
+	if len(items) < 2 {
+		return nil
+	}
+	var nodes []string
+	for _, i := range items {
+		nodes = append(nodes, i.Node)
+	}
+	slices.Sort(nodes)
+	return &guest.FieldError{Path: "node", Summary: "It is not clear which one is meant", Detail: fmt.Sprintf("%s %s is "+
+		"on the nodes %s, which do not share it. Say in node which one is to go. Nothing was removed", n.Kind, n.ID,
+		strings.Join(nodes, ", "))}
+}
+
 // check refuses an item that is not what was named, or of which it is not as sure as it must be.
 func (n *Named) check(i Item, accept Certainty) error {
 	refused := func(path, summary, detail string) error {
