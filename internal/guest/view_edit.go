@@ -280,17 +280,17 @@ func (v *View) bound(read pve.PendingConfig, c vm.Change) request.Bound {
 	return request.Bound{Digest: read.Digest, Again: func(ctx context.Context, next map[string]string) (string, error) {
 		now, err := v.read(ctx, true)
 		if err == nil {
-			err = checkUndisturbed(v.VMID, read, now, c, next)
+			err = CheckUndisturbed(v.VMID, read, now, c, next)
 		}
 		return now.Digest, err
 	}}
 }
 
-// checkUndisturbed refuses to send options of a change, the next ones, if one of them has by now neither the value that
+// CheckUndisturbed refuses to send options of a change, the next ones, if one of them has by now neither the value that
 // was read nor the one that the change gives it. If drives are among them, all drives count: PVE would attach one
 // volume twice. The boot order then does not count, since PVE itself changes it with the drives (qemu-server
 // API2/Qemu.pm update_vm_api).
-func checkUndisturbed(vmid int, read, now pve.PendingConfig, c vm.Change, next map[string]string) error {
+func CheckUndisturbed(vmid int, read, now pve.PendingConfig, c vm.Change, next map[string]string) error {
 	was, is := read.Merged(), now.Merged()
 	deleted, reverted := strings.Split(next["delete"], ","), strings.Split(next["revert"], ",")
 	about := slices.Concat(slices.Collect(maps.Keys(next)), deleted, reverted)

@@ -19,6 +19,7 @@ type shaped struct {
 	redrawn bool              // the cloud-init drive is another one now, and empty
 	moved   map[string]string // volumes that disks have moved from, by slot
 	late    []vm.Move         // moves that wait for the restart
+	lateOf  map[string]string // volumes that are to move or grow then, by slot
 }
 
 // movesNow splits the moves: a disk of a running guest whose aio changes moves after the restart that puts the new aio
@@ -66,6 +67,7 @@ func (d disks) shapeDisks(ctx context.Context, t todo) (_ todo, done shaped, err
 	if shape.Moves, done.late, err = d.movesNow(ctx, t, config.Current()); err != nil {
 		return t, done, err
 	}
+	done.lateOf = movedFrom(config.Current(), done.late)
 	shape.Grow, _ = growable(config, t.growsInPlace())
 	slots := slotsOf(shape)
 	if len(slots) == 0 {
@@ -202,25 +204,30 @@ func growable(config pve.PendingConfig, grow []vm.Growth) (now, later []vm.Growt
 }
 
 // growNewDisks grows the disks that were just made, since an import takes no size, and those that were attached. It
-// returns those that the guest does not have yet.
-func (d disks) growNewDisks(ctx context.Context, t todo, attached map[string]string) (late []vm.Growth, err error) {
+// returns those that the guest does not have yet, and their volumes.
+func (d disks) growNewDisks(ctx context.Context, t todo, attached map[string]string) (late []vm.Growth,
+	lateOf map[string]string, err error) {
 	grow := t.change.Grow
 	if len(grow)+len(attached) == 0 {
-		return nil, nil
+		return nil, nil, nil
 	}
 	config, err := d.view.Fresh(ctx)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	more, err := d.attachedGrowth(vm.Decode(config.Merged()), t, attached)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	now, late := growable(config, slices.Concat(grow, more))
-	if len(now) == 0 {
-		return late, nil
+	lateOf = map[string]string{}
+	for _, g := range late {
+		lateOf[g.Slot] = guest.VolumeOf(config.Merged()[g.Slot])
 	}
-	return late, d.view.Grow(ctx, now)
+	if len(now) == 0 {
+		return late, lateOf, nil
+	}
+	return late, lateOf, d.view.Grow(ctx, now)
 }
 
 // attachedGrowth compares attached volumes with the planned sizes. PVE tells the size of a detached volume only once it
@@ -242,15 +249,24 @@ func (d disks) attachedGrowth(server vm.Spec, t todo, attached map[string]string
 	return grow, nil
 }
 
-// shapeLateDisks moves and grows the disks that had to wait for the restart.
-func (d disks) shapeLateDisks(ctx context.Context, moves []vm.Move, grow []vm.Growth) (moved map[string]string,
-	err error) {
+// shapeLateDisks moves and grows the disks that had to wait for the restart, whose turn may have come hours later.
+// of is the volume of each slot before it.
+func (d disks) shapeLateDisks(ctx context.Context, moves []vm.Move, grow []vm.Growth,
+	of map[string]string) (moved map[string]string, err error) {
 	if len(moves)+len(grow) == 0 {
 		return nil, nil
 	}
 	config, err := d.view.Fresh(ctx)
 	if err != nil {
 		return nil, err
+	}
+	for _, slot := range slices.Sorted(maps.Keys(of)) {
+		if is := guest.VolumeOf(config.Merged()[slot]); is != of[slot] {
+			return nil, &guest.FieldError{Path: slotAttribute(slot, d.r.Planned),
+				Summary: fmt.Sprintf("%s of VM %d has another disk than before its restart", slot, d.vmid),
+				Detail: fmt.Sprintf("%s was to be moved or grown after it, and a third party has put %q into the slot since. It "+
+					"was not touched. Make a new plan, which shows what is there", of[slot], is)}
+		}
 	}
 	now, later := growable(config, grow)
 	if len(later) > 0 {

@@ -26,11 +26,10 @@ func (m migration) migrate(ctx context.Context, t todo) (todo, error) {
 	if err != nil {
 		return t, err
 	}
-	_, merged, config, err := m.view.Spec(ctx)
+	_, merged, _, err := m.view.Spec(ctx)
 	if err != nil {
 		return t, err
 	}
-	stays := stillIn(vm.Encode(t.prior), config.Merged())
 	pairs, warn, err := m.storagePairs(ctx, merged, t)
 	if err != nil {
 		return t, err
@@ -51,16 +50,24 @@ func (m migration) migrate(ctx context.Context, t todo) (todo, error) {
 		m.warn(fmt.Sprintf("VM %d was migrated to node %s, but not without trouble", m.vmid, m.view.Node()), err.Error())
 	}
 	warn()
+	sent := m.view.Last().Merged() // was read right before the request
 	m.view.Moved(m.r.Node)
-	return recompare(ctx, m.view, t, stays)
+	arrived, err := m.view.Fresh(ctx)
+	if err != nil {
+		return t, err
+	}
+	return recompare(ctx, m.view, t, stillIn(vm.Encode(t.prior), sent, arrived.Merged()))
 }
 
-// stillIn reports of a slot whether it has the disk that is known to be in it: a migration gives disks new names, but
-// makes none of a third party's the VM's. A cloud-init drive has one name only.
-func stillIn(known, has map[string]string) func(slot string) bool {
+// stillIn reports of a slot whether the disk that is known to be in it was there when a migration was sent, and is
+// there on arrival: a migration gives disks new names, but makes none of a third party's the VM's. A cloud-init drive
+// has one name only.
+func stillIn(known, sent, arrived map[string]string) func(slot string) bool {
+	before, after := vm.Decode(sent).Disks, vm.Decode(arrived).Disks
 	return func(slot string) bool {
-		volume := guest.VolumeOf(has[slot])
-		return volid.IsCloudInit(volume) || volid.Same(volume, guest.VolumeOf(known[slot]))
+		volume, was, is := guest.VolumeOf(sent[slot]), before[slot], after[slot]
+		isThere := was.Size == nil || is.Size == nil || isAsLarge(is, was)
+		return volid.IsCloudInit(volume) || volid.Same(volume, guest.VolumeOf(known[slot])) && isThere
 	}
 }
 
@@ -80,7 +87,12 @@ func (m migration) sendMigration(ctx context.Context, status pve.GuestStatus, st
 	_, err := m.view.Perform(ctx, request.Request{Type: typ, Done: m.arrived,
 		Send: func(ctx context.Context) (pve.UPID, error) {
 			return m.changer.api.QEMU(from, m.vmid).Migrate(ctx, params)
-		}}, m.checkLocalDisks)
+		}}, func(ctx context.Context) error {
+		if err := m.checkLocalDisks(ctx); err != nil {
+			return err
+		}
+		return m.view.Guard(ctx) // that may have read all guests
+	})
 	if err == nil && status.HAManaged {
 		err = m.awaitArrival(ctx, since)
 	}

@@ -28,6 +28,9 @@ func (u *update) setOptions(ctx context.Context, t todo, unplugged map[string]st
 		return sent{}, unplugged, err
 	}
 	c := keepCloudInitDrive(t.change, config.Current())
+	if err := t.stillHolds(u.vmid, config); err != nil {
+		return sent{}, unplugged, err
+	}
 	if err := errors.Join(u.checkCloudInitDrive(config, t, c), (disks{u}).checkGrowth(config, t)); err != nil {
 		return sent{}, unplugged, err
 	}
@@ -36,12 +39,19 @@ func (u *update) setOptions(ctx context.Context, t todo, unplugged map[string]st
 	}
 	c.ImportStorage = u.r.ImportStorage
 	t.change = c
+	removed, err := volumes{u}.removedDisks(t, config)
+	if err != nil {
+		return sent{}, unplugged, err
+	}
 	done := sent{options: slices.Concat(slices.Sorted(maps.Keys(c.Set)), c.Delete), attached: t.attached(),
-		removed: volumes{u}.removedDisks(t, config.Current()), order: u.orderToKeep(config, c)}
+		removed: removed, order: u.orderToKeep(config, c)}
 	if sends(c, "smbios1") {
 		u.claim.Next = identityAfter(config, c)
 	}
 	if err := u.apply(ctx, c, config); err != nil {
+		if pve.IsKind(err, pve.DigestMismatch) { // it has emptied no slot
+			done.removed = nil
+		}
 		return done, unplugged, u.takeBack(ctx, c, config, err)
 	}
 	return done, nil, nil

@@ -38,6 +38,13 @@ func (p power) shutDown(ctx context.Context) error {
 	if isPaused(status) {
 		return p.paused(nil)
 	}
+	err = p.takeDown(ctx, status)
+	p.view.Forget() // that takes minutes
+	return err
+}
+
+// takeDown shuts down a running guest in its turn.
+func (p power) takeDown(ctx context.Context, status pve.GuestStatus) error {
 	mine, err := p.changer.turns.take(ctx, p.vmid)
 	if err != nil {
 		return &guest.FieldError{Path: "power_state", Summary: fmt.Sprintf("VM %d was not shut down", p.vmid),

@@ -40,9 +40,23 @@ func (t todo) removedVolumes(vmid int, current map[string]string) map[string]str
 	return all
 }
 
+// checkSizes refuses to destroy a volume that has another size than the plan knows: PVE gives a new disk the first free
+// name (pve-storage Plugin.pm get_next_vm_diskname).
+func (v volumes) checkSizes(t todo, removed map[string]string, config pve.PendingConfig) error {
+	server := vm.Decode(config.Current())
+	for _, slot := range slices.Sorted(maps.Keys(removed)) {
+		was, is := t.base.Disks[slot].Size, server.Disks[slot].Size
+		if was != nil && is != nil && *was != *is {
+			return v.notDestroyed(slot, removed[slot], fmt.Sprintf("It has %s by now, and the plan knows one of %s: PVE gives "+
+				"a name that became free to the next disk. It was not touched. Make a new plan, which shows what is there",
+				property.FormatSize(*is), property.FormatSize(*was)), nil)
+		}
+	}
+	return nil
+}
+
 // checkSnapshots refuses, before anything is changed, to destroy volumes that a snapshot needs. PVE would refuse it
-// afterwards (qemu-server QemuServer.pm try_deallocate_drive). Nor is a volume destroyed that has another size than the
-// plan knows: PVE gives a new disk the first free name (pve-storage Plugin.pm get_next_vm_diskname).
+// afterwards (qemu-server QemuServer.pm try_deallocate_drive).
 func (v volumes) checkSnapshots(ctx context.Context, t todo) error {
 	if !v.r.DestroyRemoved {
 		return nil
@@ -55,14 +69,10 @@ func (v volumes) checkSnapshots(ctx context.Context, t todo) error {
 	if len(removed) == 0 {
 		return nil
 	}
-	server := vm.Decode(config.Current())
+	if err := v.checkSizes(t, removed, config); err != nil {
+		return err
+	}
 	for _, slot := range slices.Sorted(maps.Keys(removed)) {
-		was, is := t.base.Disks[slot].Size, server.Disks[slot].Size
-		if was != nil && is != nil && *was != *is {
-			return v.notDestroyed(slot, removed[slot], fmt.Sprintf("It has %s by now, and the plan knows one of %s: PVE gives "+
-				"a name that became free to the next disk. Nothing was changed. Make a new plan, which shows what is there",
-				property.FormatSize(*is), property.FormatSize(*was)), nil)
-		}
 		if _, err := v.changer.destroyer.ProveInState(ctx, v.inState(), []string{removed[slot]}); err != nil {
 			return v.notDestroyed(slot, removed[slot], "Nothing was changed. Make sure that no other guest uses it, or set "+
 				"removed_disks = \"detach\"", err)
@@ -95,15 +105,16 @@ func (v volumes) notDestroyed(slot, volume, why string, err error) error {
 }
 
 // removedDisks returns, right before drives are removed, the volumes that are to be destroyed afterwards.
-func (v volumes) removedDisks(t todo, current map[string]string) map[string]removedDisk {
+func (v volumes) removedDisks(t todo, config pve.PendingConfig) (map[string]removedDisk, error) {
 	if !v.r.DestroyRemoved {
-		return nil
+		return nil, nil
 	}
-	all := map[string]removedDisk{}
-	for slot, volume := range t.removedVolumes(v.vmid, current) {
+	current, all := config.Current(), map[string]removedDisk{}
+	removed := t.removedVolumes(v.vmid, current)
+	for slot, volume := range removed {
 		all[slot] = removedDisk{volume: volume, drive: current[slot], boot: current["boot"]}
 	}
-	return all
+	return all, v.checkSizes(t, removed, config)
 }
 
 // destroyRemoved destroys the volumes of removed drives, each by its unusedN entry and bound to the digest, so that it

@@ -27,7 +27,7 @@ func (s slots) emptySlots(ctx context.Context, t todo) (_ todo, unplugged map[st
 		t, unplugged, err = s.unplug(ctx, t, slots)
 	}
 	if first := t.change.DeleteFirst; err == nil && len(first) > 0 {
-		t.change.DeleteFirst = nil
+		t.change.DeleteFirst, t.emptied = nil, append(t.emptied, first...)
 		err = s.emptyFirst(ctx, t.change, first)
 	}
 	return t, unplugged, err
@@ -133,6 +133,7 @@ func (s slots) unplug(ctx context.Context, t todo, slots []string) (_ todo, unpl
 	if err := s.apply(ctx, first, before); err != nil {
 		return t, unplugged, s.takeBack(ctx, first, before, err)
 	}
+	t.emptied = append(t.emptied, slots...)
 	t.change.Delete = slices.DeleteFunc(slices.Clone(t.change.Delete),
 		func(option string) bool { return slices.Contains(slots, option) })
 	return t, unplugged, nil

@@ -36,10 +36,22 @@ func (u *update) stepsToTheOptions(r *results) []saga.Step {
 		{Name: "see which volumes of VM %d its snapshots need",
 			Why: "a snapshot that needs a volume to be destroyed is an error before anything changes",
 			Do:  func(ctx context.Context) error { return volumes{u}.checkSnapshots(ctx, r.todo) }},
-		{Name: "take VM %d out of HA", Do: u.leaveHA,
-			Why: "HA would start a guest again that is shut down"},
-		{Name: "shut down VM %d", Do: power{u}.shutDown,
-			Why: "a stopped guest takes every change at once"},
+		{Name: "take VM %d out of HA",
+			Why: "HA would start a guest again that is shut down",
+			Do: func(ctx context.Context) error {
+				if err := u.leaveHA(ctx); err != nil {
+					return err
+				}
+				return u.beginAgain(ctx, r)
+			}},
+		{Name: "shut down VM %d",
+			Why: "a stopped guest takes every change at once",
+			Do: func(ctx context.Context) error {
+				if err := (power{u}).shutDown(ctx); err != nil {
+					return err
+				}
+				return u.beginAgain(ctx, r)
+			}},
 		{Name: "migrate VM %d",
 			Why: "before its options, since storages and bridges are those of the node that it goes to",
 			Do:  func(ctx context.Context) (err error) { r.todo, err = migration{u}.migrate(ctx, r.todo); return err }},
@@ -80,8 +92,9 @@ func (u *update) stepsAfterTheOptions(r *results) []saga.Step {
 			Do:  func(ctx context.Context) error { return u.keepBootOrder(ctx, r.sent) }},
 		{Name: "grow new disks of VM %d",
 			Why: "an import takes no size, and the size of an attached volume shows in its slot",
-			Do: func(ctx context.Context) (err error) {
-				r.late, err = disks{u}.growNewDisks(ctx, r.todo, r.sent.attached)
+			Do: func(ctx context.Context) error {
+				late, of, err := disks{u}.growNewDisks(ctx, r.todo, r.sent.attached)
+				r.late, r.shaped.lateOf = late, join(r.shaped.lateOf, of)
 				return err
 			}},
 		{Name: "change the pool of VM %d",
@@ -104,7 +117,7 @@ func (u *update) stepsAfterTheOptions(r *results) []saga.Step {
 		{Name: "move and grow disks of VM %d that waited",
 			Why: "the disk of a slot without hotplug, and another aio, are in force after the restart only",
 			Do: func(ctx context.Context) error {
-				moved, err := disks{u}.shapeLateDisks(ctx, r.shaped.late, r.late)
+				moved, err := disks{u}.shapeLateDisks(ctx, r.shaped.late, r.late, r.shaped.lateOf)
 				r.addMoved(moved)
 				return err
 			}},
@@ -142,11 +155,16 @@ func (r *results) hasOldCloudInit(newSnippets bool) bool {
 }
 
 // addMoved remembers volumes that disks have moved from.
-func (r *results) addMoved(moved map[string]string) {
-	if r.shaped.moved == nil {
-		r.shaped.moved = map[string]string{}
+func (r *results) addMoved(moved map[string]string) { r.shaped.moved = join(r.shaped.moved, moved) }
+
+// join is all of two maps.
+func join(a, b map[string]string) map[string]string {
+	all := maps.Clone(a)
+	if all == nil {
+		all = map[string]string{}
 	}
-	maps.Copy(r.shaped.moved, moved)
+	maps.Copy(all, b)
+	return all
 }
 
 // takeMoved returns the volumes that disks have moved from, once.
@@ -156,17 +174,37 @@ func (r *results) takeMoved() map[string]string {
 	return moved
 }
 
-// run does the steps, and after a failed one what remains to be done.
-func (u *update) run(ctx context.Context, r *results) error {
+// begin works out what is to be done, from the configuration that the update begins with.
+func (u *update) begin(ctx context.Context) (todo, error) {
 	loose, err := slots{u}.adoptable(ctx)
 	if err != nil {
-		return err
+		return todo{}, err
 	}
 	prior, planned, err := disks{u}.withDoneMoves(ctx)
 	if err != nil {
+		return todo{}, err
+	}
+	return compare(u.vmid, u.before, prior, planned, loose)
+}
+
+// beginAgain begins with the configuration as it is now, if a step has made it stale. A guest may wait hours for its
+// turn to go down, and take minutes to do so, and a third party may change the VM meanwhile.
+func (u *update) beginAgain(ctx context.Context, r *results) error {
+	config, err := u.view.Fresh(ctx)
+	if err != nil || config.Digest == u.before.Digest {
 		return err
 	}
-	todo, err := compare(u.vmid, u.before, prior, planned, loose)
+	if err := checkFilled(u.r, config); err != nil {
+		return err
+	}
+	u.before = config
+	r.todo, err = u.begin(ctx)
+	return err
+}
+
+// run does the steps, and after a failed one what remains to be done.
+func (u *update) run(ctx context.Context, r *results) error {
+	todo, err := u.begin(ctx)
 	if err == nil {
 		err = power{u}.notSuspended(todo)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
@@ -18,6 +19,8 @@ type todo struct {
 	change         vm.Change // what turns the one into the other
 	convert        bool      // to a template, by a request of its own
 	loose          map[string]bool
+	read           pve.PendingConfig // that the change was worked out from
+	emptied        []string          // options that were deleted for the change since
 }
 
 // compare works out what to send, from the server's present configuration.
@@ -28,7 +31,7 @@ func compare(vmid int, config pve.PendingConfig, prior, planned vm.Spec, loose m
 	}
 	base, target := addToServer(server, prior, planned)
 	base, target = vm.Rebase(server, base, target)
-	t := todo{prior: prior, planned: planned, loose: loose, base: base, change: vm.Diff(vm.WithRest(base, server), target)}
+	t := todo{prior: prior, planned: planned, loose: loose, base: base, read: config, change: vm.Diff(vm.WithRest(base, server), target)}
 	if len(t.change.Problems) > 0 {
 		return todo{}, request.Problems("change", vmid, t.change)
 	}
@@ -117,6 +120,20 @@ func withMoved(prior, server vm.Spec, changed func(slot string) bool) vm.Spec {
 		prior.CloudInit.Storage, prior.CloudInit.Volume, prior.CloudInit.Format = now.Storage, now.Volume, now.Format
 	}
 	return prior
+}
+
+// stillHolds refuses the change if a third party has changed what it is about since it was worked out: PVE would put
+// the older values in the place of theirs. It compares nothing but the digest (qemu-server API2/Qemu.pm
+// update_vm_api), and a configuration that was read again has a new one.
+func (t todo) stillHolds(vmid int, now pve.PendingConfig) error {
+	if now.Digest == t.read.Digest {
+		return nil
+	}
+	c := t.change
+	c.DeleteFirst = t.emptied
+	next := maps.Clone(c.Set)
+	next["delete"] = strings.Join(c.Delete, ",")
+	return guest.CheckUndisturbed(vmid, t.read, now, c, next)
 }
 
 // attached are the disks of a change that get an existing volume, by slot.
