@@ -42,7 +42,7 @@ func (u *update) stepsToTheOptions(r *results) []saga.Step {
 				if err := u.leaveHA(ctx); err != nil {
 					return err
 				}
-				return u.beginAgain(ctx, r)
+				return r.beginAgain(ctx, u)
 			}},
 		{Name: "shut down VM %d",
 			Why: "a stopped guest takes every change at once",
@@ -50,7 +50,7 @@ func (u *update) stepsToTheOptions(r *results) []saga.Step {
 				if err := (power{u}).shutDown(ctx); err != nil {
 					return err
 				}
-				return u.beginAgain(ctx, r)
+				return r.beginAgain(ctx, u)
 			}},
 		{Name: "migrate VM %d",
 			Why: "before its options, since storages and bridges are those of the node that it goes to",
@@ -175,21 +175,21 @@ func (r *results) takeMoved() map[string]string {
 }
 
 // begin works out what is to be done, from the configuration that the update begins with.
-func (u *update) begin(ctx context.Context) (todo, error) {
+func (r *results) begin(ctx context.Context, u *update) error {
 	loose, err := slots{u}.adoptable(ctx)
 	if err != nil {
-		return todo{}, err
+		return err
 	}
 	prior, planned, err := disks{u}.withDoneMoves(ctx)
-	if err != nil {
-		return todo{}, err
+	if err == nil {
+		r.todo, err = compare(u.vmid, u.before, prior, planned, loose)
 	}
-	return compare(u.vmid, u.before, prior, planned, loose)
+	return err
 }
 
 // beginAgain begins with the configuration as it is now, if a step has made it stale. A guest may wait hours for its
 // turn to go down, and take minutes to do so, and a third party may change the VM meanwhile.
-func (u *update) beginAgain(ctx context.Context, r *results) error {
+func (r *results) beginAgain(ctx context.Context, u *update) error {
 	config, err := u.view.Fresh(ctx)
 	if err != nil || config.Digest == u.before.Digest {
 		return err
@@ -198,15 +198,14 @@ func (u *update) beginAgain(ctx context.Context, r *results) error {
 		return err
 	}
 	u.before = config
-	r.todo, err = u.begin(ctx)
-	return err
+	return r.begin(ctx, u)
 }
 
 // run does the steps, and after a failed one what remains to be done.
 func (u *update) run(ctx context.Context, r *results) error {
-	todo, err := u.begin(ctx)
+	err := r.begin(ctx, u)
 	if err == nil {
-		err = power{u}.notSuspended(todo)
+		err = power{u}.notSuspended(r.todo)
 	}
 	if err == nil {
 		err = power{u}.mayGoDown()
@@ -214,7 +213,6 @@ func (u *update) run(ctx context.Context, r *results) error {
 	if err != nil {
 		return err
 	}
-	r.todo = todo
 	for _, step := range u.steps(r) {
 		name := fmt.Sprintf(step.Name, u.vmid)
 		u.view.Begin(name)

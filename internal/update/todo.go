@@ -31,7 +31,8 @@ func compare(vmid int, config pve.PendingConfig, prior, planned vm.Spec, loose m
 	}
 	base, target := addToServer(server, prior, planned)
 	base, target = vm.Rebase(server, base, target)
-	t := todo{prior: prior, planned: planned, loose: loose, base: base, read: config, change: vm.Diff(vm.WithRest(base, server), target)}
+	t := todo{prior: prior, planned: planned, loose: loose, base: base, read: config,
+		change: vm.Diff(vm.WithRest(base, server), target)}
 	if len(t.change.Problems) > 0 {
 		return todo{}, request.Problems("change", vmid, t.change)
 	}
