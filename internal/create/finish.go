@@ -13,15 +13,16 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/property"
 )
 
-// migrate takes a clone that was made beside its source to its own node, with its disks.
+// migrate takes a clone that was made beside its source to its own node, with its disks; also the VM of a dead run that
+// is on another node by now.
 func (a *attempt) migrate(ctx context.Context) error {
 	if a.moved { // a third party has
 		return nil
 	}
-	params := pve.Params{"target": a.node, "with-local-disks": "1"}
+	params, from := pve.Params{"target": a.node, "with-local-disks": "1"}, a.view.Node()
 	result, err := a.perform(ctx, request.Request{Type: "qmigrate",
 		Send: func(ctx context.Context) (pve.UPID, error) {
-			return a.creator.api.QEMU(a.from.node, a.vmid).Migrate(ctx, params)
+			return a.creator.api.QEMU(from, a.vmid).Migrate(ctx, params)
 		},
 		Done: func(ctx context.Context) (bool, error) {
 			there, err := a.creator.api.QEMU(a.node, a.vmid).Config(ctx)

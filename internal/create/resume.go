@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/destroy"
@@ -34,6 +35,9 @@ func (c *Creator) keyOf(r Request) string {
 func (c *Creator) takeOver(ctx context.Context, p plan, found findings, dead guard.Unowned) (*attempt, error) {
 	vmid, at := dead.Listed.VMID, dead.Listed.Node
 	nodes := []string{at}
+	if slices.Contains(p.r.Nodes, at) { // any of these will do
+		p.node = at
+	}
 	if at != p.node {
 		nodes = append(nodes, p.node)
 	}

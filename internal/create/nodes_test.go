@@ -1,0 +1,43 @@
+package create
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/clock"
+)
+
+// TestResumeOnOneOfSeveralNodes: the first of the nodes that will do is away while a run makes its VM on the second one,
+// and back when the run is dead. The next create completes the VM where it is.
+func TestResumeOnOneOfSeveralNodes(t *testing.T) {
+	request := func() Request {
+		r := onZFS()
+		r.Node, r.Nodes, r.Start, r.Spec.Name = "", []string{"pve1", "pve2"}, true, to("web")
+		return r
+	}
+	resumed := 0
+	for n, died := 1, true; died && n < 40; n++ {
+		synctest.Test(t, func(t *testing.T) {
+			b := benchOf(t, pvesim.Options{Clock: clock.Real{}, Latency: -1}, token)
+			b.sim.SetNode("pve1", false)
+			time.Sleep(time.Minute)
+			if died = b.kill(t, deadProcess(t, b.Creator), request(), n); !died {
+				return
+			}
+			b.sim.SetNode("pve1", true)
+			time.Sleep(time.Minute)
+			left := b.vms()
+			created, err := creatorOf(t, b.sim, token).Create(t.Context(), request())
+			if err != nil || len(b.vms()) != 1 || len(left) > 0 && created.Guest.Node != "pve2" {
+				t.Errorf("killed before request %d, which left %v: on %s, %v: %v", n, left, created.Guest.Node, b.vms(), err)
+			} else if len(left) > 0 {
+				resumed++
+			}
+		})
+	}
+	if resumed < 3 {
+		t.Errorf("%d VMs were completed", resumed)
+	}
+}
