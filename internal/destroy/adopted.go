@@ -12,6 +12,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/saga"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/property"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
 )
 
@@ -74,36 +75,89 @@ func unforeseen(ctx context.Context, d *destruction, now pve.PendingConfig, touc
 			volume := guest.VolumeOf(config[slot])
 			owner, _ := volid.Owner(volume)
 			isDisk := owner == vmid && goesWith(config, volume) && !volid.IsCloudInit(volume) && vm.IsBusSlot(slot)
-			if !isDisk || d.r.knows(volume) || judged[slot+" "+volume] {
+			if !isDisk || judged[slot+" "+config[slot]] {
 				continue
 			}
-			judged[slot+" "+volume] = true // most slots are the same in both, and the answer may take a request
-			if foreseen, err := hasMoved(ctx, d, now, slot, volume); err != nil || foreseen {
-				if err != nil {
-					return fmt.Errorf("see whether the disk in %s of VM %d has moved, or is another one (%s): %w", slot, vmid,
-						touched, err)
-				}
-				continue
+			judged[slot+" "+config[slot]] = true // most slots are the same in both, and the answer may take a request
+			why, then, err := isNews(ctx, d, now, slot, config[slot])
+			if err != nil {
+				return fmt.Errorf("see whether the disk in %s of VM %d is the one of the plan (%s): %w", slot, vmid,
+					touched, err)
 			}
-			since, then := "a third party has put it there since", "; a new plan destroys it with the VM"
-			if d.r.Holder {
-				since, then = "the resource has one disk, and a third party has put this one there", ""
+			if why == "" {
+				continue
 			}
 			return &guest.FieldError{Path: "disks", Summary: fmt.Sprintf("VM %d has got another disk", vmid),
-				Detail: fmt.Sprintf("%s is in %s, which the plan does not know: %s. A destroy of the VM would destroy it with its "+
-					"data. %s. Give the disk to another VM (in PVE's interface: Hardware, Disk Action, Reassign Owner)%s", volume,
-					slot, since, touched, then)}
+				Detail: fmt.Sprintf("%s is in %s%s. A destroy of the VM would destroy it with its data. %s. Give the disk "+
+					"to another VM (in PVE's interface: Hardware, Disk Action, Reassign Owner)%s", volume, slot, why, touched,
+					then)}
 		}
 	}
 	return nil
 }
 
-// hasMoved reports whether the volume in a slot is the one that the plan knows there: by its name, or since the known
-// one is nowhere any more. Where the known one is still there, the slot has another disk.
-func hasMoved(ctx context.Context, d *destruction, now pve.PendingConfig, slot, volume string) (bool, error) {
+// isNews says why the disk in a slot is not one that the plan knows, and what else to do about it; "": it is known.
+func isNews(ctx context.Context, d *destruction, now pve.PendingConfig, slot, value string) (why, then string,
+	err error) {
+	then = "; a new plan, with a refresh, destroys it with the VM"
+	if volume := guest.VolumeOf(value); d.r.knows(volume) {
+		is, was, err := hasAnotherSize(ctx, d, slot, value)
+		if err != nil || is == was {
+			return "", "", err
+		}
+		return fmt.Sprintf(" with %s, and the plan knows it with %s: a third party has grown it since, or its name "+
+			"came free, and PVE has given it to another disk", property.FormatSize(is), property.FormatSize(was)),
+			then, nil
+	}
+	if known, err := hasMoved(ctx, d, now, slot, value); err != nil || known {
+		return "", "", err
+	}
+	if d.r.Holder {
+		why = ", which the plan does not know: the resource has one disk, and a third party has put this one there"
+		return why, "", nil
+	}
+	return ", which the plan does not know: a third party has put it there since, or no refresh has seen it", then, nil
+}
+
+// hasAnotherSize returns the sizes of a volume that the plan knows, now and then, where they differ: PVE gives the
+// first free name to a new disk (pve-storage Plugin.pm get_next_vm_diskname), so a name does not tell which disk it is.
+// The size of a proxmox_disk in state is that of its storage, since a VM that has it attached may have grown it.
+func hasAnotherSize(ctx context.Context, d *destruction, slot, value string) (is, was int64, err error) {
+	volume := guest.VolumeOf(value)
+	was, is = d.r.Sizes[volume], sizeIn(slot, value)
+	if was == 0 || is == 0 || vm.FitsSize(is, was) {
+		return was, was, nil
+	}
+	if d.r.Holder {
+		on, err := d.d.guests.Volumes(ctx, d.node, volid.Storage(volume), d.r.Ref.VMID)
+		at := slices.IndexFunc(on, func(v pve.Volume) bool { return v.ID == volume })
+		if err != nil || at >= 0 && (on[at].Size == 0 || vm.FitsSize(on[at].Size, was)) {
+			return was, was, err
+		}
+	}
+	return is, was, nil
+}
+
+// sizeIn is the size that a slot shows, in bytes; 0: none.
+func sizeIn(slot, value string) int64 {
+	if disk := vm.Decode(map[string]string{slot: value}).Disks[slot]; disk.Size != nil {
+		return *disk.Size
+	}
+	return 0
+}
+
+// hasMoved reports whether the volume in a slot is the one that the plan knows there: by its name, or since it has the
+// size of the known one, which is nowhere any more. Where the known one is still there, the slot has another disk.
+func hasMoved(ctx context.Context, d *destruction, now pve.PendingConfig, slot, value string) (bool, error) {
 	known, inPlan := d.r.Slots[slot]
-	if !inPlan || known == "" || volid.Same(known, volume) {
+	if !inPlan || known == "" {
 		return inPlan, nil
+	}
+	if is, was := sizeIn(slot, value), d.r.Sizes[known]; is != 0 && was != 0 && !vm.FitsSize(is, was) {
+		return false, nil
+	}
+	if volid.Same(known, guest.VolumeOf(value)) {
+		return true, nil
 	}
 	if guest.Uses(now.Current(), known) || guest.Uses(now.Merged(), known) {
 		return false, nil

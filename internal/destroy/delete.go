@@ -24,6 +24,8 @@ type Request struct {
 	Pool  string // the VM's, as state knows it
 	// Slots are the disks that slots had when the destroy was planned, "" for one without a known name; nil: not known.
 	Slots map[string]string
+	// Sizes are those of known volumes then, in bytes; none: not known.
+	Sizes map[string]int64
 	// ForceStop has PVE stop the guest hard if it does not shut down in StopTimeout (zero: three minutes), and a paused
 	// guest at once. GracefulOnly forbids a hard stop. With neither, a guest that does not obey is stopped hard, with a
 	// warning.

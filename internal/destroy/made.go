@@ -10,6 +10,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/task"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
 )
 
@@ -221,14 +222,11 @@ func (m *Made) addUnderWay(found []pve.Volume) {
 	}
 }
 
-// extent is how much larger than asked for a volume may be, in bytes: storages round up (4 MiB, LVM).
-const extent = 4 << 20
-
 func (w Wanted) fits(v pve.Volume) bool {
 	name, _, _ := strings.Cut(v.ID[strings.LastIndexAny(v.ID, ":/")+1:], ".")
 	return volid.Storage(v.ID) == w.Storage && (w.Format == "" || v.Format == "" || w.Format == v.Format) &&
 		(w.Name == "" || w.Name == name) && (w.Base == "" || strings.HasPrefix(v.ID, w.Base+"/")) &&
-		(w.Size == 0 || v.Size == 0 || v.Size >= w.Size && v.Size < w.Size+extent)
+		(w.Size == 0 || v.Size == 0 || vm.FitsSize(v.Size, w.Size))
 }
 
 // Note is a sentence about a removal for people, also where nothing is left.

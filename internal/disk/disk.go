@@ -218,6 +218,7 @@ func (d *Disks) Delete(ctx context.Context, ref guest.Ref, was Disk) ([]saga.Res
 	r.Slots = map[string]string{} // the plan knows one disk at most
 	if was.Volume != "" {
 		r.Known, r.Slots[vm.HolderSlot] = []string{was.Volume}, was.Volume
+		r.Sizes = map[string]int64{was.Volume: was.Size}
 	}
 	return d.remover.Delete(ctx, r)
 }

@@ -142,11 +142,10 @@ func (d disks) withDoneMoves(ctx context.Context) (known, wanted vm.Spec, err er
 	return known, wanted, nil
 }
 
-// isAsLarge reports whether a disk has the size of another one, as far as its storage can: LVM rounds up to 4 MiB, ZFS
-// to 1 MiB (pve-storage ZFSPoolPlugin.pm alloc_image). A move takes all of a disk, and its growth comes after that.
+// isAsLarge reports whether a disk has the size of another one. A move takes all of a disk, and its growth comes after
+// that.
 func isAsLarge(is, was vm.Disk) bool {
-	const extent = 4 << 20
-	return is.Size != nil && was.Size != nil && *is.Size >= *was.Size && *is.Size-*was.Size < extent
+	return is.Size != nil && was.Size != nil && vm.FitsSize(*is.Size, *was.Size)
 }
 
 // hasMovedFrom reports whether a volume that the slot had is gone. Where it is there still, the slot has another disk,

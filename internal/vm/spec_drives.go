@@ -17,6 +17,13 @@ type Disk struct {
 	Rest     map[string]string // further sub-keys
 }
 
+// FitsSize reports whether a disk of a size, in bytes, can be one of a former size, or one that was asked for: storages
+// round up, LVM to 4 MiB, ZFS to 1 MiB (pve-storage ZFSPoolPlugin.pm alloc_image).
+func FitsSize(is, was int64) bool {
+	const extent = 4 << 20
+	return is >= was && is-was < extent
+}
+
 // DiskOptions are the sub-keys of a disk that are one value each.
 type DiskOptions struct {
 	Cache     *string `tfsdk:"cache"`

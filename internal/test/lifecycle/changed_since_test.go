@@ -129,15 +129,15 @@ func TestVMThatOthersTakeOutOfHA(t *testing.T) {
 }
 
 // TestDiskThatComesIntoAUsedSlot: a destroy removes only the disks that its plan has named, not another one that has
-// come into one of their slots since. A disk that was moved to another storage is the same disk.
+// come into one of their slots since. A disk that was moved to another storage is the same disk, and has the same size.
 func TestDiskThatComesIntoAUsedSlot(t *testing.T) {
 	const disks = "power_state = \"stopped\"\ndisks = { scsi0 = { storage = \"local-zfs\", size = \"1G\" }, " +
 		"scsi1 = { storage = \"local-zfs\", size = \"1G\" } }"
-	another := func(world *state.World, g *state.Guest, slot string) string {
-		world.Put(&state.Volume{Storage: "local-zfs", Node: g.Node, Name: "vm-400-disk-77", Content: "images", VMID: 400, Format: "raw", Size: 5 << 30})
-		g.Config[slot] = "local-zfs:vm-400-disk-77,size=5G"
-		return "local-zfs:vm-400-disk-77"
+	sized := func(world *state.World, g *state.Guest, slot string, gib int64) {
+		world.Put(&state.Volume{Storage: "local-zfs", Node: g.Node, Name: "vm-400-disk-77", Content: "images", VMID: 400, Format: "raw", Size: gib << 30})
+		g.Config[slot] = fmt.Sprintf("local-zfs:vm-400-disk-77,size=%dG", gib)
 	}
+	another := func(world *state.World, g *state.Guest, slot string) { sized(world, g, slot, 1) }
 	drop := func(world *state.World, volume string) {
 		maps.DeleteFunc(world.Volumes, func(_ state.VolumeKey, v *state.Volume) bool { return v.Volid() == volume })
 	}
@@ -154,6 +154,10 @@ func TestDiskThatComesIntoAUsedSlot(t *testing.T) {
 			drop(world, strings.Split(g.Config["scsi1"], ",")[0])
 			another(world, g, "scsi1")
 		}, true},
+		"the known disk is gone, and this one is larger": {nil, func(world *state.World, g *state.Guest) {
+			drop(world, strings.Split(g.Config["scsi1"], ",")[0])
+			sized(world, g, "scsi1", 5)
+		}, false},
 		"the known disk may be on a storage that lists none": {nil, func(world *state.World, g *state.Guest) {
 			another(world, g, "scsi1")
 			world.Storages["local-zfs"].Content = []string{"rootdir"}
@@ -195,6 +199,11 @@ func TestHolderWithAnotherDisk(t *testing.T) {
 		delete(g.Config, "scsi0")
 		return putDisk(world, g, "scsi1")
 	}
+	underItsName := func(world *state.World, g *state.Guest) string {
+		volume := strings.Split(g.Config["scsi0"], ",")[0]
+		world.Volume(g.Node, volume).Size, g.Config["scsi0"] = 50<<30, volume+",size=50G"
+		return volume
+	}
 	for name, c := range map[string]struct {
 		put        func(*state.World, *state.Guest) string
 		beforePlan bool
@@ -203,6 +212,7 @@ func TestHolderWithAnotherDisk(t *testing.T) {
 		"beside it, since the plan":   {beside, false},
 		"instead of it, before":       {instead, true},
 		"instead of it, since":        {instead, false},
+		"under its name, since":       {underItsName, false},
 		"in its slot, since the plan": {inItsSlot, false}, // before the plan, the refresh has it and the plan names it
 	} {
 		t.Run(name, func(t *testing.T) {
