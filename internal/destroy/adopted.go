@@ -25,8 +25,8 @@ func (r Request) knows(volume string) bool {
 }
 
 // adoptedInState are the detached volumes of a VM in state that are not known to be its own, and that nothing else in
-// its configurations names: `qm rescan` makes every volume that carries the id an unused disk (qemu-server
-// QemuServer.pm update_disk_config).
+// its configurations names. That a snapshot names one proves nothing (volumesToGo), and `qm rescan` makes every volume
+// that carries the id an unused disk (qemu-server QemuServer.pm update_disk_config).
 func adoptedInState(vmid int, known func(string) bool, configs ...map[string]string) []string {
 	var rest []map[string]string
 	for _, config := range configs {
@@ -45,11 +45,29 @@ func adoptedInState(vmid int, known func(string) bool, configs ...map[string]str
 	})
 }
 
-// volumesToGo are the volumes in configurations that go with a VM in state.
-func volumesToGo(vmid int, known func(string) bool, configs ...map[string]string) []string {
+// volumesToGo are the volumes in the configurations and the snapshots of a VM in state that go with it. strange are
+// those that only snapshots name and that are not known to be the VM's: a third party may have given it a disk, taken a
+// snapshot and taken the disk out again. PVE leaves them, but not the memory that snapshots have saved (qemu-server
+// QemuServer.pm destroy_vm).
+func volumesToGo(vmid int, known func(string) bool, snapshots map[string]map[string]string,
+	configs ...map[string]string) (goes, strange []string) {
 	adopted := adoptedInState(vmid, known, configs...)
-	return slices.DeleteFunc(guard.OwnVolumes(vmid, configs...),
-		func(volume string) bool { return slices.Contains(adopted, volume) })
+	named := guard.OwnVolumes(vmid, configs...)
+	goes = slices.DeleteFunc(slices.Clone(named), func(volume string) bool { return slices.Contains(adopted, volume) })
+	for _, snapshot := range snapshots {
+		for _, volume := range guard.OwnVolumes(vmid, snapshot) {
+			switch {
+			case slices.Contains(named, volume):
+			case known(volume) || volume == guest.VolumeOf(snapshot["vmstate"]):
+				goes = append(goes, volume)
+			default:
+				strange = append(strange, volume)
+			}
+		}
+	}
+	slices.Sort(goes)
+	slices.Sort(strange)
+	return slices.Compact(goes), slices.Compact(strange)
 }
 
 // unadopted refuses to destroy a VM with adopted volumes if PVE cannot be made to let go of them.
@@ -106,7 +124,7 @@ func isNews(ctx context.Context, d *destruction, now pve.PendingConfig, slot, va
 			return "", "", err
 		}
 		return fmt.Sprintf(" with %s, and the plan knows it with %s: a third party has grown it since, or its name "+
-			"came free, and PVE has given it to another disk", property.FormatSize(is), property.FormatSize(was)),
+				"came free, and PVE has given it to another disk", property.FormatSize(is), property.FormatSize(was)),
 			then, nil
 	}
 	if known, err := hasMoved(ctx, d, now, slot, value); err != nil || known {
@@ -229,4 +247,16 @@ func noteLetGo(r *removal) {
 		"Look whose they are (`pvesm list STORAGE --vmid %d`: %s) before you remove any",
 		strings.Join(slices.Sorted(maps.Keys(r.letGoOf)), ", "), r.VMID, r.Baseline.Node, r.VMID,
 		strings.Join(slices.Sorted(maps.Keys(storages)), ", "))})
+}
+
+// noteStrange names the volumes that only snapshots of a destroyed VM had, and that are not known to be its own.
+func noteStrange(r *removal) {
+	strange := slices.DeleteFunc(slices.Clone(r.strange), func(volume string) bool { return r.letGoOf[volume] })
+	if len(strange) == 0 || !r.deleted.gone {
+		return
+	}
+	r.notes = append(r.notes, Note{Text: fmt.Sprintf("Only snapshots of VM %d had the disks %s, and the state does not "+
+		"know them: a third party may have given them to the VM. They were left on node %s. Look whose they are "+
+		"(`pvesm list STORAGE --vmid %d`) before you remove any", r.VMID, strings.Join(strange, ", "), r.Baseline.Node,
+		r.VMID)})
 }

@@ -51,8 +51,14 @@ func TestVolumesOfARescanSurviveTheDestroy(t *testing.T) {
 				}
 			}
 		}},
-		"detached by us":       {set: func(_ *rig, q *Request) { q.Known = []string{rescanned} }, goes: true},
-		"named by a snapshot":  {set: func(r *rig, _ *Request) { r.snapshot("scsi7", rescanned) }, goes: true},
+		"detached by us":      {set: func(_ *rig, q *Request) { q.Known = []string{rescanned} }, goes: true},
+		"named by a snapshot": {set: func(r *rig, _ *Request) { r.snapshot("scsi7", rescanned) }},
+		"named by it alone":   {set: func(r *rig, _ *Request) { r.snapshot("scsi7", rescanned); r.without("unused0") }},
+		"known, and named by it": {set: func(r *rig, q *Request) {
+			q.Known = []string{rescanned}
+			r.snapshot("scsi7", rescanned)
+			r.without("unused0")
+		}, goes: true},
 		"named by what pends":  {set: func(r *rig, _ *Request) { r.pending("scsi7", rescanned) }, goes: true},
 		"the answer gets lost": {set: func(r *rig, _ *Request) { r.lose(http.MethodPut, "/nodes/{node}/qemu/{vmid}/config") }},
 		"the VM's cloud-init is all it has": {set: func(r *rig, _ *Request) {

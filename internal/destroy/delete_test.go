@@ -192,7 +192,7 @@ func TestVolumesThatStay(t *testing.T) {
 	}
 }
 
-// TestSnapshotsGoToo: a disk that only a snapshot names goes with the VM, and so does one of the pending changes.
+// TestSnapshotsGoToo: a known disk that only a snapshot names goes with the VM, and so does one of the pending changes.
 func TestSnapshotsGoToo(t *testing.T) {
 	r := newRig(t, asToken)
 	ref := r.vm(300)
@@ -203,7 +203,8 @@ func TestSnapshotsGoToo(t *testing.T) {
 		w.Guests[300].Snaps = map[string]map[string]string{"one": {"scsi1": "local-zfs:vm-300-disk-1,size=1G", "snaptime": "1"}}
 		w.Guests[300].Pending = map[string]string{"scsi2": "local-zfs:vm-300-disk-2,size=1G"}
 	})
-	if left, _, err := r.s.Delete(t.Context(), Request{Ref: ref}); err != nil || len(left) > 0 {
+	request := Request{Ref: ref, Known: []string{contested, "local-zfs:vm-300-disk-1"}}
+	if left, _, err := r.s.Delete(t.Context(), request); err != nil || len(left) > 0 {
 		t.Errorf("left %v, %v", left, err)
 	}
 	for _, volume := range []string{contested, "local-zfs:vm-300-disk-1", "local-zfs:vm-300-disk-2"} {

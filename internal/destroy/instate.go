@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -77,7 +76,7 @@ func (d *destruction) destroyInState(ctx context.Context) ([]saga.Residue, error
 // removeStopped destroys a VM that is off, and looks that nothing of it is left.
 func (d *destruction) removeStopped(ctx context.Context) ([]saga.Residue, error) {
 	vmid := d.r.Ref.VMID
-	volumes, err := d.volumes(ctx)
+	volumes, strange, err := d.volumes(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -99,7 +98,7 @@ func (d *destruction) removeStopped(ctx context.Context) ([]saga.Residue, error)
 			refuse: func(ctx context.Context, now pve.PendingConfig) error {
 				return unforeseen(ctx, d, now, "The guest is off, and nothing else was touched")
 			}})
-	r.use, r.fresh, r.off, r.known = use, fresh, d.off, d.config.Digest
+	r.use, r.fresh, r.off, r.known, r.strange = use, fresh, d.off, d.config.Digest, strange
 	if d.off { // by a task of ours that was awaited, if there was one
 		for _, upid := range d.tasks.UPIDs {
 			r.tasks.ended[upid] = cleanedUp
@@ -162,21 +161,21 @@ func (d *destruction) readUseAgain(ctx context.Context, volumes []string) *volum
 
 // ownVolumes are the volumes that the configuration and its pending changes name and that go with the VM.
 func (d *destruction) ownVolumes() []string {
-	return volumesToGo(d.r.Ref.VMID, d.r.knows, d.config.Current(), d.config.Merged())
+	volumes, _ := volumesToGo(d.r.Ref.VMID, d.r.knows, nil, d.config.Current(), d.config.Merged())
+	return volumes
 }
 
-// volumes are those that go with the VM: of its configuration, its pending changes and its snapshots. PVE destroys
-// the memory that snapshots have saved, but not a disk that only a snapshot names (qemu-server QemuServer.pm
-// destroy_vm).
-func (d *destruction) volumes(ctx context.Context) ([]string, error) {
+// volumes are those that go with the VM: of its configuration, its pending changes and its snapshots. strange are
+// others that snapshots name.
+func (d *destruction) volumes(ctx context.Context) (volumes, strange []string, err error) {
 	vmid := d.r.Ref.VMID
-	configs := []map[string]string{d.config.Current(), d.config.Merged()}
 	snapshots, err := d.d.use.Snapshots(ctx, pve.Resource{Type: "qemu", Node: d.node, VMID: vmid}, d.config)
 	if err != nil && !pve.IsKind(err, pve.NotFound) {
-		return nil, fmt.Errorf("look which volumes the snapshots of VM %d have; it was not removed: %w", vmid, err)
+		return nil, nil, fmt.Errorf("look which volumes the snapshots of VM %d have; it was not removed: %w", vmid, err)
 	}
 	d.snapshots = snapshots
-	return volumesToGo(vmid, d.r.knows, slices.AppendSeq(configs, maps.Values(snapshots))...), nil
+	volumes, strange = volumesToGo(vmid, d.r.knows, snapshots, d.config.Current(), d.config.Merged())
+	return volumes, strange, nil
 }
 
 // learnRights asks, while the guest shuts down, for the privileges that the last look at the volumes needs. They are

@@ -254,8 +254,10 @@ func (r *removal) follow(ctx context.Context) error {
 		return err
 	}
 	r.known = config.Digest
-	configs := []map[string]string{r.view.config.Values, config.Current(), config.Merged()}
-	r.Baseline.Own(volumesToGo(r.VMID, r.Baseline.HasNamed, slices.AppendSeq(configs, maps.Values(snapshots))...))
+	goes, strange := volumesToGo(r.VMID, r.Baseline.HasNamed, snapshots, r.view.config.Values, config.Current(),
+		config.Merged())
+	r.strange = strange
+	r.Baseline.Own(goes)
 	if len(r.Baseline.Storages) != storages {
 		r.checkVisible(ctx)
 	}

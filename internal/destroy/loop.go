@@ -57,6 +57,7 @@ type memory struct {
 	lifted   bool            // the protection was switched off
 	leftFrom []string        // nodes that the VM was moved away from meanwhile
 	letGoOf  map[string]bool // volumes that PVE had adopted, and that were taken out of the configuration
+	strange  []string        // volumes of its snapshots that are not known to be a committed VM's
 	use      *volumeuse.Use  // as last read for this removal
 	fresh    bool            // nothing was done since
 	tries    struct{ alone, reclaim, attach, letGo int }
@@ -172,6 +173,7 @@ func (r *removal) run(ctx context.Context) error {
 		r.notes = append(r.notes, Note{Text: text, Doubt: true})
 	}
 	noteLetGo(r)
+	noteStrange(r)
 	if reborn := r.deleted.reborn; len(reborn) > 0 {
 		r.notes = append(r.notes, rebornNote(r.VMID, r.Baseline.Node, reborn))
 	}

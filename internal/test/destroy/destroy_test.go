@@ -115,8 +115,8 @@ func TestDestroyOfATemplateInUse(t *testing.T) {
 	}
 }
 
-// TestDestroyOfASuspendedVM: a guest that was suspended to disk is destroyed as it is, with its saved memory; a snapshot's
-// memory, and a disk that only a snapshot names, go too.
+// TestDestroyOfASuspendedVM: a guest that was suspended to disk is destroyed as it is, with its saved memory, and
+// with that of a snapshot.
 func TestDestroyOfASuspendedVM(t *testing.T) {
 	t.Parallel()
 	w := rig.NewWorld(t)
@@ -133,7 +133,7 @@ func TestDestroyOfASuspendedVM(t *testing.T) {
 		}
 		g.Config["vmstate"] = put("vm-400-state-suspend")
 		g.SetLock("suspended", "state")
-		g.Snaps = map[string]map[string]string{"one": {"vmstate": put("vm-400-state-one"), "scsi9": put("vm-400-disk-9") + ",size=1G", "snaptime": "1"}}
+		g.Snaps = map[string]map[string]string{"one": {"vmstate": put("vm-400-state-one"), "snaptime": "1"}}
 		g.Config["parent"] = "one"
 	})
 	w.Sim.Advance(20 * time.Second)
@@ -144,7 +144,7 @@ func TestDestroyOfASuspendedVM(t *testing.T) {
 	rig.MustNotDropPower(t, w, state.PowerShutdown)
 }
 
-// TestDestroyReadsEverySnapshot: a snapshot that cannot be read may name a disk that nothing else names, so the VM is not removed
+// TestDestroyReadsEverySnapshot: a snapshot that cannot be read may name memory that nothing else names, so the VM is not removed
 // until all of them were.
 func TestDestroyReadsEverySnapshot(t *testing.T) {
 	t.Parallel()
@@ -152,10 +152,10 @@ func TestDestroyReadsEverySnapshot(t *testing.T) {
 	w.Change(func(world *state.World) {
 		g := world.Guests[400]
 		g.Snaps = map[string]map[string]string{}
-		for i, name := range []string{"one", "two"} {
-			volume := fmt.Sprintf("vm-400-disk-%d", 8+i)
+		for _, name := range []string{"one", "two"} {
+			volume := "vm-400-state-" + name
 			world.Put(&state.Volume{Storage: "local-zfs", Node: "pve1", Name: volume, VMID: 400, Content: "images", Format: "raw", Size: 1 << 30})
-			g.Snaps[name] = map[string]string{"scsi9": "local-zfs:" + volume + ",size=1G", "snaptime": "1"}
+			g.Snaps[name] = map[string]string{"vmstate": "local-zfs:" + volume, "snaptime": "1"}
 		}
 		g.Config["parent"] = "two"
 	})

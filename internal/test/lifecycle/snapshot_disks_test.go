@@ -1,0 +1,70 @@
+package lifecycle_test
+
+import (
+	"maps"
+	"strings"
+	"testing"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/terraformtest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
+)
+
+// TestDisksOfSnapshotsOfADestroyedVM: a third party gives a VM a disk, takes a snapshot, and takes the disk out again.
+// The disk stays, and a warning names it. One that the VM had in state when the snapshot was taken goes.
+func TestDisksOfSnapshotsOfADestroyedVM(t *testing.T) {
+	t.Parallel()
+	two := strings.Replace(madeVM, "scsi0 = {", "scsi1 = { storage = \"local-zfs\", size = \"2G\" }, scsi0 = {", 1)
+	snapshot := func(g *state.Guest, without string) {
+		g.Snaps = map[string]map[string]string{"one": maps.Clone(g.Config)}
+		g.Snaps["one"]["snaptime"], g.Config["parent"] = "1767225600", "one"
+		delete(g.Config, without)
+	}
+	for name, c := range map[string]struct {
+		planned, since func(*state.World, *state.Guest) // done before the plan, and after it
+		known          bool
+	}{
+		"detached": {since: func(world *state.World, g *state.Guest) {
+			theirs := putDisk(world, g, "scsi5")
+			snapshot(g, "scsi5")
+			g.Config["unused0"] = theirs
+		}},
+		"detached, before the plan": {planned: func(world *state.World, g *state.Guest) {
+			theirs := putDisk(world, g, "scsi5")
+			snapshot(g, "scsi5")
+			g.Config["unused0"] = theirs
+		}},
+		"the snapshot alone": {since: func(world *state.World, g *state.Guest) {
+			putDisk(world, g, "scsi5")
+			snapshot(g, "scsi5")
+		}},
+		"ours, detached": {planned: func(_ *state.World, g *state.Guest) {
+			g.Config["unused0"] = strings.Split(g.Config["scsi1"], ",")[0]
+			snapshot(g, "scsi1")
+		}, known: true},
+		"ours, the snapshot alone": {since: func(_ *state.World, g *state.Guest) { snapshot(g, "scsi1") }, known: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := rig.NewWorld(t)
+			s := w.Session(t, rig.TokenNoSSH, rig.VMBlock(two))
+			rig.Must(t, s.Converge(t.Context()))
+			change := func(by func(*state.World, *state.Guest)) {
+				if by != nil {
+					w.Change(func(world *state.World) { by(world, world.Guests[400]) })
+				}
+			}
+			change(c.planned)
+			planned, err := s.Plan(t.Context(), terraformtest.ToDestroy())
+			rig.Must(t, err)
+			change(c.since)
+			rig.Must(t, s.Apply(t.Context(), planned))
+			said := strings.Count(s.Diagnostics().String(), "vm-400-by-hand-scsi5")
+			left := strings.Join(rig.TracesOf(w, 400), " ")
+			if stays := strings.Contains(left, "vm-400-by-hand-scsi5"); stays == c.known || said != map[bool]int{false: 1}[c.known] ||
+				c.known && left != "" {
+				t.Errorf("left: %s; said %d times: %s", left, said, s.Diagnostics())
+			}
+		})
+	}
+}
