@@ -56,6 +56,47 @@ func TestTaintedVMKeepsItsDetachedDisk(t *testing.T) {
 	}
 }
 
+// TestTaintedVMWithoutARefresh: then the destroy is handed nothing but the state, so it removes no disk that the state
+// does not have. A plan with a refresh names it.
+func TestTaintedVMWithoutARefresh(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ before, since bool }{
+		"a disk before the plan": {true, false},
+		"a disk since the plan":  {false, true},
+		"the disks of the state": {false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := rig.NewWorld(t)
+			s := w.Session(t, rig.TokenNoSSH, rig.VMBlock(madeVM))
+			rig.Must(t, s.Converge(t.Context()))
+			put := func(comes bool) {
+				if comes {
+					w.Change(func(world *state.World) { putDisk(world, world.Guests[400], "scsi1") })
+				}
+			}
+			if put(c.before); c.before {
+				rig.Must(t, s.Refresh(t.Context()))
+			}
+			s.Taint(rig.VMAddress, true)
+			pl, err := s.Plan(t.Context(), terraformtest.WithoutRefresh())
+			rig.Must(t, err)
+			put(c.since)
+			if err = s.Apply(t.Context(), pl); !c.before && !c.since {
+				rig.Must(t, err)
+				return
+			}
+			rig.MustSay(t, err, "vm-400-by-hand-scsi1 is in scsi1", "no refresh has seen it", "Nothing was touched", "with a refresh")
+			pl, err = s.Plan(t.Context())
+			rig.Must(t, err)
+			if said := s.Diagnostics().String(); !strings.Contains(said, "vm-400-by-hand-scsi1") {
+				t.Errorf("the plan with a refresh says %s", said)
+			}
+			rig.Must(t, s.Apply(t.Context(), pl))
+		})
+	}
+}
+
 // TestReplacementTellsOfAddedDisks: a replacement takes disks along that no configuration has made. The plan names them,
 // once. Terraform shows no warning of a plan for a replacement that the VM's own plan does not ask for, so that is refused.
 func TestReplacementTellsOfAddedDisks(t *testing.T) {

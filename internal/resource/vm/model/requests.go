@@ -150,16 +150,11 @@ func (m *Model) restart() update.Restart {
 // DeleteRequest is the state as a request.
 func (m *Model) DeleteRequest(private PrivateState) destroy.Request {
 	request := destroy.Request{Ref: m.Ref(private), Left: private.Residues, Pool: Value(m.Pool),
-		Known: append(m.slotted(), private.Detached...), Sizes: map[string]int64{},
+		Known: append(m.slotted(), private.Detached...), Slots: map[string]string{}, Sizes: map[string]int64{},
 		StopTimeout: kit.Duration(m.ShutdownTimeout, 0)}
-	if !private.Identity.IsZero() { // else Terraform has not handed over what the refresh has noted
-		request.Slots = map[string]string{}
-		maps.Copy(request.Slots, private.Others)
-		for slot, disk := range m.Disks {
-			request.Slots[slot] = Value(disk.Volume)
-		}
-	}
-	for _, disk := range m.Disks {
+	maps.Copy(request.Slots, private.Others) // none where no refresh was made for the destroy of a tainted VM
+	for slot, disk := range m.Disks {
+		request.Slots[slot] = Value(disk.Volume)
 		if size, err := property.ParseSize(Value(disk.Size)); err == nil && disk.Volume != nil {
 			request.Sizes[*disk.Volume] = size
 		}
