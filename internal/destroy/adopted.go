@@ -2,6 +2,7 @@ package destroy
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -16,7 +17,8 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
 )
 
-// This file keeps a destroy of a VM in state from volumes that a rescan has made unused disks of it.
+// This file keeps a destroy of a VM in state from volumes that a rescan has made unused disks of it, and from disks
+// that a third party has put into its slots.
 
 // knows reports whether a volume is one that state knows to be the VM's.
 func (r Request) knows(volume string) bool {
@@ -87,38 +89,51 @@ func unforeseen(ctx context.Context, d *destruction, now pve.PendingConfig, touc
 	if d.r.Slots == nil {
 		return nil
 	}
-	vmid, judged := d.r.Ref.VMID, map[string]bool{}
-	for _, config := range []map[string]string{now.Current(), now.Merged()} {
+	judged, configs := map[string]bool{}, []map[string]string{now.Current(), now.Merged()}
+	for _, config := range configs {
 		for _, slot := range vm.Slots(config) {
-			volume := guest.VolumeOf(config[slot])
-			owner, _ := volid.Owner(volume)
-			isDisk := owner == vmid && goesWith(config, volume) && !volid.IsCloudInit(volume) && vm.IsBusSlot(slot)
-			if !isDisk || judged[slot+" "+config[slot]] {
+			if !isDiskOf(d.r.Ref.VMID, config, slot) || judged[slot+" "+config[slot]] {
 				continue
 			}
 			judged[slot+" "+config[slot]] = true // most slots are the same in both, and the answer may take a request
-			why, then, err := isNews(ctx, d, now, slot, config[slot])
-			if err != nil {
-				return fmt.Errorf("see whether the disk in %s of VM %d is the one of the plan (%s): %w", slot, vmid,
-					touched, err)
+			if err := refuseNews(ctx, d, configs, slot, config[slot], touched); err != nil {
+				return err
 			}
-			if why == "" {
-				continue
-			}
-			return &guest.FieldError{Path: "disks", Summary: fmt.Sprintf("VM %d has got another disk", vmid),
-				Detail: fmt.Sprintf("%s is in %s%s. A destroy of the VM would destroy it with its data. %s. Give the disk "+
-					"to another VM (in PVE's interface: Hardware, Disk Action, Reassign Owner)%s", volume, slot, why, touched,
-					then)}
 		}
 	}
 	return nil
 }
 
+// isDiskOf reports whether the disk in a slot carries the id of its VM, so that it goes with it.
+func isDiskOf(vmid int, config map[string]string, slot string) bool {
+	volume := guest.VolumeOf(config[slot])
+	owner, _ := volid.Owner(volume)
+	return owner == vmid && goesWith(config, volume) && !volid.IsCloudInit(volume) && vm.IsBusSlot(slot)
+}
+
+// refuseNews refuses the disk in a slot if the plan does not know it.
+func refuseNews(ctx context.Context, d *destruction, configs []map[string]string, slot, value,
+	touched string) error {
+	vmid := d.r.Ref.VMID
+	why, then, err := isNews(ctx, d, configs, slot, value)
+	if err != nil {
+		return fmt.Errorf("see whether the disk in %s of VM %d is the one of the plan (%s): %w", slot, vmid, touched,
+			err)
+	}
+	if why == "" {
+		return nil
+	}
+	return &guest.FieldError{Path: "disks", Summary: fmt.Sprintf("VM %d has got another disk", vmid),
+		Detail: fmt.Sprintf("%s is in %s%s. A destroy of the VM would destroy it with its data. %s. Give the disk to "+
+			"another VM (in PVE's interface: Hardware, Disk Action, Reassign Owner)%s", guest.VolumeOf(value), slot,
+			why, touched, then)}
+}
+
 // isNews says why the disk in a slot is not one that the plan knows, and what else to do about it; "": it is known.
-func isNews(ctx context.Context, d *destruction, now pve.PendingConfig, slot, value string) (why, then string,
-	err error) {
+func isNews(ctx context.Context, d *destruction, configs []map[string]string, slot, value string) (
+	why, then string, err error) {
 	then = "; a new plan, with a refresh, destroys it with the VM"
-	if volume := guest.VolumeOf(value); d.r.knows(volume) {
+	if d.r.knows(guest.VolumeOf(value)) {
 		is, was, err := hasAnotherSize(ctx, d, slot, value)
 		if err != nil || is == was {
 			return "", "", err
@@ -127,7 +142,7 @@ func isNews(ctx context.Context, d *destruction, now pve.PendingConfig, slot, va
 				"came free, and PVE has given it to another disk", property.FormatSize(is), property.FormatSize(was)),
 			then, nil
 	}
-	if known, err := hasMoved(ctx, d, now, slot, value); err != nil || known {
+	if known, err := hasMoved(ctx, d, configs, slot, value); err != nil || known {
 		return "", "", err
 	}
 	if d.r.Holder {
@@ -166,7 +181,7 @@ func sizeIn(slot, value string) int64 {
 
 // hasMoved reports whether the volume in a slot is the one that the plan knows there: by its name, or since it has the
 // size of the known one, which is nowhere any more. Where the known one is still there, the slot has another disk.
-func hasMoved(ctx context.Context, d *destruction, now pve.PendingConfig, slot, value string) (bool, error) {
+func hasMoved(ctx context.Context, d *destruction, configs []map[string]string, slot, value string) (bool, error) {
 	known, inPlan := d.r.Slots[slot]
 	if !inPlan || known == "" {
 		return inPlan, nil
@@ -177,10 +192,55 @@ func hasMoved(ctx context.Context, d *destruction, now pve.PendingConfig, slot, 
 	if volid.Same(known, guest.VolumeOf(value)) {
 		return true, nil
 	}
-	if guest.Uses(now.Current(), known) || guest.Uses(now.Merged(), known) {
+	if slices.ContainsFunc(configs, func(config map[string]string) bool { return guest.Uses(config, known) }) {
 		return false, nil
 	}
 	return guest.IsFreed(ctx, d.d.api, d.resources, d.node, known)
+}
+
+// unknownDisks are the disks in slots of an uncommitted VM that state does not know by their names and sizes.
+func unknownDisks(r *removal, config map[string]string) []string {
+	var all []string
+	for _, slot := range vm.Slots(config) {
+		volume := guest.VolumeOf(config[slot])
+		if r.InState == nil || !isDiskOf(r.VMID, config, slot) || r.volumes[volume].own {
+			continue
+		}
+		if is, was := sizeIn(slot, config[slot]), r.InState.Sizes[volume]; !r.InState.knows(volume) ||
+			is != 0 && was != 0 && !vm.FitsSize(is, was) {
+			all = append(all, volume)
+		}
+	}
+	return all
+}
+
+// refuseUnknown are the refusals of disks in slots, by volume, that state does not know from another slot or storage.
+func refuseUnknown(ctx context.Context, r *removal, f *facts) (map[string]error, error) {
+	refused, config := map[string]error{}, f.config.Values
+	all := unknownDisks(r, config)
+	if len(all) == 0 {
+		return nil, nil
+	}
+	resources, _, err := r.d.api.Listing().Recent(ctx)
+	if err != nil {
+		return nil, err
+	}
+	d := &destruction{d: r.d, r: *r.InState, resources: resources, node: f.node}
+	for _, slot := range vm.Slots(config) {
+		volume := guest.VolumeOf(config[slot])
+		if !slices.Contains(all, volume) {
+			continue
+		}
+		err := refuseNews(ctx, d, []map[string]string{config}, slot, config[slot], "The VM was not removed")
+		var why *guest.FieldError
+		if err != nil && !errors.As(err, &why) {
+			return nil, err
+		}
+		if err != nil {
+			refused[volume] = err
+		}
+	}
+	return refused, nil
 }
 
 func adoptedText(volumes []string) string {

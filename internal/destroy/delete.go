@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -83,7 +84,14 @@ func notInCluster(vmid int) guest.Warning {
 
 // deleteUncommitted goes on with the roll-back of a create that left something, under the proof that the create had.
 func (d *Destroyer) deleteUncommitted(ctx context.Context, r Request) ([]saga.Residue, []guest.Warning, error) {
-	notes, err := d.RemoveAll(ctx, targetsOf(r.Ref.Proof, d.guests.MarkOf(r.Ref.Proof), r.Left))
+	targets := targetsOf(r.Ref.Proof, d.guests.MarkOf(r.Ref.Proof), r.Left)
+	seen := slices.ContainsFunc(slices.Collect(maps.Values(r.Slots)), func(volume string) bool { return volume != "" })
+	for i := range targets {
+		if seen { // else the state has what was planned
+			targets[i].InState = &r
+		}
+	}
+	notes, err := d.RemoveAll(ctx, targets)
 	return outcomeOf(r.Ref.VMID, notes, err)
 }
 

@@ -205,7 +205,7 @@ func (r *removal) recognize(node string, config pve.GuestConfig, how ending) (vi
 	if !known || r.Mark.Proves(r.VMID, config.Values) {
 		r.seen, r.seenAt = guest.IdentityOf(config.Values), r.askedAt
 	}
-	r.Made.Saw(r.VMID, config.Values)
+	r.Made.Saw(r.VMID, config.Values, unknownDisks(r, config.Values)...)
 	return v, nil
 }
 
@@ -295,7 +295,8 @@ func (r *removal) listOwn(ctx context.Context) ([]string, error) {
 			r.Made.readMakers(ctx, r.d.api, r.tasks, found, r.Baseline)
 		}
 		r.Made.addUnderWay(found)
-		r.unproven = idsOf(r.Made.rest(found))
+		inSlots := unknownDisks(r, r.view.has())
+		r.unproven = slices.DeleteFunc(idsOf(r.Made.rest(found)), func(v string) bool { return slices.Contains(inSlots, v) })
 		found = slices.DeleteFunc(found, func(v pve.Volume) bool { return !r.Made.known[v.ID] })
 	}
 	for _, v := range found {

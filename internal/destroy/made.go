@@ -57,13 +57,13 @@ func (m *Made) add(volumes []string) {
 	}
 }
 
-// Saw adds the volumes that a configuration of the create's VM names in a slot. One that PVE has made an unused disk
-// may be a third party's.
-func (m *Made) Saw(vmid int, config map[string]string) {
+// Saw adds the volumes that a configuration of the create's VM names in a slot, but for some. One that PVE has made an
+// unused disk may be a third party's.
+func (m *Made) Saw(vmid int, config map[string]string, others ...string) {
 	if m == nil {
 		return
 	}
-	adopted := Adopted(vmid, config)
+	adopted := append(Adopted(vmid, config), others...)
 	named := slices.DeleteFunc(guard.OwnVolumes(vmid, config),
 		func(volume string) bool { return slices.Contains(adopted, volume) })
 	m.add(named)

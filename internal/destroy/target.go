@@ -40,6 +40,9 @@ type Target struct {
 	Unmarked bool
 	// Made tells the volumes of a create from other new volumes. Nil: every volume outside the baseline is ours.
 	Made *Made
+	// InState is what state knows of an uncommitted VM, if it has seen its disks: another one in a slot is a third
+	// party's. Nil: what is in the slots is the create's.
+	InState *Request
 }
 
 // HalfMade is a configuration that a killed task of ours has left, and that nothing marks. It is ours only while it

@@ -257,27 +257,43 @@ func adopted(r *removal, config map[string]string) []string {
 	if r.committed {
 		return adoptedInState(r.VMID, r.Baseline.HasNamed, config)
 	}
-	return slices.DeleteFunc(Adopted(r.VMID, config), func(volume string) bool { return r.volumes[volume].own })
+	all := append(Adopted(r.VMID, config), unknownDisks(r, config)...)
+	return slices.DeleteFunc(all, func(volume string) bool { return r.volumes[volume].own })
 }
 
 // checkAdopted refuses to remove a VM that was not committed while it has volumes that the create is not known to have
 // made.
 func (r *removal) checkAdopted(ctx context.Context, f *facts) (outcome, error) {
-	adopted, found := slices.Clone(f.adopted), f.adopted
+	found := f.adopted
 	f.adopted = nil
+	inSlots, err := refuseUnknown(ctx, r, f)
+	if err != nil {
+		return nextPass, err
+	}
+	isUnproven := func(volume string) bool {
+		return inSlots[volume] != nil || slices.Contains(Adopted(r.VMID, f.config.Values), volume)
+	}
+	rest := slices.DeleteFunc(slices.Clone(found), func(volume string) bool { return !isUnproven(volume) })
+	isMade := func(made []string, volume string) bool { // the name of one in state proves nothing: it has another size
+		return slices.Contains(made, volume) && (r.InState == nil || !r.InState.knows(volume))
+	}
 	for _, upid := range r.Tasks.UPIDs {
+		if len(rest) == 0 {
+			break
+		}
 		log, err := r.d.api.Tasks().Log(ctx, upid, makerLines)
 		if err != nil {
 			return nextPass, fmt.Errorf("look which volumes task %s has made: %w", upid, err)
 		}
 		made, _ := task.VolumesMade(log)
-		adopted = slices.DeleteFunc(adopted, func(volume string) bool { return slices.Contains(made, volume) })
+		rest = slices.DeleteFunc(rest, func(volume string) bool { return isMade(made, volume) })
 	}
 	if r.Made != nil {
-		adopted = slices.DeleteFunc(adopted, func(volume string) bool { return r.Made.known[volume] })
+		known := slices.Collect(maps.Keys(r.Made.known))
+		rest = slices.DeleteFunc(rest, func(volume string) bool { return isMade(known, volume) })
 	}
-	if len(adopted) > 0 {
-		return nextPass, final{errAdopted(r.VMID, adopted)}
+	if len(rest) > 0 {
+		return nextPass, final{cmp.Or(inSlots[rest[0]], errAdopted(r.VMID, rest))}
 	}
 	r.own(found...)
 	return decideAgain, nil

@@ -58,9 +58,9 @@ func Plan(ctx context.Context, server Server, v model.Values, req resource.Modif
 // removed all the same.
 func (p *Planning) destroy(ctx context.Context) {
 	p.Run.noteChanging(int(model.Value(p.Prior.VMID)))
+	warnings{p}.warnAddedDisks()
 	if p.private.Proof == nil {
 		refusals{p}.refuseProtected("destroy")
-		warnings{p}.warnAddedDisks()
 		serverCheck{p}.checkDestroy(ctx)
 	}
 }

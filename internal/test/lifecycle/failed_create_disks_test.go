@@ -1,0 +1,101 @@
+package lifecycle_test
+
+import (
+	"maps"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/terraformtest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
+)
+
+// TestDisksOfAVMWhoseCreateFailed: a third party gives a disk to a VM that its failed create has left. A plan names it,
+// and a destroy that was planned before refuses it. All that the create has made goes without a word.
+func TestDisksOfAVMWhoseCreateFailed(t *testing.T) {
+	t.Parallel()
+	const kept, copied = "on_failure = \"keep\"\n", "vmid = 400\nname = \"x\"\nnode = \"pve1\"\nclone = { vmid = 9000 }\n"
+	own := strings.Replace(madeVM, "stopped", "running", 1)
+	theirs := func(world *state.World, g *state.Guest) { putDisk(world, g, "scsi5") }
+	for name, c := range map[string]struct {
+		body          string
+		before, since func(*state.World, *state.Guest)
+		with          []terraformtest.PlanOption
+		says, refuses string
+	}{
+		"kept":                          {body: own + kept, with: toDestroy},
+		"kept, replaced":                {body: own + kept},
+		"left":                          {body: own, with: toDestroy},
+		"left, replaced":                {body: own},
+		"a copy":                        {body: copied, with: toDestroy},
+		"a copy, replaced":              {body: copied},
+		"a copy, not read":              {body: copied, with: append(toDestroy, terraformtest.WithoutRefresh())},
+		"a disk before, kept":           {body: own + kept, before: theirs, with: toDestroy, says: "scsi5: local-zfs:vm-400-by-hand-scsi5"},
+		"a disk before, kept, replaced": {body: own + kept, before: theirs, says: "scsi5: local-zfs:vm-400-by-hand-scsi5"},
+		"a disk before, left":           {body: own, before: theirs, with: toDestroy, says: "scsi5: local-zfs:vm-400-by-hand-scsi5"},
+		"a disk since, kept":            {body: own + kept, since: theirs, with: toDestroy, refuses: "by-hand-scsi5 is in scsi5"},
+		"a disk since, kept, replaced":  {body: own + kept, since: theirs, refuses: "by-hand-scsi5 is in scsi5"},
+		"a disk since, left":            {body: own, since: theirs, with: toDestroy, refuses: "by-hand-scsi5 is in scsi5"},
+		"a disk since, a copy":          {body: copied, since: theirs, with: toDestroy, refuses: "by-hand-scsi5 is in scsi5"},
+		"a disk under its name": {body: own, since: func(_ *state.World, g *state.Guest) {
+			g.Config["scsi0"] = strings.Replace(g.Config["scsi0"], "size=1G", "size=50G", 1)
+		}, with: toDestroy, refuses: "the plan knows it with 1G"},
+		"its disk in another slot": {body: own, since: func(_ *state.World, g *state.Guest) {
+			g.Config["scsi3"] = g.Config["scsi0"]
+			delete(g.Config, "scsi0")
+		}, with: toDestroy},
+		"its disk moved": {body: own, since: func(world *state.World, g *state.Guest) {
+			moved := *world.Volume("pve1", strings.Split(g.Config["scsi0"], ",")[0])
+			maps.DeleteFunc(world.Volumes, func(_ state.VolumeKey, v *state.Volume) bool { return v.Volid() == moved.Volid() })
+			moved.Storage = "local-lvm"
+			world.Put(&moved)
+			g.Config["scsi0"] = moved.Volid() + ",size=1G"
+		}, with: toDestroy},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := rig.NewWorld(t)
+			s := w.Session(t, rig.TokenNoSSH, rig.VMBlock(c.body))
+			fails := func(method, path string) fault.Rule {
+				return fault.Rule{Match: fault.Match{Method: method, Path: "/nodes/{node}/qemu/{vmid}" + path}, Phase: fault.Before,
+					Status: 500, Reason: "not now", Times: -1}
+			}
+			w.Sim.SetFaults([]fault.Rule{fails(http.MethodPost, "/status/start"), fails(http.MethodDelete, "")})
+			if err := s.Run(t.Context()); err == nil {
+				t.Fatal("the create has not failed")
+			}
+			w.Sim.SetFaults(nil)
+			change := func(by func(*state.World, *state.Guest)) {
+				if by != nil {
+					w.Change(func(world *state.World) { by(world, world.Guests[400]) })
+				}
+			}
+			change(c.before)
+			planned, err := s.Plan(t.Context(), c.with...)
+			rig.Must(t, err)
+			if said := s.Diagnostics().String(); strings.Contains(said, "disks that the state does not have") != (c.says != "") ||
+				!strings.Contains(said, c.says) {
+				t.Errorf("the plan said %s", said)
+			}
+			change(c.since)
+			before := rig.TracesOf(w, 400)
+			if err = s.Apply(t.Context(), planned); c.refuses != "" {
+				rig.MustSay(t, err, c.refuses, "The VM was not removed")
+				if after := rig.TracesOf(w, 400); len(after) != len(before) {
+					t.Errorf("there were %v, and are %v", before, after)
+				}
+				planned, err = s.Plan(t.Context(), c.with...)
+				rig.Must(t, err)
+				err = s.Apply(t.Context(), planned)
+			}
+			rig.Must(t, err)
+			if left := rig.TracesOf(w, 400); len(c.with) > 0 && len(left) > 0 {
+				t.Errorf("left: %v", left)
+			}
+		})
+	}
+}
+
+var toDestroy = []terraformtest.PlanOption{terraformtest.ToDestroy()}
