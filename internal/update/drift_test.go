@@ -256,3 +256,25 @@ func TestRemovedDiskWhoseNameWasReused(t *testing.T) {
 		}
 	}
 }
+
+// TestUpdateOfAVMThatAnotherRunMakes: the description has become the mark of a create since the plan. Nothing is changed.
+// The mark that the plan has seen, of the VM's own create that failed, is taken away.
+func TestUpdateOfAVMThatAnotherRunMakes(t *testing.T) {
+	for seen, refused := range map[bool]bool{true: false, false: true} {
+		w := newWorld(t, pve.Params{"cores": "1"})
+		mark := w.changer.guests.NewMark("pve1,pve2", theVM).String()
+		w.alter(func(g *state.Guest) { g.Config["description"] = mark })
+		r := w.request()
+		r.Planned.Description, r.Planned.CPU.Cores = nil, new(int64(2))
+		if !seen {
+			r.Prior.Description = nil
+		}
+		_, _, err := w.update(r)
+		if said := err != nil && strings.Contains(err.Error(), "VM 400 is being made by another run"); said != refused {
+			t.Errorf("seen %t: the update said %v", seen, err)
+		}
+		if is := w.config()["description"]; (is == mark) != refused || refused && len(w.writes()) > 0 {
+			t.Errorf("seen %t: the description is %q after %v", seen, is, w.writes())
+		}
+	}
+}

@@ -2,11 +2,13 @@ package update
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/ownership"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
@@ -26,6 +28,9 @@ type todo struct {
 // compare works out what to send, from the server's present configuration.
 func compare(vmid int, config pve.PendingConfig, prior, planned vm.Spec, loose map[string]bool) (todo, error) {
 	server := vm.Decode(config.Merged())
+	if err := notTakenOver(vmid, server, prior); err != nil {
+		return todo{}, err
+	}
 	if err := checkVolumes(vmid, config, server, prior, planned, loose); err != nil {
 		return todo{}, err
 	}
@@ -42,6 +47,18 @@ func compare(vmid int, config pve.PendingConfig, prior, planned vm.Spec, loose m
 	_, t.convert = t.change.Set["template"]
 	delete(t.change.Set, "template")
 	return t, nil
+}
+
+// notTakenOver refuses to change a VM whose description is the mark of a create that the plan has not seen.
+func notTakenOver(vmid int, server, prior vm.Spec) error {
+	is := server.Description
+	if is == nil || !ownership.IsMark(*is) || prior.Description != nil && *prior.Description == *is {
+		return nil
+	}
+	return &guest.FieldError{Path: "description", Summary: fmt.Sprintf("VM %d is being made by another run", vmid),
+		Detail: "Its description is the ownership mark of a create that the plan has not seen: a create of an equal " +
+			"configuration, of another state, has taken the VM for its own. Nothing was changed. Give that configuration a " +
+			"VM of its own (another name or vmid), and plan again when its create is over"}
 }
 
 // recompare compares again after a step has changed drives: the rest of the change begins with where they are now.
