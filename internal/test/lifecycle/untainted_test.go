@@ -76,6 +76,20 @@ func TestUntaintedVMLosesItsMark(t *testing.T) {
 	}
 }
 
+// TestUntaintedVMThatKeepsItsMark: ignore_changes hands the provider the mark for the configured description. The plan
+// warns of it.
+func TestUntaintedVMThatKeepsItsMark(t *testing.T) {
+	t.Parallel()
+	for more, warned := range map[string]bool{"lifecycle { ignore_changes = [description] }\n": true, "": false} {
+		_, s, _ := untainted(t, startedVM+more)
+		_, err := s.Plan(t.Context())
+		rig.Must(t, err)
+		if said := strings.Contains(s.Diagnostics().String(), "still bears the mark of its own create"); said != warned {
+			t.Errorf("%q: warned %t", more, said)
+		}
+	}
+}
+
 // TestUntaintedVMIsNoLeftover: once it is applied, an untainted VM is no leftover of its create any more: no action
 // removes it, no create of the same request takes it, and a replacement makes another one.
 func TestUntaintedVMIsNoLeftover(t *testing.T) {

@@ -98,6 +98,7 @@ func (p *Planning) update(ctx context.Context) {
 		return
 	}
 	warnings{p}.warnFormer()
+	warnings{p}.warnMarked()
 	// Then what is a change although no attribute of the configuration differs.
 	p.PlanTags()
 	p.chooseNode(ctx)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/framework/plan"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/ownership"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/model"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/validation"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
@@ -18,6 +19,18 @@ import (
 
 // warnings are the warnings about a change of a VM.
 type warnings struct{ *Planning }
+
+// warnMarked warns of the mark of a create that an untainted VM keeps: Terraform gives an attribute in ignore_changes
+// the value in state for the configured one.
+func (p warnings) warnMarked() {
+	if !ownership.IsMark(model.Value(p.Plan.Description)) {
+		return
+	}
+	p.diags.AddAttributeWarning(path.Root("description"), p.Prior.Thing()+" still bears the mark of its own create",
+		"Its create failed, and it was untainted since. As long as the mark is in its description, the VM counts as a "+
+			"leftover: the next create of an equal configuration completes it, and proxmox_orphan_delete may destroy it. "+
+			"ignore_changes keeps the mark. Take description out of ignore_changes for one apply.")
+}
 
 // warnRemovedDisks tells of every drive that leaves the VM, with what becomes of its volume.
 func (p warnings) warnRemovedDisks() {
