@@ -37,8 +37,8 @@ func tools() map[string]tool {
 		"qm unlock": (*Shell).qmUnlock, "qm destroy": (*Shell).qmDestroy, "qm status": (*Shell).qmStatus,
 		"qm list": (*Shell).qmList, "qm config": (*Shell).qmConfig, "qm importdisk": (*Shell).qmImport,
 		"qm disk import": (*Shell).qmImport, "qm stop": (*Shell).qmStop, "qm start": (*Shell).qmStart,
-		"qm resume": (*Shell).qmResume,
-		"qm set":    (*Shell).qmSet, "qm cloudinit update": (*Shell).qmCloudinitUpdate,
+		"qm resume": (*Shell).qmResume, "qm unlink": (*Shell).qmUnlink,
+		"qm set": (*Shell).qmSet, "qm cloudinit update": (*Shell).qmCloudinitUpdate,
 		"pvesm list": (*Shell).pvesmList, "pvesm free": (*Shell).pvesmFree, "pvesm path": (*Shell).pvesmPath,
 		"sha256sum": (*Shell).sha256sum, "rm": (*Shell).rm, "cat": (*Shell).cat, "tee": (*Shell).tee, "mkdir": (*Shell).mkdir,
 		"zfs list": (*Shell).zfsList, "zfs destroy": (*Shell).zfsDestroy,
@@ -109,7 +109,7 @@ func (s *Shell) Execute(words string, rest []string) int {
 // options separates "--purge", "--format raw", "-H" from the arguments.
 func options(words string, rest []string) (args []string, opts map[string]string) {
 	opts = map[string]string{}
-	takesValue := []string{"format", "vmid", "content", "delay", "target-disk", "timeout", "o", "t", "d", "s", "S"}
+	takesValue := []string{"format", "vmid", "content", "delay", "target-disk", "timeout", "idlist", "o", "t", "d", "s", "S"}
 	for i := 0; i < len(rest); i++ {
 		a := rest[i]
 		if a == "--" { // what follows are no options
@@ -222,6 +222,18 @@ func (s *Shell) qmSet(args []string, opts map[string]string) int {
 	}
 	params := maps.Clone(opts)
 	params["vmid"] = args[0]
+	return s.call(config.Put, params)
+}
+
+// qmUnlink is an update that deletes options (qemu-server API2/Qemu.pm unlink).
+func (s *Shell) qmUnlink(args []string, opts map[string]string) int {
+	if _, ok := s.target(args); !ok || opts["idlist"] == "" {
+		return s.usage("qm unlink <vmid> --idlist <string> [OPTIONS]")
+	}
+	params := map[string]string{"vmid": args[0], "delete": opts["idlist"]}
+	if force, ok := opts["force"]; ok {
+		params["force"] = force
+	}
 	return s.call(config.Put, params)
 }
 

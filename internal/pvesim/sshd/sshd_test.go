@@ -151,6 +151,9 @@ func TestCommands(t *testing.T) {
 		{"pvesm list local-lvm --vmid 100",
 			"Volid                   Format  Type              Size VMID\nlocal-lvm:vm-100-disk-0 raw     images      " +
 				"1073741824 100\n", "", 0},
+		{"qm unlink 100", "", "400 not enough arguments\nqm unlink <vmid> --idlist <string> [OPTIONS]\n", 255},
+		{"qm set 100 --description gone && qm unlink 100 --idlist description,unused0 && qm config 100",
+			"scsi0: local-lvm:vm-100-disk-0,size=1G\nunused1: local-lvm:vm-100-disk-1\n", "", 0},
 		{"qm destroy 100 --purge && qm status 100",
 			"  Logical volume \"vm-100-disk-0\" successfully removed.\npurging VM 100 from related configurations..\n",
 			"Configuration file 'nodes/pve1/qemu-server/100.conf' does not exist\n", 255},
