@@ -16,6 +16,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
 )
 
 // keyOf is the idempotency key of a create: a digest of everything that was asked for. Passwords are not part of it,
@@ -68,7 +69,8 @@ func (c *Creator) takeOver(ctx context.Context, p plan, found findings, dead gua
 
 // notMade are the volumes of a dead run's VM that this create does not make: unused disks, which a rescan has found
 // (qemu-server QemuServer.pm update_disk_config), and disks in slots that neither the configuration nor the source has.
-// A third party has put them there, with a request that leaves no task. A roll-back would destroy them.
+// A third party has put them there, with a request that leaves no task. A roll-back would destroy them. A cloud-init
+// drive is generated from the VM's own options, and the create chooses its slot.
 func (p plan) notMade(vmid int, config map[string]string) []string {
 	made := vm.Encode(p.r.Spec)
 	if p.from != nil {
@@ -76,7 +78,9 @@ func (p plan) notMade(vmid int, config map[string]string) []string {
 		maps.Copy(made, p.from.snapshot)
 	}
 	others := maps.Clone(config)
-	maps.DeleteFunc(others, func(option, _ string) bool { return vm.IsSlot(option) && made[option] != "" })
+	maps.DeleteFunc(others, func(option, value string) bool {
+		return vm.IsSlot(option) && (made[option] != "" || volid.IsCloudInit(guest.VolumeOf(value)))
+	})
 	return guard.OwnVolumes(vmid, others)
 }
 
@@ -86,8 +90,8 @@ func (c *Creator) whyNotCompleted(ctx context.Context, p plan, dead guard.Unowne
 	vmid, node := dead.Listed.VMID, dead.Listed.Node
 	if others := p.notMade(vmid, dead.Config); len(others) > 0 {
 		return fmt.Sprintf("it has volumes that this create does not make (%s): a rescan or a third party has given them "+
-			"to it. Give them to another VM (in PVE's interface: Hardware, Disk Action, Reassign Owner), and the next apply "+
-			"completes this one", strings.Join(others, ", ")), nil
+			"to it, or its source had them when it was cloned. Give them to another VM (in PVE's interface: Hardware, Disk "+
+			"Action, Reassign Owner), and the next apply completes this one", strings.Join(others, ", ")), nil
 	}
 	var used *guard.InUseError
 	switch err := c.destroyer.CheckUncommitted(ctx, node, dead.Mark); {

@@ -1,0 +1,79 @@
+package create
+
+import (
+	"maps"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/clock"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+)
+
+// TestResumeOnOneOfSeveralNodes: the first of the nodes that will do is away while a run makes its VM on the second one,
+// and back when the run is dead. The next create completes the VM where it is.
+func TestResumeOnOneOfSeveralNodes(t *testing.T) {
+	request := func() Request {
+		r := onZFS()
+		r.Node, r.Nodes, r.Start, r.Spec.Name = "", []string{"pve1", "pve2"}, true, to("web")
+		return r
+	}
+	resumed := 0
+	for n, died := 1, true; died && n < 40; n++ {
+		synctest.Test(t, func(t *testing.T) {
+			b := benchOf(t, pvesim.Options{Clock: clock.Real{}, Latency: -1}, token)
+			b.sim.SetNode("pve1", false)
+			time.Sleep(time.Minute)
+			if died = b.kill(t, deadProcess(t, b.Creator), request(), n); !died {
+				return
+			}
+			b.sim.SetNode("pve1", true)
+			time.Sleep(time.Minute)
+			left := b.vms()
+			created, err := creatorOf(t, b.sim, token).Create(t.Context(), request())
+			if err != nil || len(b.vms()) != 1 || len(left) > 0 && created.Guest.Node != "pve2" {
+				t.Errorf("killed before request %d, which left %v: on %s, %v: %v", n, left, created.Guest.Node, b.vms(), err)
+			} else if len(left) > 0 {
+				resumed++
+			}
+		})
+	}
+	if resumed < 3 {
+		t.Errorf("%d VMs were completed", resumed)
+	}
+}
+
+// TestResumeOfACloneWithCloudInit: the template has no cloud-init drive, and the create chooses the slot of the clone's.
+// The next create completes what a run that was killed has left, with that drive.
+func TestResumeOfACloneWithCloudInit(t *testing.T) {
+	request := func() Request {
+		r := Request{Node: "pve1", VMID: 150, Clone: &guest.Clone{VMID: 9000, Full: to(true)}, Start: true}
+		r.Spec.CloudInit, r.Spec.Name = vm.CloudInit{Storage: "local-zfs"}, to("web")
+		return r
+	}
+	resumed := 0
+	for n, died := 1, true; died && n < 60; n++ {
+		synctest.Test(t, func(t *testing.T) {
+			b := benchOf(t, pvesim.Options{Clock: clock.Real{}, Latency: -1}, token)
+			b.change(func(w *state.World) {
+				maps.DeleteFunc(w.Guests[9000].Config, func(_, value string) bool { return strings.Contains(value, "cloudinit") })
+			})
+			if died = b.kill(t, deadProcess(t, b.Creator), request(), n); !died {
+				return
+			}
+			left := len(b.vms())
+			time.Sleep(startUp)
+			if _, err := creatorOf(t, b.sim, token).Create(t.Context(), request()); err != nil || len(b.vms()) != 1 {
+				t.Errorf("killed before request %d: %v", n, err)
+			}
+			resumed += left
+		})
+	}
+	if resumed < 5 {
+		t.Errorf("%d VMs were completed", resumed)
+	}
+}
