@@ -50,7 +50,7 @@ func adoptedInState(vmid int, known func(string) bool, configs ...map[string]str
 // volumesToGo are the volumes in the configurations and the snapshots of a VM in state that go with it. strange are
 // those that only snapshots name and that are not known to be the VM's: a third party may have given it a disk, taken a
 // snapshot and taken the disk out again. PVE leaves them, but not the memory that snapshots have saved (qemu-server
-// QemuServer.pm destroy_vm).
+// QemuServer.pm destroy_vm). A cloud-init drive is generated from the VM's own options.
 func volumesToGo(vmid int, known func(string) bool, snapshots map[string]map[string]string,
 	configs ...map[string]string) (goes, strange []string) {
 	adopted := adoptedInState(vmid, known, configs...)
@@ -60,7 +60,7 @@ func volumesToGo(vmid int, known func(string) bool, snapshots map[string]map[str
 		for _, volume := range guard.OwnVolumes(vmid, snapshot) {
 			switch {
 			case slices.Contains(named, volume):
-			case known(volume) || volume == guest.VolumeOf(snapshot["vmstate"]):
+			case known(volume) || volume == guest.VolumeOf(snapshot["vmstate"]) || volid.IsCloudInit(volume):
 				goes = append(goes, volume)
 			default:
 				strange = append(strange, volume)

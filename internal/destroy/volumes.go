@@ -270,12 +270,13 @@ func (r *removal) checkAdopted(ctx context.Context, f *facts) (outcome, error) {
 	if err != nil {
 		return nextPass, err
 	}
+	isInState := func(volume string) bool { return r.InState != nil && r.InState.knows(volume) }
 	isUnproven := func(volume string) bool {
-		return inSlots[volume] != nil || slices.Contains(Adopted(r.VMID, f.config.Values), volume)
+		return inSlots[volume] != nil || !isInState(volume) && slices.Contains(Adopted(r.VMID, f.config.Values), volume)
 	}
 	rest := slices.DeleteFunc(slices.Clone(found), func(volume string) bool { return !isUnproven(volume) })
 	isMade := func(made []string, volume string) bool { // the name of one in state proves nothing: it has another size
-		return slices.Contains(made, volume) && (r.InState == nil || !r.InState.knows(volume))
+		return slices.Contains(made, volume) && !isInState(volume)
 	}
 	for _, upid := range r.Tasks.UPIDs {
 		if len(rest) == 0 {

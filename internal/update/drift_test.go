@@ -257,24 +257,33 @@ func TestRemovedDiskWhoseNameWasReused(t *testing.T) {
 	}
 }
 
-// TestUpdateOfAVMThatAnotherRunMakes: the description has become the mark of a create since the plan. Nothing is changed.
-// The mark that the plan has seen, of the VM's own create that failed, is taken away.
+// TestUpdateOfAVMThatAnotherRunMakes: the VM's own create has failed, and its mark has become that of another run since
+// the plan. Nothing is changed. The VM's own mark is taken away, also where no refresh has seen it.
 func TestUpdateOfAVMThatAnotherRunMakes(t *testing.T) {
-	for seen, refused := range map[bool]bool{true: false, false: true} {
+	for name, c := range map[string]struct{ seen, taken bool }{
+		"seen": {seen: true}, "not seen": {}, "taken over since": {seen: true, taken: true},
+	} {
 		w := newWorld(t, pve.Params{"cores": "1"})
-		mark := w.changer.guests.NewMark("pve1,pve2", theVM).String()
-		w.alter(func(g *state.Guest) { g.Config["description"] = mark })
+		describe := func() string {
+			mark := w.changer.guests.NewMark("pve1,pve2", theVM).String()
+			w.alter(func(g *state.Guest) { g.Config["description"] = mark })
+			return mark
+		}
+		mark := describe()
 		r := w.request()
-		r.Planned.Description, r.Planned.CPU.Cores = nil, new(int64(2))
-		if !seen {
-			r.Prior.Description = nil
+		r.Planned.Description, r.Planned.CPU.Cores = new(""), new(int64(2))
+		if !c.seen {
+			r.Prior.Description = new("")
+		}
+		if c.taken {
+			mark = describe()
 		}
 		_, _, err := w.update(r)
-		if said := err != nil && strings.Contains(err.Error(), "VM 400 is being made by another run"); said != refused {
-			t.Errorf("seen %t: the update said %v", seen, err)
+		if said := err != nil && strings.Contains(err.Error(), "VM 400 is being made by another run"); said != c.taken {
+			t.Errorf("%s: the update said %v", name, err)
 		}
-		if is := w.config()["description"]; (is == mark) != refused || refused && len(w.writes()) > 0 {
-			t.Errorf("seen %t: the description is %q after %v", seen, is, w.writes())
+		if is := w.config()["description"]; c.taken && (is != mark || len(w.writes()) > 0) || c.seen && !c.taken && is == mark {
+			t.Errorf("%s: the description is %q after %v", name, is, w.writes())
 		}
 	}
 }

@@ -49,10 +49,10 @@ func compare(vmid int, config pve.PendingConfig, prior, planned vm.Spec, loose m
 	return t, nil
 }
 
-// notTakenOver refuses to change a VM whose description is the mark of a create that the plan has not seen.
+// notTakenOver refuses to change an untainted VM whose mark is that of another create than the plan has seen.
 func notTakenOver(vmid int, server, prior vm.Spec) error {
-	is := server.Description
-	if is == nil || !ownership.IsMark(*is) || prior.Description != nil && *prior.Description == *is {
+	was, is := prior.Description, server.Description
+	if was == nil || is == nil || *was == *is || !ownership.IsMark(*was) || !ownership.IsMark(*is) {
 		return nil
 	}
 	return &guest.FieldError{Path: "description", Summary: fmt.Sprintf("VM %d is being made by another run", vmid),

@@ -6,6 +6,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/ownership"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/kit"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/model"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/planning"
@@ -45,7 +46,7 @@ func (r *Resource) Update(ctx context.Context, req resource.UpdateRequest, resp 
 	resp.Diagnostics.Append(planning.WriteGrown(ctx, resp.Private,
 		planning.StillGrown(model.Configuration{Raw: req.Config.Raw}, private.Grown), private)...)
 	if model.ChangesNothing(request, prior) {
-		resp.Diagnostics.Append(private.Accept(ctx, vmid, model.Value(prior.Description), resp.Private)...)
+		resp.Diagnostics.Append(private.Accept(ctx, vmid, resp.Private)...)
 		resp.State.Raw = v.Shape.Settle(req.Plan.Raw, req.State.Raw)
 		resp.Diagnostics.Append(resp.Private.SetKey(ctx, model.KeyManaged, managed.JSON())...)
 		return
@@ -54,7 +55,9 @@ func (r *Resource) Update(ctx context.Context, req resource.UpdateRequest, resp 
 	resp.Diagnostics.Append(kit.Warn(warnings)...)
 	resp.Diagnostics.Append(kit.Diagnose(model.NamedAfterWaiting(attempt, err), err)...)
 	if guest.VMID != 0 {
-		resp.Diagnostics.Append(private.Accept(ctx, vmid, model.Value(guest.Spec.Description), resp.Private)...)
+		if err == nil || !ownership.IsMark(model.Value(guest.Spec.Description)) {
+			resp.Diagnostics.Append(private.Accept(ctx, vmid, resp.Private)...)
+		}
 		_, diags := private.NoteDetached(ctx, resp.Private, &prior, guest)
 		resp.Diagnostics.Append(diags...)
 	}

@@ -19,8 +19,13 @@ func TestDisksOfAVMWhoseCreateFailed(t *testing.T) {
 	const kept, copied = "on_failure = \"keep\"\n", "vmid = 400\nname = \"x\"\nnode = \"pve1\"\nclone = { vmid = 9000 }\n"
 	own := strings.Replace(madeVM, "stopped", "running", 1)
 	theirs := func(world *state.World, g *state.Guest) { putDisk(world, g, "scsi5") }
+	detach := func(_ *state.World, g *state.Guest) {
+		g.Config["unused0"] = strings.Split(g.Config["scsi0"], ",")[0]
+		delete(g.Config, "scsi0")
+	}
 	for name, c := range map[string]struct {
 		body          string
+		read          bool // a refresh comes first
 		before, since func(*state.World, *state.Guest)
 		with          []terraformtest.PlanOption
 		says, refuses string
@@ -42,6 +47,9 @@ func TestDisksOfAVMWhoseCreateFailed(t *testing.T) {
 		"a disk under its name": {body: own, since: func(_ *state.World, g *state.Guest) {
 			g.Config["scsi0"] = strings.Replace(g.Config["scsi0"], "size=1G", "size=50G", 1)
 		}, with: toDestroy, refuses: "the plan knows it with 1G"},
+		"its disk detached since":        {body: own, read: true, since: detach, with: toDestroy},
+		"its disk detached before":       {body: own, read: true, before: detach, with: toDestroy},
+		"its disk detached before, kept": {body: own + kept, read: true, before: detach, with: toDestroy},
 		"its disk in another slot": {body: own, since: func(_ *state.World, g *state.Guest) {
 			g.Config["scsi3"] = g.Config["scsi0"]
 			delete(g.Config, "scsi0")
@@ -71,6 +79,9 @@ func TestDisksOfAVMWhoseCreateFailed(t *testing.T) {
 				if by != nil {
 					w.Change(func(world *state.World) { by(world, world.Guests[400]) })
 				}
+			}
+			if c.read {
+				rig.Must(t, s.Refresh(t.Context()))
 			}
 			change(c.before)
 			planned, err := s.Plan(t.Context(), c.with...)

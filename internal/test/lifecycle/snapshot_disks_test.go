@@ -68,3 +68,31 @@ func TestDisksOfSnapshotsOfADestroyedVM(t *testing.T) {
 		})
 	}
 }
+
+// TestCloudInitDriveOfASnapshot: the VM has let go of its cloud-init drive, and PVE has freed it. A snapshot that names it
+// makes no disk of others of it.
+func TestCloudInitDriveOfASnapshot(t *testing.T) {
+	t.Parallel()
+	const drive = "cloud_init = { storage = \"local-zfs\", user = \"a\" }\n"
+	for name, next := range map[string]string{"removed": "", "moved": strings.Replace(drive, "local-zfs", "local-lvm", 1)} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := rig.NewWorld(t)
+			s := w.Session(t, rig.TokenNoSSH, rig.VMBlock(madeVM+drive))
+			rig.Must(t, s.Converge(t.Context()))
+			w.Change(func(world *state.World) {
+				g := world.Guests[400]
+				g.Snaps = map[string]map[string]string{"one": maps.Clone(g.Config)}
+				g.Snaps["one"]["snaptime"], g.Config["parent"] = "1767225600", "one"
+			})
+			w.Reconfigure(t, s, rig.TokenNoSSH, rig.VMBlock(madeVM+next))
+			rig.Must(t, s.Converge(t.Context()))
+			planned, err := s.Plan(t.Context(), terraformtest.ToDestroy())
+			rig.Must(t, err)
+			rig.Must(t, s.Apply(t.Context(), planned))
+			if left, said := rig.TracesOf(w, 400), s.Diagnostics().String(); len(left) > 0 || strings.Contains(said, "cloudinit") {
+				t.Errorf("left %v; said %s", left, said)
+			}
+		})
+	}
+}

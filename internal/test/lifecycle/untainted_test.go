@@ -90,6 +90,33 @@ func TestUntaintedVMThatKeepsItsMark(t *testing.T) {
 	}
 }
 
+// TestUntaintedVMIsOrdinary: an update makes an untainted VM an ordinary one, also where ignore_changes keeps its mark: its
+// protection counts. An update whose plan has not refreshed it takes the mark for its own.
+func TestUntaintedVMIsOrdinary(t *testing.T) {
+	t.Parallel()
+	t.Run("protected", func(t *testing.T) {
+		t.Parallel()
+		const ignored = "lifecycle { ignore_changes = [description] }\n"
+		w, s, _ := untainted(t, startedVM+ignored)
+		w.Reconfigure(t, s, rig.TokenNoSSH, rig.VMBlock(startedVM+"protection = true\n"+ignored))
+		rig.Must(t, s.Converge(t.Context()))
+		_, err := s.Plan(t.Context(), terraformtest.ToDestroy())
+		rig.MustSay(t, err, "The VM is protected")
+	})
+	t.Run("not refreshed", func(t *testing.T) {
+		t.Parallel()
+		w, s, vmid := untainted(t, startedVM)
+		w.Reconfigure(t, s, rig.TokenNoSSH, rig.VMBlock(startedVM+"tags = [\"a\"]\n"))
+		planned, err := s.Plan(t.Context(), terraformtest.WithoutRefresh())
+		rig.Must(t, err)
+		rig.Must(t, s.Apply(t.Context(), planned))
+		rig.Must(t, s.Converge(t.Context()))
+		if is := rig.GuestOf(w, vmid).Config; is["tags"] != "a" || is["description"] != "" {
+			t.Errorf("the VM is %v", is)
+		}
+	})
+}
+
 // TestUntaintedVMIsNoLeftover: once it is applied, an untainted VM is no leftover of its create any more: no action
 // removes it, no create of the same request takes it, and a replacement makes another one.
 func TestUntaintedVMIsNoLeftover(t *testing.T) {

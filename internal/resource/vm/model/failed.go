@@ -92,12 +92,11 @@ func (p PrivateState) Accepted(vmid int) PrivateState {
 	return p
 }
 
-// Accept notes that a VM which a failed create has left is an ordinary one, once an update has left no mark of the
-// create in its description. From then on a destroy obeys its protection and asks its guest, as that of any VM does,
-// and no longer takes back a create.
-func (p *PrivateState) Accept(ctx context.Context, vmid int, description string,
-	out kit.PrivateWriter) diag.Diagnostics {
-	if p.Proof == nil || ownership.IsMark(description) {
+// Accept notes that a VM which a failed create has left is an ordinary one. From then on a destroy obeys its protection
+// and asks its guest, as that of any VM does, and no longer takes back a create. An update that fails while the VM
+// bears the mark leaves it that of a failed create.
+func (p *PrivateState) Accept(ctx context.Context, vmid int, out kit.PrivateWriter) diag.Diagnostics {
+	if p.Proof == nil {
 		return nil
 	}
 	*p = p.Accepted(vmid)
