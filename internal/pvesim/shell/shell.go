@@ -109,7 +109,8 @@ func (s *Shell) Execute(words string, rest []string) int {
 // options separates "--purge", "--format raw", "-H" from the arguments.
 func options(words string, rest []string) (args []string, opts map[string]string) {
 	opts = map[string]string{}
-	takesValue := []string{"format", "vmid", "content", "delay", "target-disk", "timeout", "idlist", "o", "t", "d", "s", "S"}
+	takesValue := []string{"format", "vmid", "content", "delay", "target-disk", "timeout", "idlist",
+		"o", "t", "d", "s", "S"}
 	for i := 0; i < len(rest); i++ {
 		a := rest[i]
 		if a == "--" { // what follows are no options
