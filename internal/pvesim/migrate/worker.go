@@ -8,8 +8,10 @@ import (
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/engine"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/perl"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/qemu/drive"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/qemu/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/qemu/power"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/schema"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/volume"
 )
@@ -66,6 +68,19 @@ func (m *migration) duration() string {
 	return fmt.Sprintf("%02d:%02d:%02d", int(d.Hours()), int(d.Minutes())%60, int(d.Seconds())%60)
 }
 
+// correctSizes writes the sizes of local disks into their slots (qemu-server QemuMigrate.pm
+// config_update_local_disksizes).
+func (m *migration) correctSizes() {
+	for _, v := range m.moving {
+		if v.kind != "attached" || v.cdrom || v.tpm || v.drive == "" || v.drive == "efidisk0" {
+			continue
+		}
+		d := drive.Parse(m.Engine, v.drive, m.g.Config[v.drive])
+		d["size"] = schema.FormatSize(v.source.Size)
+		m.g.Config[v.drive] = drive.Print(m.Engine, v.drive, d)
+	}
+}
+
 // run is AbstractMigrate's order. A failure before the copies are complete leaves the guest as it was; a running
 // guest that does not arrive runs on here, and the task ends with "migration problems".
 func (m *migration) run() error {
@@ -84,6 +99,9 @@ func (m *migration) run() error {
 	m.g.SetLock("migrate", m.Worker.Task.UPID)
 	running := m.g.Running != nil
 	err = m.scan()
+	if err == nil {
+		m.correctSizes()
+	}
 	if err == nil {
 		err = m.copyAll(func(v *movingVolume) bool { return !running || v.kind != "attached" })
 	}
