@@ -17,6 +17,7 @@ import (
 func TestDisksOfAVMWhoseCreateFailed(t *testing.T) {
 	t.Parallel()
 	const kept, copied = "on_failure = \"keep\"\n", "vmid = 400\nname = \"x\"\nnode = \"pve1\"\nclone = { vmid = 9000 }\n"
+	const copysDisk = "scsi0: local-zfs:base-9000-disk-0/vm-400-disk-0"
 	own := strings.Replace(madeVM, "stopped", "running", 1)
 	theirs := func(world *state.World, g *state.Guest) { putDisk(world, g, "scsi5") }
 	detach := func(_ *state.World, g *state.Guest) {
@@ -34,8 +35,9 @@ func TestDisksOfAVMWhoseCreateFailed(t *testing.T) {
 		"kept, replaced":                {body: own + kept},
 		"left":                          {body: own, with: toDestroy},
 		"left, replaced":                {body: own},
-		"a copy":                        {body: copied, with: toDestroy},
-		"a copy, replaced":              {body: copied},
+		"a copy":                        {body: copied, with: toDestroy, says: copysDisk},
+		"a copy, replaced":              {body: copied, says: copysDisk},
+		"a disk before, a copy":         {body: copied, before: theirs, with: toDestroy, says: "scsi5: local-zfs:vm-400-by-hand-scsi5"},
 		"a copy, not read":              {body: copied, with: append(toDestroy, terraformtest.WithoutRefresh())},
 		"a disk before, kept":           {body: own + kept, before: theirs, with: toDestroy, says: "scsi5: local-zfs:vm-400-by-hand-scsi5"},
 		"a disk before, kept, replaced": {body: own + kept, before: theirs, says: "scsi5: local-zfs:vm-400-by-hand-scsi5"},
@@ -43,7 +45,7 @@ func TestDisksOfAVMWhoseCreateFailed(t *testing.T) {
 		"a disk since, kept":            {body: own + kept, since: theirs, with: toDestroy, refuses: "by-hand-scsi5 is in scsi5"},
 		"a disk since, kept, replaced":  {body: own + kept, since: theirs, refuses: "by-hand-scsi5 is in scsi5"},
 		"a disk since, left":            {body: own, since: theirs, with: toDestroy, refuses: "by-hand-scsi5 is in scsi5"},
-		"a disk since, a copy":          {body: copied, since: theirs, with: toDestroy, refuses: "by-hand-scsi5 is in scsi5"},
+		"a disk since, a copy":          {body: copied, since: theirs, with: toDestroy, says: copysDisk, refuses: "by-hand-scsi5 is in scsi5"},
 		"a disk under its name": {body: own, since: func(_ *state.World, g *state.Guest) {
 			g.Config["scsi0"] = strings.Replace(g.Config["scsi0"], "size=1G", "size=50G", 1)
 		}, with: toDestroy, refuses: "the plan knows it with 1G"},

@@ -168,15 +168,14 @@ func OthersOf(state *Model, now guest.Guest) map[string]string {
 }
 
 // NoteOthers writes what a VM has in slots that the state does not know, where that is news. A device that comes after
-// the plan is a third party's. A disk that was not there at the last refresh has not come by the create, unless that
-// copied it and failed before it was read; and one that another provider did not have in its state is in none now.
+// the plan is a third party's. A disk that was not there at the last refresh has not come by the create, and one that
+// another provider did not have in its state is in none now. Those of a copy that failed before it was read are among
+// them: its state tells no disk of its source from one that a third party has added.
 func (p PrivateState) NoteOthers(ctx context.Context, out kit.PrivateWriter, prior *Model,
 	now guest.Guest) (PrivateState, diag.Diagnostics) {
 	others, added, known := OthersOf(prior, now), map[string]string{}, prior.slotted()
-	copied := p.Proof != nil && prior.Copies() && len(known)+len(p.Others) == 0
 	for slot, volume := range others {
-		isNew := p.Others[slot] != volume && !copied && !prior.IsUnseen(p) && !slices.Contains(known, volume) ||
-			p.Moved.leaves(slot)
+		isNew := p.Others[slot] != volume && !prior.IsUnseen(p) && !slices.Contains(known, volume) || p.Moved.leaves(slot)
 		if vm.IsSlot(slot) && (isNew || p.Added[slot] == volume) {
 			added[slot] = volume
 		}
