@@ -219,11 +219,11 @@ func TestMoveWithoutDevicesToCompare(t *testing.T) {
 	}
 }
 
-// TestDestroyNamesDisksThatAMoveLeft: neither the other provider's state nor the configuration has a disk of the VM. It
-// goes with the VM, and the plan of the destroy names it, after a move as after an import.
+// TestDestroyNamesDisksThatAMoveLeft: the configuration does not have a disk of the VM, whether the other provider's
+// state had it or not. It goes with the VM, and the plan of the destroy names it, after a move as after an import.
 func TestDestroyNamesDisksThatAMoveLeft(t *testing.T) {
 	t.Parallel()
-	for _, how := range []string{"move", "import"} {
+	for _, how := range []string{"move", "move of a state that has it", "import"} {
 		w := rig.NewWorld(t)
 		w.Change(func(world *state.World) {
 			g := world.Guests[8000]
@@ -231,10 +231,14 @@ func TestDestroyNamesDisksThatAMoveLeft(t *testing.T) {
 			g.Config["scsi1"] = "local-zfs:vm-8000-disk-7,size=1G"
 		})
 		s := w.Session(t, rig.RootTicket, existing)
-		if how == "move" {
-			rig.Must(t, s.Move(t.Context(), "proxmox_vm.it", ofBPG(t, nil)))
-		} else {
+		switch how {
+		case "import":
 			rig.Must(t, s.Import(t.Context(), "proxmox_vm.it", "8000"))
+		case "move":
+			rig.Must(t, s.Move(t.Context(), "proxmox_vm.it", ofBPG(t, nil)))
+		default:
+			disks := map[string]string{"disk": `[{"interface": "scsi0"}, {"interface": "scsi1"}]`}
+			rig.Must(t, s.Move(t.Context(), "proxmox_vm.it", ofBPG(t, disks)))
 		}
 		for range 2 {
 			planned, err := s.Plan(t.Context())

@@ -174,6 +174,9 @@ func OthersOf(state *Model, now guest.Guest) map[string]string {
 func (p PrivateState) NoteOthers(ctx context.Context, out kit.PrivateWriter, prior *Model,
 	now guest.Guest) (PrivateState, diag.Diagnostics) {
 	others, added, known := OthersOf(prior, now), map[string]string{}, prior.slotted()
+	if p.Moved != nil { // what the other provider knew comes into the state now
+		maps.DeleteFunc(others, func(slot, _ string) bool { return !p.Moved.leaves(slot) })
+	}
 	for slot, volume := range others {
 		isNew := p.Others[slot] != volume && !prior.IsUnseen(p) && !slices.Contains(known, volume) || p.Moved.leaves(slot)
 		if vm.IsSlot(slot) && (isNew || p.Added[slot] == volume) {
