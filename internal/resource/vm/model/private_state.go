@@ -174,11 +174,11 @@ func OthersOf(state *Model, now guest.Guest) map[string]string {
 func (p PrivateState) NoteOthers(ctx context.Context, out kit.PrivateWriter, prior *Model,
 	now guest.Guest) (PrivateState, diag.Diagnostics) {
 	others, added, known := OthersOf(prior, now), map[string]string{}, prior.slotted()
-	if p.Moved != nil { // what the other provider knew comes into the state now
+	if prior.IsUnseen(p) { // all comes into the state now, but for what another provider did not know
 		maps.DeleteFunc(others, func(slot, _ string) bool { return !p.Moved.leaves(slot) })
 	}
 	for slot, volume := range others {
-		isNew := p.Others[slot] != volume && !prior.IsUnseen(p) && !slices.Contains(known, volume) || p.Moved.leaves(slot)
+		isNew := p.Others[slot] != volume && !slices.Contains(known, volume) || p.Moved.leaves(slot)
 		if vm.IsSlot(slot) && (isNew || p.Added[slot] == volume) {
 			added[slot] = volume
 		}
