@@ -23,6 +23,7 @@ type results struct {
 	pool      string      // that the VM is in by now
 	started   bool        // the guest was started
 	restarted bool        // the guest was restarted
+	refused   bool        // for a change of the VM since, before more than its power and its HA entry was changed
 }
 
 // steps is the order of an update. There is no undo: completed steps stay, and the state says so. A step with nothing
@@ -194,11 +195,12 @@ func (r *results) beginAgain(ctx context.Context, u *update) error {
 	if err != nil || config.Digest == u.before.Digest {
 		return err
 	}
-	if err := checkFilled(u.r, config); err != nil {
-		return err
-	}
 	u.before = config
-	return r.begin(ctx, u)
+	if err = checkFilled(u.r, config); err == nil {
+		err = r.begin(ctx, u)
+	}
+	r.refused = err != nil
+	return err
 }
 
 // run does the steps, and after a failed one what remains to be done.
@@ -219,6 +221,9 @@ func (u *update) run(ctx context.Context, r *results) error {
 		within, ended := oplog.Step(ctx, name)
 		err := step.Do(within)
 		ended(err)
+		if r.refused { // so that the state gets nothing that the plan was to take over
+			return err
+		}
 		if err != nil {
 			return &saga.StepError{Step: name, Err: u.afterFailure(ctx, r, err)}
 		}

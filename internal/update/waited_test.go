@@ -1,6 +1,7 @@
 package update
 
 import (
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/thirdparty"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/saga"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
@@ -226,5 +228,25 @@ func TestRefusedChangeDestroysNothing(t *testing.T) {
 	_, _, err := w.update(r)
 	if err == nil || !slices.Contains(w.everyVolume(), r.Prior.Disks["scsi0"].Volume) {
 		t.Errorf("the disk that a third party has detached is destroyed: %v after %v", err, w.writes())
+	}
+}
+
+// TestSlotFilledDuringAWait: a third party fills the slot of a new disk while the guest is shut down. The update is
+// refused as one that has not begun: the state gets no such disk.
+func TestSlotFilledDuringAWait(t *testing.T) {
+	w := newWorld(t, pve.Params{"scsi0": "local-zfs:1", "scsihw": "virtio-scsi-pci"})
+	r := w.request()
+	with(&r, "scsi1", func(d *vm.Disk) { *d = vm.Disk{Storage: "local-zfs", Size: new(int64(1 << 30))} })
+	waits()["for the shutdown"](t, w, &r, func() {
+		inWorld(w, func(all *state.World) { swap("scsi1", "1G")(all, all.Guests[theVM]) })
+	})
+	_, _, err := w.update(r)
+	w.answered = nil
+	var step *saga.StepError
+	if err == nil || !strings.Contains(err.Error(), "scsi1 of VM 400 has changed since the plan") || errors.As(err, &step) {
+		t.Errorf("the update says %v", err)
+	}
+	if is := guest.VolumeOf(w.config()["scsi1"]); is != theirs {
+		t.Errorf("scsi1 is %s after %v", is, w.writes())
 	}
 }

@@ -2,14 +2,17 @@ package vm
 
 import (
 	"context"
+	"errors"
 
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/framework/plan"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/ownership"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/kit"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/model"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/planning"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/saga"
 )
 
 // Update changes the VM in place. When it fails in the middle the state says what is true on the server by then.
@@ -63,8 +66,7 @@ func (r *Resource) Update(ctx context.Context, req resource.UpdateRequest, resp 
 	}
 	guest = prior.WithKnownAddresses(guest)
 	if err != nil && !model.IsWaiting(err) {
-		private.Managed = private.Managed.Union(managed)
-		afterFailedUpdate(ctx, v, req, resp, guest, private)
+		afterFailedUpdate(ctx, v, req, resp, guest, private, managed, err)
 		return
 	}
 	resp.State.Raw, diags = newState(ctx, v, req.Plan.Raw, guest)
@@ -73,9 +75,15 @@ func (r *Resource) Update(ctx context.Context, req resource.UpdateRequest, resp 
 	resp.Diagnostics.Append(private.NoteIdentity(ctx, resp.Private, guest.Identity)...)
 }
 
-// afterFailedUpdate writes what is true by now. Both what was and what was to be set is managed from here on.
+// afterFailedUpdate writes what is true by now. Once a step was begun, both what was and what was to be set is managed
+// from here on. Before that nothing was done: a device that the plan was to take over is a third party's still.
 func afterFailedUpdate(ctx context.Context, v model.Values, req resource.UpdateRequest, resp *resource.UpdateResponse,
-	guest guest.Guest, private model.PrivateState) {
+	guest guest.Guest, private model.PrivateState, planned plan.Managed, cause error) {
+	var step *saga.StepError
+	begun := errors.As(cause, &step) || guest.VMID == 0 // a VM that cannot be read back may have changed
+	if begun {
+		private.Managed = private.Managed.Union(planned)
+	}
 	resp.Diagnostics.Append(resp.Private.SetKey(ctx, model.KeyManaged, private.Managed.JSON())...)
 	if guest.VMID == 0 {
 		return // the state stays as it was, and the next refresh tells
@@ -84,8 +92,13 @@ func afterFailedUpdate(ctx context.Context, v model.Values, req resource.UpdateR
 	server, diags := v.Server(ctx, guest)
 	resp.Diagnostics.Append(diags...)
 	if !diags.HasError() {
-		server = model.WithOwnTags(model.WithoutPinnedMachine(req.Plan.Raw, server), req.State.Raw, req.Plan.Raw)
-		resp.State.Raw = v.Shape.Between(req.State.Raw, req.Plan.Raw, server)
+		if begun {
+			server = model.WithOwnTags(model.WithoutPinnedMachine(req.Plan.Raw, server), req.State.Raw, req.Plan.Raw)
+			resp.State.Raw = v.Shape.Between(req.State.Raw, req.Plan.Raw, server)
+		} else {
+			server = model.WithOwnTags(model.WithoutPinnedMachine(req.State.Raw, server), req.State.Raw)
+			resp.State.Raw = v.Shape.Refresh(req.State.Raw, server)
+		}
 		resp.Diagnostics.Append(private.HideUUID(ctx, &resp.State)...)
 	}
 }
