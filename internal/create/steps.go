@@ -147,24 +147,3 @@ func (p plan) nodes() []string {
 	}
 	return nodes
 }
-
-// proof is what a later destroy needs to know of this attempt, to act under the same rules as its undo.
-func (a *attempt) proof() *guest.Proof {
-	p := &guest.Proof{VMID: a.vmid, Nodes: a.nodes(), Cluster: a.mark.Cluster, Saga: a.mark.Saga,
-		Lost: a.first.lost != nil, Identity: a.view.Identity(), HA: a.beside.ha, Pool: a.r.Pool,
-		HalfMade: a.halfMade.Digest, Committed: a.committing, Alone: a.alone,
-		Kept: a.mark.Kept, Restored: a.mark.By == "qmrestore"}
-	if p.Identity.IsZero() {
-		p.Identity.UUID = a.first.uuid
-	}
-	for _, baseline := range a.baselines {
-		p.Baselines = append(p.Baselines, baseline.Record())
-	}
-	for _, upid := range a.view.Tasks.UPIDs {
-		p.Tasks = append(p.Tasks, string(upid))
-		if a.view.Tasks.Guessed[upid] {
-			p.Guessed = append(p.Guessed, string(upid))
-		}
-	}
-	return p
-}

@@ -54,15 +54,6 @@ func (r *removal) stop(ctx context.Context, f *facts) (outcome, error) {
 	return decideAgain, err
 }
 
-// awaitUnlocked waits until the VM's user, or a task of theirs, has unlocked it.
-func (r *removal) awaitUnlocked(ctx context.Context, f *facts) (outcome, error) {
-	_, err := r.d.guests.FindUnlocked(ctx, guest.Ref{VMID: r.VMID, Node: f.node, Identity: r.identity})
-	if err != nil {
-		err = final{err}
-	}
-	return nextPass, err
-}
-
 // unlock takes away the lock of a dead task of ours: with a ticket of root@pam over the API, since PVE lets no other
 // identity skip a lock, not even a token of root; else over SSH. Where neither is there, the volumes are freed one by
 // one.
@@ -111,16 +102,6 @@ func (r *removal) rememberUnlocked(ctx context.Context, f *facts) error {
 		r.HalfMade.Digest = config.Digest
 	}
 	return nil
-}
-
-// liftProtection switches off the protection of a VM that holds a disk.
-func (r *removal) liftProtection(ctx context.Context, f *facts) (outcome, error) {
-	e, err := r.prove(ctx, r.whole(f.node))
-	if err != nil {
-		return nextPass, refusal(r.VMID, err)
-	}
-	r.lifted = true
-	return nextPass, r.d.Unprotect(ctx, e)
 }
 
 func (r *removal) switchOffProtection(ctx context.Context, f *facts) (outcome, error) {

@@ -139,3 +139,18 @@ func targetsOf(p *guest.Proof, mark ownership.Mark, left []saga.Residue) []Targe
 	}
 	return all
 }
+
+// liftProtection switches off the protection of a VM that holds a disk.
+func (r *removal) liftProtection(ctx context.Context, f *facts) (outcome, error) {
+	e, err := r.prove(ctx, r.whole(f.node))
+	if err != nil {
+		return nextPass, refusal(r.VMID, err)
+	}
+	r.lifted = true
+	return nextPass, r.d.Unprotect(ctx, e)
+}
+
+// RemoveVolumes removes volumes whose VMID no guest has. Settings of others for the VMID stay.
+func (d *Destroyer) RemoveVolumes(ctx context.Context, t Target) error {
+	return d.newRemoval(t, policy{alone: true}).run(ctx)
+}

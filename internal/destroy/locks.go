@@ -136,3 +136,12 @@ func (d *destruction) explainHalfDestroyed(err error) error {
 	}
 	return guest.HalfDestroyed(d.r.Ref, d.node, err)
 }
+
+// awaitUnlocked waits until the VM's user, or a task of theirs, has unlocked it.
+func (r *removal) awaitUnlocked(ctx context.Context, f *facts) (outcome, error) {
+	_, err := r.d.guests.FindUnlocked(ctx, guest.Ref{VMID: r.VMID, Node: f.node, Identity: r.identity})
+	if err != nil {
+		err = final{err}
+	}
+	return nextPass, err
+}

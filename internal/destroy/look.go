@@ -9,7 +9,6 @@ import (
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/saga"
 )
 
 // view is what a look at the VMID has shown: the configuration that has it, and the verdict on that.
@@ -110,30 +109,6 @@ func (r *removal) lookAtAll(ctx context.Context) error {
 	return err
 }
 
-// findKnown finds the guest, also on another node, until a configuration of a committed VM is one whose volumes are
-// known. So that reading is the last one before a deletion: a change that comes between two readings, such as a rescan,
-// is not missed.
-func (r *removal) findKnown(ctx context.Context, find func(context.Context) error) error {
-	for range changes {
-		if err := find(ctx); err != nil || !r.committed || r.view.owner != guest.Ours {
-			return err
-		}
-		if node := r.view.node; r.Baseline.Node != node {
-			r.leftFrom, r.Baseline.Node = append(r.leftFrom, r.Baseline.Node), node
-		}
-		if digest := r.view.config.Digest; digest != "" && digest == r.known {
-			return nil
-		}
-		if err := r.follow(ctx); err != nil {
-			return err
-		}
-	}
-	return fmt.Errorf("VM %d changes while it is looked at", r.VMID)
-}
-
-// changes bounds the readings of a VM that its user changes while it is looked at.
-const changes = 4
-
 // find reads the configuration that has the VMID, and judges it.
 func (r *removal) find(ctx context.Context, how ending) error {
 	r.view = view{verdict: verdict{ambiguous: r.view.ambiguous}}
@@ -223,66 +198,6 @@ func (r *removal) forgetHalfMade() {
 	r.HalfMade.forget()
 }
 
-// hasUnnamed reports whether volumes of ours may be there that a configuration does not name.
-func hasUnnamed(b *guest.Baseline, config map[string]string) bool {
-	if b.Named == nil {
-		return true
-	}
-	for volume := range b.Named {
-		if !guest.Uses(config, volume) {
-			return true
-		}
-	}
-	return false
-}
-
-// follow keeps up with the volumes of a committed VM, which its user could still change a moment ago.
-func (r *removal) follow(ctx context.Context) error {
-	node := r.view.node
-	storages := len(r.Baseline.Storages)
-	config, err := r.d.api.QEMU(node, r.VMID).Pending(ctx)
-	if err != nil {
-		return err
-	}
-	if r.refuse != nil {
-		if err := r.refuse(ctx, config); err != nil {
-			return final{err}
-		}
-	}
-	snapshots, err := r.d.use.Snapshots(ctx, pve.Resource{Type: "qemu", Node: node, VMID: r.VMID}, config)
-	if err != nil {
-		return err
-	}
-	r.known = config.Digest
-	goes, strange := volumesToGo(r.VMID, r.Baseline.HasNamed, snapshots, r.view.config.Values, config.Current(),
-		config.Merged())
-	r.strange = strange
-	r.Baseline.Own(goes)
-	if len(r.Baseline.Storages) != storages {
-		r.checkVisible(ctx)
-	}
-	return nil
-}
-
-// checkVisible finds out on which storages the identity can see volumes without a VM.
-func (r *removal) checkVisible(ctx context.Context) {
-	var err error
-	for attempt := range 3 {
-		if r.d.jobs.Pause(ctx, attempt) != nil {
-			break
-		}
-		if err = r.Baseline.CheckVisible(ctx, r.d.guests); err == nil {
-			return
-		}
-	}
-	if err != nil {
-		for _, storage := range r.Baseline.Storages {
-			r.Baseline.Unlisted[storage] = err
-		}
-		r.Baseline.Storages = nil
-	}
-}
-
 // listOwn lists the volumes of ours that are there now. Other new volumes are remembered, to be named.
 func (r *removal) listOwn(ctx context.Context) ([]string, error) {
 	found, err := r.Baseline.OwnVolumes(ctx, r.d.guests)
@@ -303,41 +218,4 @@ func (r *removal) listOwn(ctx context.Context) ([]string, error) {
 		r.listed[v.ID] = v
 	}
 	return idsOf(found), err
-}
-
-// looks bounds the looks at the leftovers until they stay the same.
-const looks = 4
-
-// lastLook names what is left. Reading who else uses it takes its time, and an administrator may be tidying up
-// meanwhile. So what is named is looked at once more afterwards, until it is what it was before.
-func (r *removal) lastLook(ctx context.Context, failed error) error {
-	var last final
-	if errors.As(failed, &last) {
-		failed = last.error
-	}
-	if ctx.Err() != nil {
-		late, cancel := r.d.jobs.Grace(ctx)
-		defer cancel()
-		ctx = late
-	}
-	r.tasks.noteAll(ctx, r.d.api) // where the node was away before
-	rep := &report{removal: r}
-	var listErr error
-	for before, attempt := "", 0; attempt < looks; attempt++ {
-		listErr = rep.look(ctx)
-		now := rep.state()
-		if now == before || rep.isClean() {
-			break
-		}
-		before = now
-		rep.readUse(ctx)
-	}
-	if left := rep.leftovers(failed); len(left) > 0 {
-		return &saga.LeftError{Left: left, Err: failed}
-	}
-	if listErr != nil && r.view.owner != guest.ThirdParty {
-		return fmt.Errorf("VM %d is gone, but whether volumes of it are left cannot be told: %w. Look at `pvesm list "+
-			"STORAGE --vmid %d` on node %s", r.VMID, listErr, r.VMID, r.Baseline.Node)
-	}
-	return nil
 }

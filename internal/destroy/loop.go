@@ -3,7 +3,6 @@ package destroy
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guard"
@@ -117,11 +116,6 @@ func (d *Destroyer) Remove(ctx context.Context, t Target) error {
 	return d.newRemoval(t, policy{}).run(ctx)
 }
 
-// RemoveVolumes removes volumes whose VMID no guest has. Settings of others for the VMID stay.
-func (d *Destroyer) RemoveVolumes(ctx context.Context, t Target) error {
-	return d.newRemoval(t, policy{alone: true}).run(ctx)
-}
-
 // RemoveAll removes a VM of ours whose volumes may be on two nodes, in the order given: the first target has the
 // configuration. notes are for people, also where nothing is left.
 func (d *Destroyer) RemoveAll(ctx context.Context, targets []Target) (notes []Note, err error) {
@@ -143,19 +137,6 @@ func (d *Destroyer) RemoveAll(ctx context.Context, targets []Target) (notes []No
 		return notes, &saga.LeftError{Left: left, Err: errors.Join(failed, vague)}
 	}
 	return notes, vague
-}
-
-// merge adds the leftovers that are not in the list yet.
-func merge(left, more []saga.Residue) []saga.Residue {
-	for _, m := range more {
-		if !slices.ContainsFunc(left, func(l saga.Residue) bool {
-			return l.Kind == m.Kind && l.Node == m.Node &&
-				l.ID == m.ID
-		}) {
-			left = append(left, m)
-		}
-	}
-	return left
 }
 
 func (d *Destroyer) newRemoval(t Target, p policy) *removal {

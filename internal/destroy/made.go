@@ -2,7 +2,6 @@ package destroy
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -84,14 +83,6 @@ func (m *Made) forgetNamed() {
 // rest returns the volumes that nothing accounts for.
 func (m *Made) rest(found []pve.Volume) []pve.Volume {
 	return slices.DeleteFunc(slices.Clone(found), func(v pve.Volume) bool { return m.known[v.ID] })
-}
-
-func idsOf(volumes []pve.Volume) []string {
-	var ids []string
-	for _, v := range volumes {
-		ids = append(ids, v.ID)
-	}
-	return ids
 }
 
 // readDestroyed forgets the volumes that PVE has destroyed together with our VM: a volume of such a name now belongs
@@ -227,19 +218,4 @@ func (w Wanted) fits(v pve.Volume) bool {
 	return volid.Storage(v.ID) == w.Storage && (w.Format == "" || v.Format == "" || w.Format == v.Format) &&
 		(w.Name == "" || w.Name == name) && (w.Base == "" || strings.HasPrefix(v.ID, w.Base+"/")) &&
 		(w.Size == 0 || v.Size == 0 || vm.FitsSize(v.Size, w.Size))
-}
-
-// Note is a sentence about a removal for people, also where nothing is left.
-type Note struct {
-	Text string
-	// Doubt: something of ours may still be there.
-	Doubt bool
-}
-
-// unprovenNote names the volumes that were left alone since nothing shows whose they are.
-func unprovenNote(vmid int, node string, volumes []string) Note {
-	return Note{Doubt: true, Text: fmt.Sprintf("Volumes with the id of VM %d came to node %s while the VM was made, "+
-		"and nothing shows that this create has made them: %s. They were left alone. "+
-		"Look whose they are (`pvesm list STORAGE --vmid %d`) before you remove any", vmid, node, strings.Join(volumes,
-		", "), vmid)}
 }

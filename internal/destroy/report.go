@@ -190,3 +190,68 @@ func (r *report) volume(volume, reason string) saga.Residue {
 	}
 	return left
 }
+
+// looks bounds the looks at the leftovers until they stay the same.
+const looks = 4
+
+// lastLook names what is left. Reading who else uses it takes its time, and an administrator may be tidying up
+// meanwhile. So what is named is looked at once more afterwards, until it is what it was before.
+func (r *removal) lastLook(ctx context.Context, failed error) error {
+	var last final
+	if errors.As(failed, &last) {
+		failed = last.error
+	}
+	if ctx.Err() != nil {
+		late, cancel := r.d.jobs.Grace(ctx)
+		defer cancel()
+		ctx = late
+	}
+	r.tasks.noteAll(ctx, r.d.api) // where the node was away before
+	rep := &report{removal: r}
+	var listErr error
+	for before, attempt := "", 0; attempt < looks; attempt++ {
+		listErr = rep.look(ctx)
+		now := rep.state()
+		if now == before || rep.isClean() {
+			break
+		}
+		before = now
+		rep.readUse(ctx)
+	}
+	if left := rep.leftovers(failed); len(left) > 0 {
+		return &saga.LeftError{Left: left, Err: failed}
+	}
+	if listErr != nil && r.view.owner != guest.ThirdParty {
+		return fmt.Errorf("VM %d is gone, but whether volumes of it are left cannot be told: %w. Look at `pvesm list "+
+			"STORAGE --vmid %d` on node %s", r.VMID, listErr, r.VMID, r.Baseline.Node)
+	}
+	return nil
+}
+
+// Note is a sentence about a removal for people, also where nothing is left.
+type Note struct {
+	Text string
+	// Doubt: something of ours may still be there.
+	Doubt bool
+}
+
+// unprovenNote names the volumes that were left alone since nothing shows whose they are.
+func unprovenNote(vmid int, node string, volumes []string) Note {
+	return Note{Doubt: true, Text: fmt.Sprintf("Volumes with the id of VM %d came to node %s while the VM was made, "+
+		"and nothing shows that this create has made them: %s. They were left alone. "+
+		"Look whose they are (`pvesm list STORAGE --vmid %d`) before you remove any", vmid, node, strings.Join(volumes,
+		", "), vmid)}
+}
+
+// merge adds the leftovers that are not in the list yet.
+func merge(left, more []saga.Residue) []saga.Residue {
+	for _, m := range more {
+		if !slices.ContainsFunc(left, func(l saga.Residue) bool {
+			return l.Kind == m.Kind && l.Node == m.Node &&
+				l.ID == m.ID
+		}) {
+			left = append(left, m)
+		}
+	}
+	return left
+}

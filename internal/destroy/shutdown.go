@@ -205,3 +205,68 @@ func disobedientError(vmid int, timeout time.Duration, err error) error {
 			"inside, or give it more time with on_destroy.timeout, and destroy again; or set on_destroy.power_off = " +
 			"\"graceful\" or \"force\" and apply to have it cut off", Err: err}
 }
+
+// findKnown finds the guest, also on another node, until a configuration of a committed VM is one whose volumes are
+// known. So that reading is the last one before a deletion: a change that comes between two readings, such as a rescan,
+// is not missed.
+func (r *removal) findKnown(ctx context.Context, find func(context.Context) error) error {
+	for range changes {
+		if err := find(ctx); err != nil || !r.committed || r.view.owner != guest.Ours {
+			return err
+		}
+		if node := r.view.node; r.Baseline.Node != node {
+			r.leftFrom, r.Baseline.Node = append(r.leftFrom, r.Baseline.Node), node
+		}
+		if digest := r.view.config.Digest; digest != "" && digest == r.known {
+			return nil
+		}
+		if err := r.follow(ctx); err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("VM %d changes while it is looked at", r.VMID)
+}
+
+// changes bounds the readings of a VM that its user changes while it is looked at.
+const changes = 4
+
+// follow keeps up with the volumes of a committed VM, which its user could still change a moment ago.
+func (r *removal) follow(ctx context.Context) error {
+	node := r.view.node
+	storages := len(r.Baseline.Storages)
+	config, err := r.d.api.QEMU(node, r.VMID).Pending(ctx)
+	if err != nil {
+		return err
+	}
+	if r.refuse != nil {
+		if err := r.refuse(ctx, config); err != nil {
+			return final{err}
+		}
+	}
+	snapshots, err := r.d.use.Snapshots(ctx, pve.Resource{Type: "qemu", Node: node, VMID: r.VMID}, config)
+	if err != nil {
+		return err
+	}
+	r.known = config.Digest
+	goes, strange := volumesToGo(r.VMID, r.Baseline.HasNamed, snapshots, r.view.config.Values, config.Current(),
+		config.Merged())
+	r.strange = strange
+	r.Baseline.Own(goes)
+	if len(r.Baseline.Storages) != storages {
+		r.checkVisible(ctx)
+	}
+	return nil
+}
+
+// hasUnnamed reports whether volumes of ours may be there that a configuration does not name.
+func hasUnnamed(b *guest.Baseline, config map[string]string) bool {
+	if b.Named == nil {
+		return true
+	}
+	for volume := range b.Named {
+		if !guest.Uses(config, volume) {
+			return true
+		}
+	}
+	return false
+}

@@ -314,3 +314,30 @@ func errAdopted(vmid int, volumes []string) error {
 		"made them, and a destroy of the VM would destroy them, so the VM was not removed. Give them to another VM first "+
 		"(in PVE's interface: Hardware, Disk Action, Reassign Owner), then destroy again", strings.Join(volumes, ", "), vmid)
 }
+
+// checkVisible finds out on which storages the identity can see volumes without a VM.
+func (r *removal) checkVisible(ctx context.Context) {
+	var err error
+	for attempt := range 3 {
+		if r.d.jobs.Pause(ctx, attempt) != nil {
+			break
+		}
+		if err = r.Baseline.CheckVisible(ctx, r.d.guests); err == nil {
+			return
+		}
+	}
+	if err != nil {
+		for _, storage := range r.Baseline.Storages {
+			r.Baseline.Unlisted[storage] = err
+		}
+		r.Baseline.Storages = nil
+	}
+}
+
+func idsOf(volumes []pve.Volume) []string {
+	var ids []string
+	for _, v := range volumes {
+		ids = append(ids, v.ID)
+	}
+	return ids
+}
