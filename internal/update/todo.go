@@ -149,8 +149,8 @@ func (t todo) stillHolds(vmid int, now pve.PendingConfig) error {
 	}
 	c := t.change
 	c.DeleteFirst = t.emptied
-	next := maps.Clone(c.Set)
-	next["delete"] = strings.Join(c.Delete, ",")
+	next := map[string]string{"delete": strings.Join(c.Delete, ",")}
+	maps.Copy(next, c.Set)
 	return guest.CheckUndisturbed(vmid, t.read, now, c, next)
 }
 

@@ -250,3 +250,24 @@ func TestSlotFilledDuringAWait(t *testing.T) {
 		t.Errorf("scsi1 is %s after %v", is, w.writes())
 	}
 }
+
+// TestRemovalThatStillHolds: a change that sets nothing holds while its option is as it was, and no longer.
+func TestRemovalThatStillHolds(t *testing.T) {
+	const net1 = "virtio=BC:24:11:00:00:01,bridge=vmbr0"
+	for name, c := range map[string]struct {
+		option, value string
+		holds         bool
+	}{"another option changed": {"cores", "2", true}, "its option changed": {"net1", net1 + ",tag=77", false}} {
+		w := newWorld(t, pve.Params{"net1": net1})
+		read := func() pve.PendingConfig {
+			config, err := w.api.QEMU("pve1", theVM).Pending(t.Context())
+			w.must(err)
+			return config
+		}
+		work := todo{read: read(), change: vm.Change{Delete: []string{"net1"}}}
+		w.alter(func(g *state.Guest) { g.Config[c.option] = c.value })
+		if err := work.stillHolds(theVM, read()); (err == nil) != c.holds {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
