@@ -222,10 +222,10 @@ func (c *Creator) tryContinue(ctx context.Context, p plan, found findings, u unf
 	if !v.Whole || u.config["lock"] != "" {
 		return nil, nil, c.removeDead(ctx, p.r, dead)
 	}
-	if why, err := c.whyNotCompleted(ctx, p, dead); why != "" || err != nil {
-		if err != nil {
-			return nil, nil, err
-		}
+	switch why, err := c.whyNotCompleted(ctx, p, dead); {
+	case err != nil:
+		return nil, nil, err
+	case why != "":
 		return c.untouched(p.r, u, why)
 	}
 	a, err := c.takeOver(ctx, p, found, dead)

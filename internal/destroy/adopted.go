@@ -47,12 +47,12 @@ func adoptedInState(vmid int, known func(string) bool, configs ...map[string]str
 	})
 }
 
-// volumesToGo are the volumes in the configurations and the snapshots of a VM in state that go with it. strange are
-// those that only snapshots name and that are not known to be the VM's: a third party may have given it a disk, taken a
-// snapshot and taken the disk out again. PVE leaves them, but not the memory that snapshots have saved (qemu-server
-// QemuServer.pm destroy_vm). A cloud-init drive is generated from the VM's own options.
+// volumesToGo are the volumes in the configurations and the snapshots of a VM in state that go with it. snapshotOnly
+// are those that only snapshots name and that are not known to be the VM's: a third party may have given it a disk,
+// taken a snapshot and taken the disk out again. PVE leaves them, but not the memory that snapshots have saved
+// (qemu-server QemuServer.pm destroy_vm). A cloud-init drive is generated from the VM's own options.
 func volumesToGo(vmid int, known func(string) bool, snapshots map[string]map[string]string,
-	configs ...map[string]string) (goes, strange []string) {
+	configs ...map[string]string) (goes, snapshotOnly []string) {
 	adopted := adoptedInState(vmid, known, configs...)
 	named := guard.OwnVolumes(vmid, configs...)
 	goes = slices.DeleteFunc(slices.Clone(named), func(volume string) bool { return slices.Contains(adopted, volume) })
@@ -63,13 +63,13 @@ func volumesToGo(vmid int, known func(string) bool, snapshots map[string]map[str
 			case known(volume) || volume == guest.VolumeOf(snapshot["vmstate"]) || volid.IsCloudInit(volume):
 				goes = append(goes, volume)
 			default:
-				strange = append(strange, volume)
+				snapshotOnly = append(snapshotOnly, volume)
 			}
 		}
 	}
 	slices.Sort(goes)
-	slices.Sort(strange)
-	return slices.Compact(goes), slices.Compact(strange)
+	slices.Sort(snapshotOnly)
+	return slices.Compact(goes), slices.Compact(snapshotOnly)
 }
 
 // unadopted refuses to destroy a VM with adopted volumes if PVE cannot be made to let go of them.
@@ -96,7 +96,7 @@ func unforeseen(ctx context.Context, d *destruction, now pve.PendingConfig, touc
 				continue
 			}
 			judged[slot+" "+config[slot]] = true // most slots are the same in both, and the answer may take a request
-			if err := refuseNews(ctx, d, configs, slot, config[slot], touched); err != nil {
+			if err := refuseUnforeseen(ctx, d, configs, slot, config[slot], touched); err != nil {
 				return err
 			}
 		}
@@ -111,11 +111,11 @@ func isDiskOf(vmid int, config map[string]string, slot string) bool {
 	return owner == vmid && goesWith(config, volume) && !volid.IsCloudInit(volume) && vm.IsBusSlot(slot)
 }
 
-// refuseNews refuses the disk in a slot if the plan does not know it.
-func refuseNews(ctx context.Context, d *destruction, configs []map[string]string, slot, value,
+// refuseUnforeseen refuses the disk in a slot if the plan does not know it.
+func refuseUnforeseen(ctx context.Context, d *destruction, configs []map[string]string, slot, value,
 	touched string) error {
 	vmid := d.r.Ref.VMID
-	why, then, err := isNews(ctx, d, configs, slot, value)
+	why, then, err := whyUnforeseen(ctx, d, configs, slot, value)
 	if err != nil {
 		return fmt.Errorf("see whether the disk in %s of VM %d is the one of the plan (%s): %w", slot, vmid, touched,
 			err)
@@ -129,18 +129,19 @@ func refuseNews(ctx context.Context, d *destruction, configs []map[string]string
 			why, touched, then)}
 }
 
-// isNews says why the disk in a slot is not one that the plan knows, and what else to do about it; "": it is known.
-func isNews(ctx context.Context, d *destruction, configs []map[string]string, slot, value string) (
+// whyUnforeseen says why the disk in a slot is not one that the plan knows, and what else to do about it; "": it is
+// known.
+func whyUnforeseen(ctx context.Context, d *destruction, configs []map[string]string, slot, value string) (
 	why, then string, err error) {
 	then = "; a new plan, with a refresh, destroys it with the VM"
 	if d.r.knows(guest.VolumeOf(value)) {
-		is, was, err := hasAnotherSize(ctx, d, slot, value)
-		if err != nil || is == was {
+		another, err := hasAnotherSize(ctx, d, slot, value)
+		if err != nil || !another {
 			return "", "", err
 		}
 		return fmt.Sprintf(" with %s, and the plan knows it with %s: a third party has grown it since, or its name "+
-				"came free, and PVE has given it to another disk", property.FormatSize(is), property.FormatSize(was)),
-			then, nil
+			"came free, and PVE has given it to another disk", property.FormatSize(sizeIn(slot, value)),
+			property.FormatSize(d.r.Sizes[guest.VolumeOf(value)])), then, nil
 	}
 	if known, err := hasMoved(ctx, d, configs, slot, value); err != nil || known {
 		return "", "", err
@@ -152,23 +153,18 @@ func isNews(ctx context.Context, d *destruction, configs []map[string]string, sl
 	return ", which the plan does not know: a third party has put it there since, or no refresh has seen it", then, nil
 }
 
-// hasAnotherSize returns the sizes of a volume that the plan knows, now and then, where they differ: PVE gives the
-// first free name to a new disk (pve-storage Plugin.pm get_next_vm_diskname), so a name does not tell which disk it is.
-// The size of a proxmox_disk in state is that of its storage, since a VM that has it attached may have grown it.
-func hasAnotherSize(ctx context.Context, d *destruction, slot, value string) (is, was int64, err error) {
+// hasAnotherSize reports whether a volume that the plan knows has another size than it had then: PVE gives the first
+// free name to a new disk (pve-storage Plugin.pm get_next_vm_diskname), so a name does not tell which disk it is. The
+// size of a proxmox_disk in state is that of its storage, since a VM that has it attached may have grown it.
+func hasAnotherSize(ctx context.Context, d *destruction, slot, value string) (bool, error) {
 	volume := guest.VolumeOf(value)
-	was, is = d.r.Sizes[volume], sizeIn(slot, value)
-	if was == 0 || is == 0 || vm.FitsSize(is, was) {
-		return was, was, nil
+	was := d.r.Sizes[volume]
+	if !d.r.Holder || vm.FitsSize(sizeIn(slot, value), was) {
+		return !vm.FitsSize(sizeIn(slot, value), was), nil
 	}
-	if d.r.Holder {
-		on, err := d.d.guests.Volumes(ctx, d.node, volid.Storage(volume), d.r.Ref.VMID)
-		at := slices.IndexFunc(on, func(v pve.Volume) bool { return v.ID == volume })
-		if err != nil || at >= 0 && (on[at].Size == 0 || vm.FitsSize(on[at].Size, was)) {
-			return was, was, err
-		}
-	}
-	return is, was, nil
+	on, err := d.d.guests.Volumes(ctx, d.node, volid.Storage(volume), d.r.Ref.VMID)
+	hasIt := func(v pve.Volume) bool { return v.ID == volume && vm.FitsSize(v.Size, was) }
+	return err == nil && !slices.ContainsFunc(on, hasIt), err
 }
 
 // sizeIn is the size that a slot shows, in bytes; 0: none.
@@ -186,7 +182,7 @@ func hasMoved(ctx context.Context, d *destruction, configs []map[string]string, 
 	if !inPlan || known == "" {
 		return inPlan, nil
 	}
-	if is, was := sizeIn(slot, value), d.r.Sizes[known]; is != 0 && was != 0 && !vm.FitsSize(is, was) {
+	if !vm.FitsSize(sizeIn(slot, value), d.r.Sizes[known]) {
 		return false, nil
 	}
 	if volid.Same(known, guest.VolumeOf(value)) {
@@ -195,19 +191,19 @@ func hasMoved(ctx context.Context, d *destruction, configs []map[string]string, 
 	if slices.ContainsFunc(configs, func(config map[string]string) bool { return guest.Uses(config, known) }) {
 		return false, nil
 	}
-	return guest.IsFreed(ctx, d.d.api, d.resources, d.node, known)
+	return guest.IsFreed(ctx, d.d.api.Reader(), d.resources, d.node, known)
 }
 
 // unknownDisks are the disks in slots of an uncommitted VM that state does not know by their names and sizes.
 func unknownDisks(r *removal, config map[string]string) []string {
+	if r.InState == nil {
+		return nil
+	}
 	var all []string
 	for _, slot := range vm.Slots(config) {
 		volume := guest.VolumeOf(config[slot])
-		if r.InState == nil || !isDiskOf(r.VMID, config, slot) || r.volumes[volume].own {
-			continue
-		}
-		if is, was := sizeIn(slot, config[slot]), r.InState.Sizes[volume]; !r.InState.knows(volume) ||
-			is != 0 && was != 0 && !vm.FitsSize(is, was) {
+		isKnown := r.InState.knows(volume) && vm.FitsSize(sizeIn(slot, config[slot]), r.InState.Sizes[volume])
+		if isDiskOf(r.VMID, config, slot) && !isKnown && !r.volumes[volume].own {
 			all = append(all, volume)
 		}
 	}
@@ -231,7 +227,7 @@ func refuseUnknown(ctx context.Context, r *removal, f *facts) (map[string]error,
 		if !slices.Contains(all, volume) {
 			continue
 		}
-		err := refuseNews(ctx, d, []map[string]string{config}, slot, config[slot], "The VM was not removed")
+		err := refuseUnforeseen(ctx, d, []map[string]string{config}, slot, config[slot], "The VM was not removed")
 		var why *guest.FieldError
 		if err != nil && !errors.As(err, &why) {
 			return nil, err
@@ -309,14 +305,14 @@ func noteLetGo(r *removal) {
 		strings.Join(slices.Sorted(maps.Keys(storages)), ", "))})
 }
 
-// noteStrange names the volumes that only snapshots of a destroyed VM had, and that are not known to be its own.
-func noteStrange(r *removal) {
-	strange := slices.DeleteFunc(slices.Clone(r.strange), func(volume string) bool { return r.letGoOf[volume] })
-	if len(strange) == 0 || !r.deleted.gone {
+// noteSnapshotOnly names the volumes that only snapshots of a destroyed VM had, and that are not known to be its own.
+func noteSnapshotOnly(r *removal) {
+	snapshotOnly := slices.DeleteFunc(slices.Clone(r.snapshotOnly), func(volume string) bool { return r.letGoOf[volume] })
+	if len(snapshotOnly) == 0 || !r.deleted.gone {
 		return
 	}
 	r.notes = append(r.notes, Note{Text: fmt.Sprintf("Only snapshots of VM %d had the disks %s, and the state does not "+
 		"know them: a third party may have given them to the VM. They were left on node %s. Look whose they are "+
-		"(`pvesm list STORAGE --vmid %d`) before you remove any", r.VMID, strings.Join(strange, ", "), r.Baseline.Node,
+		"(`pvesm list STORAGE --vmid %d`) before you remove any", r.VMID, strings.Join(snapshotOnly, ", "), r.Baseline.Node,
 		r.VMID)})
 }

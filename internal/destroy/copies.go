@@ -26,7 +26,7 @@ func (d *destruction) nameCopies(ctx context.Context, r *removal, left []saga.Re
 	var lines []string
 	if r.deleted.gone {
 		for _, volume := range r.Baseline.Others { // as likely another user's, so no command is given that frees it
-			if r.letGoOf[volume] || slices.Contains(r.strange, volume) { // a note names it
+			if r.letGoOf[volume] || slices.Contains(r.snapshotOnly, volume) { // a note names it
 				continue
 			}
 			lines = append(lines, fmt.Sprintf("  %s on node %s, which its configuration did not name", volume, r.Baseline.Node))

@@ -86,8 +86,8 @@ func notInCluster(vmid int) guest.Warning {
 func (d *Destroyer) deleteUncommitted(ctx context.Context, r Request) ([]saga.Residue, []guest.Warning, error) {
 	targets := targetsOf(r.Ref.Proof, d.guests.MarkOf(r.Ref.Proof), r.Left)
 	seen := slices.ContainsFunc(slices.Collect(maps.Values(r.Slots)), func(volume string) bool { return volume != "" })
-	for i := range targets {
-		if seen { // else the state has what was planned
+	if seen { // else the state has what was planned
+		for i := range targets {
 			targets[i].InState = &r
 		}
 	}

@@ -76,7 +76,7 @@ func (d *destruction) destroyInState(ctx context.Context) ([]saga.Residue, error
 // removeStopped destroys a VM that is off, and looks that nothing of it is left.
 func (d *destruction) removeStopped(ctx context.Context) ([]saga.Residue, error) {
 	vmid := d.r.Ref.VMID
-	volumes, strange, err := d.volumes(ctx)
+	volumes, snapshotOnly, err := d.volumes(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -98,7 +98,7 @@ func (d *destruction) removeStopped(ctx context.Context) ([]saga.Residue, error)
 			refuse: func(ctx context.Context, now pve.PendingConfig) error {
 				return unforeseen(ctx, d, now, "The guest is off, and nothing else was touched")
 			}})
-	r.use, r.fresh, r.off, r.known, r.strange = use, fresh, d.off, d.config.Digest, strange
+	r.use, r.fresh, r.off, r.known, r.snapshotOnly = use, fresh, d.off, d.config.Digest, snapshotOnly
 	if d.off { // by a task of ours that was awaited, if there was one
 		for _, upid := range d.tasks.UPIDs {
 			r.tasks.ended[upid] = cleanedUp
@@ -165,17 +165,17 @@ func (d *destruction) ownVolumes() []string {
 	return volumes
 }
 
-// volumes are those that go with the VM: of its configuration, its pending changes and its snapshots. strange are
+// volumes are those that go with the VM: of its configuration, its pending changes and its snapshots. snapshotOnly are
 // others that snapshots name.
-func (d *destruction) volumes(ctx context.Context) (volumes, strange []string, err error) {
+func (d *destruction) volumes(ctx context.Context) (volumes, snapshotOnly []string, err error) {
 	vmid := d.r.Ref.VMID
 	snapshots, err := d.d.use.Snapshots(ctx, pve.Resource{Type: "qemu", Node: d.node, VMID: vmid}, d.config)
 	if err != nil && !pve.IsKind(err, pve.NotFound) {
 		return nil, nil, fmt.Errorf("look which volumes the snapshots of VM %d have; it was not removed: %w", vmid, err)
 	}
 	d.snapshots = snapshots
-	volumes, strange = volumesToGo(vmid, d.r.knows, snapshots, d.config.Current(), d.config.Merged())
-	return volumes, strange, nil
+	volumes, snapshotOnly = volumesToGo(vmid, d.r.knows, snapshots, d.config.Current(), d.config.Merged())
+	return volumes, snapshotOnly, nil
 }
 
 // learnRights asks, while the guest shuts down, for the privileges that the last look at the volumes needs. They are

@@ -40,26 +40,26 @@ type policy struct {
 
 // memory is what a removal knows from earlier passes.
 type memory struct {
-	seen     guest.Identity        // our VM's, as last seen: it survives a change of the description, and a commit
-	seenAt   time.Time             // when that was asked for, and proved by something else
-	askedAt  time.Time             // when the last look began
-	known    string                // digest of the configuration whose volumes and snapshots the baseline knows
-	off      bool                  // the guest is known to be off
-	tasks    endings               // of our tasks
-	deleted  deletion              // our last destroy that ended well
-	left     []string              // volumes of ours that are there
-	listed   map[string]pve.Volume // as last seen, by id
-	unproven []string              // new volumes of which nothing shows that they are ours
-	volumes  map[string]attempts
-	ha       haEntry
-	taken    bool            // a third party has the VMID
-	lifted   bool            // the protection was switched off
-	leftFrom []string        // nodes that the VM was moved away from meanwhile
-	letGoOf  map[string]bool // volumes that PVE had adopted, and that were taken out of the configuration
-	strange  []string        // volumes of its snapshots that are not known to be a committed VM's
-	use      *volumeuse.Use  // as last read for this removal
-	fresh    bool            // nothing was done since
-	tries    struct{ alone, reclaim, attach, letGo int }
+	seen         guest.Identity        // our VM's, as last seen: it survives a change of the description, and a commit
+	seenAt       time.Time             // when that was asked for, and proved by something else
+	askedAt      time.Time             // when the last look began
+	known        string                // digest of the configuration whose volumes and snapshots the baseline knows
+	off          bool                  // the guest is known to be off
+	tasks        endings               // of our tasks
+	deleted      deletion              // our last destroy that ended well
+	left         []string              // volumes of ours that are there
+	listed       map[string]pve.Volume // as last seen, by id
+	unproven     []string              // new volumes of which nothing shows that they are ours
+	volumes      map[string]attempts
+	ha           haEntry
+	taken        bool            // a third party has the VMID
+	lifted       bool            // the protection was switched off
+	leftFrom     []string        // nodes that the VM was moved away from meanwhile
+	letGoOf      map[string]bool // volumes that PVE had adopted, and that were taken out of the configuration
+	snapshotOnly []string        // volumes of its snapshots that are not known to be a committed VM's
+	use          *volumeuse.Use  // as last read for this removal
+	fresh        bool            // nothing was done since
+	tries        struct{ alone, reclaim, attach, letGo int }
 }
 
 // attempts is what was done about a volume.
@@ -154,7 +154,7 @@ func (r *removal) run(ctx context.Context) error {
 		r.notes = append(r.notes, Note{Text: text, Doubt: true})
 	}
 	noteLetGo(r)
-	noteStrange(r)
+	noteSnapshotOnly(r)
 	if reborn := r.deleted.reborn; len(reborn) > 0 {
 		r.notes = append(r.notes, rebornNote(r.VMID, r.Baseline.Node, reborn))
 	}

@@ -217,5 +217,5 @@ func (w Wanted) fits(v pve.Volume) bool {
 	name, _, _ := strings.Cut(v.ID[strings.LastIndexAny(v.ID, ":/")+1:], ".")
 	return volid.Storage(v.ID) == w.Storage && (w.Format == "" || v.Format == "" || w.Format == v.Format) &&
 		(w.Name == "" || w.Name == name) && (w.Base == "" || strings.HasPrefix(v.ID, w.Base+"/")) &&
-		(w.Size == 0 || v.Size == 0 || vm.FitsSize(v.Size, w.Size))
+		vm.FitsSize(v.Size, w.Size)
 }

@@ -248,9 +248,9 @@ func (r *removal) follow(ctx context.Context) error {
 		return err
 	}
 	r.known = config.Digest
-	goes, strange := volumesToGo(r.VMID, r.Baseline.HasNamed, snapshots, r.view.config.Values, config.Current(),
+	goes, snapshotOnly := volumesToGo(r.VMID, r.Baseline.HasNamed, snapshots, r.view.config.Values, config.Current(),
 		config.Merged())
-	r.strange = strange
+	r.snapshotOnly = snapshotOnly
 	r.Baseline.Own(goes)
 	if len(r.Baseline.Storages) != storages {
 		r.checkVisible(ctx)

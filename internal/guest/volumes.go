@@ -52,7 +52,7 @@ func Uses(config map[string]string, volume string) bool {
 // with delete frees what it has copied at its end, and a conversion renames it (qemu-server API2/Qemu.pm move_vm_disk,
 // template). It is, too, where the node of the VM does not have its storage. A storage that is not configured for disk
 // images lists none (pve-storage 9.1.7 Storage.pm volume_list), so there it is taken to be left.
-func IsFreed(ctx context.Context, api *pve.Client, resources pve.Resources, node, volume string) (bool, error) {
+func IsFreed(ctx context.Context, api pve.Reader, resources pve.Resources, node, volume string) (bool, error) {
 	storage := volid.Storage(volume)
 	isIt := func(r pve.Resource) bool { return r.Type == "storage" && r.Storage == storage }
 	switch at, here := resources.Storage(node, storage); {

@@ -16,10 +16,10 @@ import (
 
 // shaped is the result of moving disks.
 type shaped struct {
-	redrawn bool              // the cloud-init drive is another one now, and empty
-	moved   map[string]string // volumes that disks have moved from, by slot
-	late    []vm.Move         // moves that wait for the restart
-	lateOf  map[string]string // volumes that are to move or grow then, by slot
+	redrawn     bool              // the cloud-init drive is another one now, and empty
+	moved       map[string]string // volumes that disks have moved from, by slot
+	late        []vm.Move         // moves that wait for the restart
+	lateVolumes map[string]string // volumes that are to move or grow then, by slot
 }
 
 // movesNow splits the moves: a disk of a running guest whose aio changes moves after the restart that puts the new aio
@@ -67,7 +67,7 @@ func (d disks) shapeDisks(ctx context.Context, t todo) (_ todo, done shaped, err
 	if shape.Moves, done.late, err = d.movesNow(ctx, t, config.Current()); err != nil {
 		return t, done, err
 	}
-	done.lateOf = movedFrom(config.Current(), done.late)
+	done.lateVolumes = movedFrom(config.Current(), done.late)
 	shape.Grow, _ = growable(config, t.growsInPlace())
 	slots := slotsOf(shape)
 	if len(slots) == 0 {
@@ -206,7 +206,7 @@ func growable(config pve.PendingConfig, grow []vm.Growth) (now, later []vm.Growt
 // growNewDisks grows the disks that were just made, since an import takes no size, and those that were attached. It
 // returns those that the guest does not have yet, and their volumes.
 func (d disks) growNewDisks(ctx context.Context, t todo, attached map[string]string) (late []vm.Growth,
-	lateOf map[string]string, err error) {
+	lateVolumes map[string]string, err error) {
 	grow := t.change.Grow
 	if len(grow)+len(attached) == 0 {
 		return nil, nil, nil
@@ -220,14 +220,14 @@ func (d disks) growNewDisks(ctx context.Context, t todo, attached map[string]str
 		return nil, nil, err
 	}
 	now, late := growable(config, slices.Concat(grow, more))
-	lateOf = map[string]string{}
+	lateVolumes = map[string]string{}
 	for _, g := range late {
-		lateOf[g.Slot] = guest.VolumeOf(config.Merged()[g.Slot])
+		lateVolumes[g.Slot] = guest.VolumeOf(config.Merged()[g.Slot])
 	}
 	if len(now) == 0 {
-		return late, lateOf, nil
+		return late, lateVolumes, nil
 	}
-	return late, lateOf, d.view.Grow(ctx, now)
+	return late, lateVolumes, d.view.Grow(ctx, now)
 }
 
 // attachedGrowth compares attached volumes with the planned sizes. PVE tells the size of a detached volume only once it
@@ -250,9 +250,9 @@ func (d disks) attachedGrowth(server vm.Spec, t todo, attached map[string]string
 }
 
 // shapeLateDisks moves and grows the disks that had to wait for the restart, whose turn may have come hours later.
-// of is the volume of each slot before it.
+// before has the volume of each slot as it was then.
 func (d disks) shapeLateDisks(ctx context.Context, moves []vm.Move, grow []vm.Growth,
-	of map[string]string) (moved map[string]string, err error) {
+	before map[string]string) (moved map[string]string, err error) {
 	if len(moves)+len(grow) == 0 {
 		return nil, nil
 	}
@@ -260,12 +260,12 @@ func (d disks) shapeLateDisks(ctx context.Context, moves []vm.Move, grow []vm.Gr
 	if err != nil {
 		return nil, err
 	}
-	for _, slot := range slices.Sorted(maps.Keys(of)) {
-		if is := guest.VolumeOf(config.Merged()[slot]); is != of[slot] {
+	for _, slot := range slices.Sorted(maps.Keys(before)) {
+		if is := guest.VolumeOf(config.Merged()[slot]); is != before[slot] {
 			return nil, &guest.FieldError{Path: slotAttribute(slot, d.r.Planned),
 				Summary: fmt.Sprintf("%s of VM %d has another disk than before its restart", slot, d.vmid),
 				Detail: fmt.Sprintf("%s was to be moved or grown after it, and a third party has put %q into the slot since. It "+
-					"was not touched. Make a new plan, which shows what is there", of[slot], is)}
+					"was not touched. Make a new plan, which shows what is there", before[slot], is)}
 		}
 	}
 	now, later := growable(config, grow)

@@ -159,5 +159,5 @@ func (d disks) hasMovedFrom(ctx context.Context, volume string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	return guest.IsFreed(ctx, d.changer.api, resources, d.view.Node(), volume)
+	return guest.IsFreed(ctx, d.changer.api.Reader(), resources, d.view.Node(), volume)
 }

@@ -23,7 +23,7 @@ type results struct {
 	pool      string      // that the VM is in by now
 	started   bool        // the guest was started
 	restarted bool        // the guest was restarted
-	refused   bool        // for a change of the VM since, before more than its power and its HA entry was changed
+	refused   bool        // the VM has become another since, and only its power and its HA entry were changed
 }
 
 // steps is the order of an update. There is no undo: completed steps stay, and the state says so. A step with nothing
@@ -94,8 +94,8 @@ func (u *update) stepsAfterTheOptions(r *results) []saga.Step {
 		{Name: "grow new disks of VM %d",
 			Why: "an import takes no size, and the size of an attached volume shows in its slot",
 			Do: func(ctx context.Context) error {
-				late, of, err := disks{u}.growNewDisks(ctx, r.todo, r.sent.attached)
-				r.late, r.shaped.lateOf = late, join(r.shaped.lateOf, of)
+				late, attached, err := disks{u}.growNewDisks(ctx, r.todo, r.sent.attached)
+				r.late, r.shaped.lateVolumes = late, join(r.shaped.lateVolumes, attached)
 				return err
 			}},
 		{Name: "change the pool of VM %d",
@@ -118,7 +118,7 @@ func (u *update) stepsAfterTheOptions(r *results) []saga.Step {
 		{Name: "move and grow disks of VM %d that waited",
 			Why: "the disk of a slot without hotplug, and another aio, are in force after the restart only",
 			Do: func(ctx context.Context) error {
-				moved, err := disks{u}.shapeLateDisks(ctx, r.shaped.late, r.late, r.shaped.lateOf)
+				moved, err := disks{u}.shapeLateDisks(ctx, r.shaped.late, r.late, r.shaped.lateVolumes)
 				r.addMoved(moved)
 				return err
 			}},

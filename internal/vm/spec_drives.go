@@ -18,10 +18,10 @@ type Disk struct {
 }
 
 // FitsSize reports whether a disk of a size, in bytes, can be one of a former size, or one that was asked for: storages
-// round up, LVM to 4 MiB, ZFS to 1 MiB (pve-storage ZFSPoolPlugin.pm alloc_image).
+// round up, LVM to 4 MiB, ZFS to 1 MiB (pve-storage ZFSPoolPlugin.pm alloc_image). A size that is not known, 0, fits.
 func FitsSize(is, was int64) bool {
 	const extent = 4 << 20
-	return is >= was && is-was < extent
+	return is == 0 || was == 0 || is >= was && is-was < extent
 }
 
 // DiskOptions are the sub-keys of a disk that are one value each.

@@ -80,9 +80,9 @@ func (r *Resource) Update(ctx context.Context, req resource.UpdateRequest, resp 
 func afterFailedUpdate(ctx context.Context, v model.Values, req resource.UpdateRequest, resp *resource.UpdateResponse,
 	guest guest.Guest, private model.PrivateState, planned plan.Managed, cause error) {
 	var step *saga.StepError
-	begun := errors.As(cause, &step) || guest.VMID == 0 // a VM that cannot be read back may have changed
-	if begun {
-		private.Managed = private.Managed.Union(planned)
+	target := req.State.Raw
+	if errors.As(cause, &step) || guest.VMID == 0 { // a VM that cannot be read back may have changed
+		target, private.Managed = req.Plan.Raw, private.Managed.Union(planned)
 	}
 	resp.Diagnostics.Append(resp.Private.SetKey(ctx, model.KeyManaged, private.Managed.JSON())...)
 	if guest.VMID == 0 {
@@ -92,13 +92,8 @@ func afterFailedUpdate(ctx context.Context, v model.Values, req resource.UpdateR
 	server, diags := v.Server(ctx, guest)
 	resp.Diagnostics.Append(diags...)
 	if !diags.HasError() {
-		if begun {
-			server = model.WithOwnTags(model.WithoutPinnedMachine(req.Plan.Raw, server), req.State.Raw, req.Plan.Raw)
-			resp.State.Raw = v.Shape.Between(req.State.Raw, req.Plan.Raw, server)
-		} else {
-			server = model.WithOwnTags(model.WithoutPinnedMachine(req.State.Raw, server), req.State.Raw)
-			resp.State.Raw = v.Shape.Refresh(req.State.Raw, server)
-		}
+		server = model.WithOwnTags(model.WithoutPinnedMachine(target, server), req.State.Raw, target)
+		resp.State.Raw = v.Shape.Between(req.State.Raw, target, server)
 		resp.Diagnostics.Append(private.HideUUID(ctx, &resp.State)...)
 	}
 }

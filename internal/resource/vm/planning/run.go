@@ -77,7 +77,10 @@ func (r *Run) note(vmid int, change func(*seenVM)) {
 func (r *Run) seen(vmid int) seenVM {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return *r.of(vmid)
+	if vm := r.vms[vmid]; vm != nil {
+		return *vm
+	}
+	return seenVM{}
 }
 
 // Act notes that the apply has begun: Terraform plans each change once more in it.
@@ -140,9 +143,12 @@ func (r *Run) isFirstToTell(vmid int64) (first bool) {
 }
 
 // AllFailed are the refreshed VMs of which a failed create or destroy left something, by VMID.
-func (r *Run) AllFailed() map[int]model.FailedVM {
+func (r *Run) AllFailed() map[int]model.FailedVM { return failed(r.notShown()) }
+
+// failed are those of some VMs of which a failed create or destroy left something.
+func failed(vms map[int]refreshedVM) map[int]model.FailedVM {
 	all := map[int]model.FailedVM{}
-	for vmid, vm := range r.notShown() {
+	for vmid, vm := range vms {
 		if vm.knows.IsFailed() {
 			all[vmid] = vm.knows
 		}
@@ -214,12 +220,7 @@ const mostPassed = 64
 // id of the new one may be others: it is one of mayGo, which no plan was shown when this one began, nor is at its end.
 // A VM that is not tainted is shown right after its refresh.
 func (r *Run) passFailed(ctx context.Context, p *Planning, mayGo map[int]refreshedVM) {
-	pass := map[int]model.FailedVM{}
-	for vmid, vm := range mayGo {
-		if vm.knows.IsFailed() {
-			pass[vmid] = vm.knows
-		}
-	}
+	pass := failed(mayGo)
 	if (cloning{p}).replaces() { // the destroy is handed all
 		refusals{p}.refuseUntold()
 	} else {
