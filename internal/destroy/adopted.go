@@ -11,7 +11,6 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guard"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/saga"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/property"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
@@ -20,11 +19,19 @@ import (
 // This file keeps a destroy of a VM in state from volumes that a rescan has made unused disks of it, and from disks
 // that a third party has put into its slots.
 
-// knows reports whether a volume is one that state knows to be the VM's.
-func (r Request) knows(volume string) bool {
-	return slices.Contains(r.Known, volume) ||
-		slices.ContainsFunc(r.Left, func(l saga.Residue) bool { return l.ID == volume })
+// Disks are what state knows of the disks of a VM.
+type Disks struct {
+	// Known are the volumes that are known to be the VM's, also if they are detached by now. Other detached ones were put
+	// there by a rescan, and stay.
+	Known []string
+	// Slots are the disks that slots had when the destroy was planned, "" for one without a known name; nil: not known.
+	Slots map[string]string
+	// Sizes are those of volumes then, in bytes; none: not known.
+	Sizes map[string]int64
 }
+
+// knows reports whether a volume is known to be the VM's.
+func (d Disks) knows(volume string) bool { return slices.Contains(d.Known, volume) }
 
 // adoptedInState are the detached volumes of a VM in state that are not known to be its own, and that nothing else in
 // its configurations names. That a snapshot names one proves nothing (volumesToGo), and `qm rescan` makes every volume
@@ -89,14 +96,16 @@ func unforeseen(ctx context.Context, d *destruction, now pve.PendingConfig, touc
 	if d.r.Slots == nil {
 		return nil
 	}
-	judged, configs := map[string]bool{}, []map[string]string{now.Current(), now.Merged()}
-	for _, config := range configs {
+	look := slotLook{Disks: d.r.Disks, d: d.d, vmid: d.r.Ref.VMID, node: d.node, resources: d.resources,
+		holder: d.r.Holder, configs: []map[string]string{now.Current(), now.Merged()}, touched: touched}
+	judged := map[string]bool{}
+	for _, config := range look.configs {
 		for _, slot := range vm.Slots(config) {
-			if !isDiskOf(d.r.Ref.VMID, config, slot) || judged[slot+" "+config[slot]] {
+			if !isDiskOf(look.vmid, config, slot) || judged[slot+" "+config[slot]] {
 				continue
 			}
 			judged[slot+" "+config[slot]] = true // most slots are the same in both, and the answer may take a request
-			if err := refuseUnforeseen(ctx, d, configs, slot, config[slot], touched); err != nil {
+			if err := look.refuse(ctx, slot, config[slot]); err != nil {
 				return err
 			}
 		}
@@ -111,42 +120,51 @@ func isDiskOf(vmid int, config map[string]string, slot string) bool {
 	return owner == vmid && goesWith(config, volume) && !volid.IsCloudInit(volume) && vm.IsBusSlot(slot)
 }
 
-// refuseUnforeseen refuses the disk in a slot if the plan does not know it.
-func refuseUnforeseen(ctx context.Context, d *destruction, configs []map[string]string, slot, value,
-	touched string) error {
-	vmid := d.r.Ref.VMID
-	why, then, err := whyUnforeseen(ctx, d, configs, slot, value)
+// slotLook judges the disks in the slots of a VM by what state knows of them.
+type slotLook struct {
+	Disks
+	d         *Destroyer
+	vmid      int
+	node      string
+	resources pve.Resources
+	holder    bool                // Request.Holder
+	configs   []map[string]string // in which the VM may have a disk of state that is not in its slot
+	touched   string              // what was done already
+}
+
+// refuse refuses the disk in a slot if the plan does not know it.
+func (l slotLook) refuse(ctx context.Context, slot, value string) error {
+	why, then, err := l.whyUnforeseen(ctx, slot, value)
 	if err != nil {
-		return fmt.Errorf("see whether the disk in %s of VM %d is the one of the plan (%s): %w", slot, vmid, touched,
+		return fmt.Errorf("see whether the disk in %s of VM %d is the one of the plan (%s): %w", slot, l.vmid, l.touched,
 			err)
 	}
 	if why == "" {
 		return nil
 	}
-	return &guest.FieldError{Path: "disks", Summary: fmt.Sprintf("VM %d has got another disk", vmid),
+	return &guest.FieldError{Path: "disks", Summary: fmt.Sprintf("VM %d has got another disk", l.vmid),
 		Detail: fmt.Sprintf("%s is in %s%s. A destroy of the VM would destroy it with its data. %s. Give the disk to "+
 			"another VM (in PVE's interface: Hardware, Disk Action, Reassign Owner)%s", guest.VolumeOf(value), slot,
-			why, touched, then)}
+			why, l.touched, then)}
 }
 
 // whyUnforeseen says why the disk in a slot is not one that the plan knows, and what else to do about it; "": it is
 // known.
-func whyUnforeseen(ctx context.Context, d *destruction, configs []map[string]string, slot, value string) (
-	why, then string, err error) {
-	then = "; a new plan, with a refresh, destroys it with the VM"
-	if d.r.knows(guest.VolumeOf(value)) {
-		another, err := hasAnotherSize(ctx, d, slot, value)
+func (l slotLook) whyUnforeseen(ctx context.Context, slot, value string) (why, then string, err error) {
+	volume, then := guest.VolumeOf(value), "; a new plan, with a refresh, destroys it with the VM"
+	if l.knows(volume) {
+		another, err := l.hasAnotherSize(ctx, slot, value)
 		if err != nil || !another {
 			return "", "", err
 		}
 		return fmt.Sprintf(" with %s, and the plan knows it with %s: a third party has grown it since, or its name "+
 			"came free, and PVE has given it to another disk", property.FormatSize(sizeIn(slot, value)),
-			property.FormatSize(d.r.Sizes[guest.VolumeOf(value)])), then, nil
+			property.FormatSize(l.Sizes[volume])), then, nil
 	}
-	if known, err := hasMoved(ctx, d, configs, slot, value); err != nil || known {
+	if known, err := l.hasMoved(ctx, slot, value); err != nil || known {
 		return "", "", err
 	}
-	if d.r.Holder {
+	if l.holder {
 		why = ", which the plan does not know: the resource has one disk, and a third party has put this one there"
 		return why, "", nil
 	}
@@ -156,13 +174,13 @@ func whyUnforeseen(ctx context.Context, d *destruction, configs []map[string]str
 // hasAnotherSize reports whether a volume that the plan knows has another size than it had then: PVE gives the first
 // free name to a new disk (pve-storage Plugin.pm get_next_vm_diskname), so a name does not tell which disk it is. The
 // size of a proxmox_disk in state is that of its storage, since a VM that has it attached may have grown it.
-func hasAnotherSize(ctx context.Context, d *destruction, slot, value string) (bool, error) {
+func (l slotLook) hasAnotherSize(ctx context.Context, slot, value string) (bool, error) {
 	volume := guest.VolumeOf(value)
-	was := d.r.Sizes[volume]
-	if !d.r.Holder || vm.FitsSize(sizeIn(slot, value), was) {
+	was := l.Sizes[volume]
+	if !l.holder || vm.FitsSize(sizeIn(slot, value), was) {
 		return !vm.FitsSize(sizeIn(slot, value), was), nil
 	}
-	on, err := d.d.guests.Volumes(ctx, d.node, volid.Storage(volume), d.r.Ref.VMID)
+	on, err := l.d.guests.Volumes(ctx, l.node, volid.Storage(volume), l.vmid)
 	hasIt := func(v pve.Volume) bool { return v.ID == volume && vm.FitsSize(v.Size, was) }
 	return err == nil && !slices.ContainsFunc(on, hasIt), err
 }
@@ -177,21 +195,21 @@ func sizeIn(slot, value string) int64 {
 
 // hasMoved reports whether the volume in a slot is the one that the plan knows there: by its name, or since it has the
 // size of the known one, which is nowhere any more. Where the known one is still there, the slot has another disk.
-func hasMoved(ctx context.Context, d *destruction, configs []map[string]string, slot, value string) (bool, error) {
-	known, inPlan := d.r.Slots[slot]
+func (l slotLook) hasMoved(ctx context.Context, slot, value string) (bool, error) {
+	known, inPlan := l.Slots[slot]
 	if !inPlan || known == "" {
 		return inPlan, nil
 	}
-	if !vm.FitsSize(sizeIn(slot, value), d.r.Sizes[known]) {
+	if !vm.FitsSize(sizeIn(slot, value), l.Sizes[known]) {
 		return false, nil
 	}
 	if volid.Same(known, guest.VolumeOf(value)) {
 		return true, nil
 	}
-	if slices.ContainsFunc(configs, func(config map[string]string) bool { return guest.Uses(config, known) }) {
+	if slices.ContainsFunc(l.configs, func(config map[string]string) bool { return guest.Uses(config, known) }) {
 		return false, nil
 	}
-	return guest.IsFreed(ctx, d.d.api.Reader(), d.resources, d.node, known)
+	return guest.IsFreed(ctx, l.d.api.Reader(), l.resources, l.node, known)
 }
 
 // unknownDisks are the disks in slots of an uncommitted VM that state does not know by their names and sizes.
@@ -221,13 +239,14 @@ func refuseUnknown(ctx context.Context, r *removal, f *facts) (map[string]error,
 	if err != nil {
 		return nil, err
 	}
-	d := &destruction{d: r.d, r: *r.InState, resources: resources, node: f.node}
+	look := slotLook{Disks: *r.InState, d: r.d, vmid: r.VMID, node: f.node, resources: resources,
+		configs: []map[string]string{config}, touched: "The VM was not removed"}
 	for _, slot := range vm.Slots(config) {
 		volume := guest.VolumeOf(config[slot])
 		if !slices.Contains(all, volume) {
 			continue
 		}
-		err := refuseUnforeseen(ctx, d, []map[string]string{config}, slot, config[slot], "The VM was not removed")
+		err := look.refuse(ctx, slot, config[slot])
 		var why *guest.FieldError
 		if err != nil && !errors.As(err, &why) {
 			return nil, err

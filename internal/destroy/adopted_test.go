@@ -232,7 +232,7 @@ func TestTextsNameNoVolume(t *testing.T) {
 			ref := r.vm(300)
 			r.rescan()
 			happens(r)
-			_, warnings, err := r.s.Delete(t.Context(), Request{Ref: ref, Known: []string{"local-zfs:vm-300-disk-0"}})
+			_, warnings, err := r.s.Delete(t.Context(), Request{Ref: ref, Disks: Disks{Known: []string{"local-zfs:vm-300-disk-0"}}})
 			if is, kept := r.has(300, rescanned); is || !kept || err != nil {
 				t.Errorf("the VM is there: %t, the volume: %t; %v; %v", is, kept, warnings, err)
 			}

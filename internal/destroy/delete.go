@@ -19,14 +19,8 @@ import (
 type Request struct {
 	Ref  guest.Ref      // with the Proof that the create returned, if it failed
 	Left []saga.Residue // remembered leftovers
-	// Known are the volumes that state knows to be the VM's, also if they are detached by now. Other detached ones were
-	// put there by a rescan, and stay.
-	Known []string
-	Pool  string // the VM's, as state knows it
-	// Slots are the disks that slots had when the destroy was planned, "" for one without a known name; nil: not known.
-	Slots map[string]string
-	// Sizes are those of known volumes then, in bytes; none: not known.
-	Sizes map[string]int64
+	Disks
+	Pool string // the VM's, as state knows it
 	// ForceStop has PVE stop the guest hard if it does not shut down in StopTimeout (zero: three minutes), and a paused
 	// guest at once. GracefulOnly forbids a hard stop. With neither, a guest that does not obey is stopped hard, with a
 	// warning.
@@ -44,6 +38,9 @@ type Request struct {
 // Delete destroys a VM and looks that nothing of it is left, whatever PVE says. A VM that is gone already is a
 // success. Leftovers are returned with the error, to be kept in state.
 func (d *Destroyer) Delete(ctx context.Context, r Request) ([]saga.Residue, []guest.Warning, error) {
+	for _, leftover := range r.Left {
+		r.Known = append(slices.Clip(r.Known), leftover.ID)
+	}
 	defer d.guests.Occupy(r.Ref.VMID)()     // volumes with the VMID are ours until the last look
 	if d.guests.Completed.Has(r.Ref.VMID) { // with create_before_destroy, which makes the new VM of the failed one
 		return nil, []guest.Warning{{Summary: fmt.Sprintf("VM %d stays", r.Ref.VMID),
@@ -88,7 +85,7 @@ func (d *Destroyer) deleteUncommitted(ctx context.Context, r Request) ([]saga.Re
 	seen := slices.ContainsFunc(slices.Collect(maps.Values(r.Slots)), func(volume string) bool { return volume != "" })
 	if seen { // else the state has what was planned
 		for i := range targets {
-			targets[i].InState = &r
+			targets[i].InState = &r.Disks
 		}
 	}
 	notes, err := d.RemoveAll(ctx, targets)

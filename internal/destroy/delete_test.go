@@ -203,7 +203,7 @@ func TestSnapshotsGoToo(t *testing.T) {
 		w.Guests[300].Snaps = map[string]map[string]string{"one": {"scsi1": "local-zfs:vm-300-disk-1,size=1G", "snaptime": "1"}}
 		w.Guests[300].Pending = map[string]string{"scsi2": "local-zfs:vm-300-disk-2,size=1G"}
 	})
-	request := Request{Ref: ref, Known: []string{contested, "local-zfs:vm-300-disk-1"}}
+	request := Request{Ref: ref, Disks: Disks{Known: []string{contested, "local-zfs:vm-300-disk-1"}}}
 	if left, _, err := r.s.Delete(t.Context(), request); err != nil || len(left) > 0 {
 		t.Errorf("left %v, %v", left, err)
 	}

@@ -114,7 +114,7 @@ func TestDiskThatComesDuringTheShutdown(t *testing.T) {
 				})
 			}
 		}
-		_, _, err := r.s.Delete(t.Context(), Request{Ref: ref, Known: []string{contested}, Slots: map[string]string{"scsi0": contested}})
+		_, _, err := r.s.Delete(t.Context(), Request{Ref: ref, Disks: Disks{Known: []string{contested}, Slots: map[string]string{"scsi0": contested}}})
 		if refused := err != nil && strings.Contains(err.Error(), theirs+" is in scsi7") && strings.Contains(err.Error(), "The guest is off"); refused != comes || !asked {
 			t.Errorf("it comes: %v, after the request: %v: %v", comes, asked, err)
 		}

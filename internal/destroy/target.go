@@ -42,7 +42,7 @@ type Target struct {
 	Made *Made
 	// InState is what state knows of an uncommitted VM, if it has seen its disks: another one in a slot is a third
 	// party's. Nil: what is in the slots is the create's.
-	InState *Request
+	InState *Disks
 }
 
 // HalfMade is a configuration that a killed task of ours has left, and that nothing marks. It is ours only while it

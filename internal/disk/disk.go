@@ -214,8 +214,8 @@ func (d *Disks) Failed() map[int]*guest.Proof {
 
 // Delete destroys a disk that no guest uses, or what a create has left that failed.
 func (d *Disks) Delete(ctx context.Context, ref guest.Ref, was Disk) ([]saga.Residue, []guest.Warning, error) {
-	r := destroy.Request{Ref: ref, Pool: was.Pool, Holder: true, GracefulOnly: true}
-	r.Slots = map[string]string{} // the plan knows one disk at most
+	r := destroy.Request{Ref: ref, Pool: was.Pool, Holder: true, GracefulOnly: true,
+		Disks: destroy.Disks{Slots: map[string]string{}}} // the plan knows one disk at most
 	if was.Volume != "" {
 		r.Known, r.Slots[vm.HolderSlot] = []string{was.Volume}, was.Volume
 		r.Sizes = map[string]int64{was.Volume: was.Size}

@@ -150,7 +150,8 @@ func (m *Model) restart() update.Restart {
 // DeleteRequest is the state as a request.
 func (m *Model) DeleteRequest(private PrivateState) destroy.Request {
 	request := destroy.Request{Ref: m.Ref(private), Left: private.Residues, Pool: Value(m.Pool),
-		Known: append(m.slotted(), private.Detached...), Slots: map[string]string{}, Sizes: map[string]int64{},
+		Disks: destroy.Disks{Known: append(m.slotted(), private.Detached...), Slots: map[string]string{},
+			Sizes: map[string]int64{}},
 		StopTimeout: kit.Duration(m.ShutdownTimeout, 0)}
 	maps.Copy(request.Slots, private.Others) // none where no refresh was made for the destroy of a tainted VM
 	for slot, disk := range m.Disks {
