@@ -78,7 +78,8 @@ func isDisk(drive string) bool {
 // would own it from here on, and destroy a disk where removed_disks says so. One that the plan has known is taken over,
 // and one that is as planned.
 func checkFilled(r Request, config pve.PendingConfig) error {
-	known, wanted, has := vm.Devices(r.Prior), vm.Devices(r.Planned), vm.Devices(vm.Decode(config.Merged()))
+	server := vm.Decode(config.Merged())
+	known, wanted, has := vm.Devices(r.Prior), vm.Devices(r.Planned), vm.Devices(server)
 	for _, slot := range slices.Sorted(maps.Keys(wanted)) {
 		is, what := has[slot], "disk"
 		_, ours := known[slot]
@@ -86,11 +87,14 @@ func checkFilled(r Request, config pve.PendingConfig) error {
 		if !vm.IsSlot(slot) {
 			what, asPlanned = "device", vm.MeansSame(slot, is, wanted[slot])
 		}
-		if is == "" || ours || asPlanned || is == r.Others[slot] {
+		if is == "" || ours || asPlanned || r.isOther(slot, is, server.Disks[slot]) {
 			continue
 		}
 		was := "about a new " + what
-		if r.Others[slot] != "" {
+		switch {
+		case r.Others[slot] == is:
+			was = "to take over a disk of that name and another size"
+		case r.Others[slot] != "":
 			was = "to take over " + r.Others[slot]
 		}
 		return &guest.FieldError{Path: slotAttribute(slot),
@@ -99,6 +103,12 @@ func checkFilled(r Request, config pve.PendingConfig) error {
 				"a new plan, which takes that %s over", was, is, what)}
 	}
 	return nil
+}
+
+// isOther reports whether a slot has the device that the plan has known there, and that is not in state. PVE gives a
+// name that comes free to the next disk.
+func (n Notes) isOther(slot, is string, disk vm.Disk) bool {
+	return n.Others[slot] == is && (disk.Size == nil || vm.FitsSize(*disk.Size, n.Sizes[is]))
 }
 
 // slotAttribute is the attribute of a slot: that of the optical drive that one of the VMs has in it, else that of its

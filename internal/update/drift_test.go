@@ -212,6 +212,34 @@ func TestSlotThatWasFilledSinceThePlan(t *testing.T) {
 	}
 }
 
+// TestSlotWithAnotherDiskOfAName: the plan takes over a disk that it has known in a slot. Since then that disk has left,
+// and PVE has given its name to another one.
+func TestSlotWithAnotherDiskOfAName(t *testing.T) {
+	for name, c := range map[string]struct {
+		known   int64 // the size of the disk that the plan has known
+		refused bool
+	}{
+		"the same disk":        {1 << 30, false},
+		"another disk":         {5 << 30, true},
+		"a size not known":     {0, false},
+		"another, smaller one": {1 << 29, true},
+	} {
+		w := newWorld(t, pve.Params{})
+		r := w.request()
+		r.Planned.Disks = map[string]vm.Disk{"scsi3": {Storage: "local-zfs"}}
+		w.task(w.api.QEMU("pve1", theVM).UpdateConfigTask(t.Context(), pve.Params{"scsi3": "local-zfs:1"}))
+		volume := guest.VolumeOf(w.config()["scsi3"])
+		r.Others, r.Sizes = map[string]string{"scsi3": volume}, map[string]int64{volume: c.known}
+		w.sim.ResetOps()
+		_, _, err := w.update(r)
+		var field *guest.FieldError
+		refused := errors.As(err, &field) && field.Path == "disks.scsi3" && strings.Contains(field.Detail, "another size")
+		if refused != c.refused || err != nil && !refused || refused && len(w.writes()) > 0 {
+			t.Errorf("%s: %v after %v", name, err, w.writes())
+		}
+	}
+}
+
 // TestRemovedDiskThatWasReplaced: since the plan a third party has put another disk into a slot that leaves the
 // configuration. The slot is emptied, and removed_disks destroys the disk of the plan alone, also after a migration, which
 // gives the disks new names.

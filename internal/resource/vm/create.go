@@ -70,6 +70,7 @@ func (r *Resource) Create(ctx context.Context, req resource.CreateRequest, resp 
 		Residues: made.Left, Proof: made.Proof}
 	if state, diags := v.Model(ctx, resp.State.Raw); !diags.HasError() {
 		private.Others, private.Drives = model.OthersOf(&state, made.Guest), model.DrivesOf(&state, made.Guest)
+		private.Sizes = model.SizesOf(private.Others, made.Guest)
 	}
 	resp.Diagnostics.Append(private.Write(ctx, resp.Private)...)
 }

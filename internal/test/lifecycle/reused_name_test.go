@@ -47,3 +47,55 @@ func TestNameThatCameFreeSinceThePlan(t *testing.T) {
 		})
 	}
 }
+
+// TestNameOfADiskThatIsNotInState: a refresh has seen a disk in a slot that the configuration does not have. Then that
+// disk leaves, and PVE gives its name to another one.
+func TestNameOfADiskThatIsNotInState(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		shown          string
+		tainted, stays bool
+	}{
+		"another disk":               {",size=50G", false, true},
+		"another disk, tainted VM":   {",size=50G", true, true},
+		"the disk":                   {",size=3G", false, false},
+		"the disk, tainted VM":       {",size=3G", true, false},
+		"the disk, and no size told": {"", false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := rig.NewWorld(t)
+			s := w.Session(t, rig.TokenNoSSH, rig.VMBlock(madeVM))
+			rig.Must(t, s.Converge(t.Context()))
+			var volume string
+			show := func(size string) {
+				w.Change(func(world *state.World) {
+					if volume == "" {
+						volume = putDisk(world, world.Guests[400], "scsi3")
+					}
+					world.Guests[400].Config["scsi3"] = volume + size
+				})
+			}
+			show(",size=3G")
+			options := []terraformtest.PlanOption{terraformtest.ToDestroy()}
+			if c.tainted {
+				s.Taint(rig.VMAddress, true)
+				options = nil
+			}
+			planned, err := s.Plan(t.Context(), options...)
+			rig.Must(t, err)
+			show(c.shown)
+			err = s.Apply(t.Context(), planned)
+			if c.stays {
+				rig.MustSay(t, err, volume+" is in scsi3, which the plan does not know")
+			} else {
+				rig.Must(t, err)
+			}
+			w.Change(func(world *state.World) {
+				if there := world.Volume("pve1", volume) != nil; there != c.stays {
+					t.Errorf("%s is there: %v", volume, there)
+				}
+			})
+		})
+	}
+}

@@ -24,6 +24,7 @@ type FailedVM struct {
 	Proof    *guest.Proof   `json:",omitempty"`
 	// These are those of PrivateState: the disks that the plan knows.
 	Others, Added map[string]string `json:",omitempty"`
+	Sizes         map[string]int64  `json:",omitempty"`
 	Detached      []string          `json:",omitempty"`
 }
 
@@ -32,8 +33,8 @@ func (f FailedVM) IsFailed() bool { return f.Proof != nil || len(f.Residues) > 0
 
 // Failed is what a refresh knows of a VM for its destroy. seen is its identity on the server, zero if it was not read.
 func (p PrivateState) Failed(seen guest.Identity) FailedVM {
-	f := FailedVM{Identity: p.Identity, Residues: p.Residues, Proof: p.Proof, Others: p.Others, Added: p.Added,
-		Detached: p.Detached}
+	f := FailedVM{Identity: p.Identity, Residues: p.Residues, Proof: p.Proof, Others: p.Others, Sizes: p.Sizes,
+		Added: p.Added, Detached: p.Detached}
 	if p.Proof == nil && !seen.IsZero() {
 		f.Identity = seen
 	}
@@ -55,12 +56,13 @@ func (p *PrivateState) RestoreFailed(ctx context.Context, vmid int, store interf
 		return diags
 	}
 	p.Identity, p.Residues, p.Proof = was.Identity, was.Residues, was.Proof
-	p.Others, p.Added, p.Detached = was.Others, was.Added, was.Detached
+	p.Others, p.Sizes, p.Added, p.Detached = was.Others, was.Sizes, was.Added, was.Detached
 	if was.IsFailed() {
 		diags.Append(p.Write(ctx, store)...)
 	} else {
 		diags.Append(writeIdentity(ctx, store, p.Identity)...)
 		diags.Append(kit.Note[map[string]string](KeyOthers).Write(ctx, store, p.Others)...)
+		diags.Append(kit.Note[map[string]int64](KeySizes).Write(ctx, store, p.Sizes)...)
 	}
 	diags.Append(kit.Note[[]string](KeyDetached).Write(ctx, store, p.Detached)...)
 	return append(diags, kit.Note[map[string]string](KeyAdded).Write(ctx, store, p.Added)...)

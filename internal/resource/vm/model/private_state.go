@@ -35,6 +35,7 @@ const (
 	KeyFormer   = "former"
 	KeyDetached = "detached" // volumes that were in a slot of the VM in state, and are unused disks of it or become such
 	KeyOthers   = "others"   // what the last refresh saw in slots that are not in state, by slot: vm.Devices
+	KeySizes    = "sizes"    // the sizes of the disks among those, in bytes, by volume
 	KeyAdded    = "added"    // those volumes of them that an earlier refresh did not see
 	KeyDrives   = "drives"   // the optical drives that the last refresh saw and that are not in state: DrivesOf
 	KeyMade     = "made"     // this provider made the VM, so its default tags are on it
@@ -59,6 +60,7 @@ type PrivateState struct {
 	Made       bool
 	Detached   []string
 	Others     map[string]string
+	Sizes      map[string]int64
 	Added      map[string]string
 	Drives     map[string]string
 	// Lost: there is a state, and nothing that was noted beside it. Terraform writes none when a provider is killed in an
@@ -92,6 +94,7 @@ func ReadPrivateState(ctx context.Context, private kit.PrivateReader) (PrivateSt
 	readNote(ctx, private, KeyMade, &m.Made, &diags)
 	readNote(ctx, private, KeyDetached, &m.Detached, &diags)
 	readNote(ctx, private, KeyOthers, &m.Others, &diags)
+	readNote(ctx, private, KeySizes, &m.Sizes, &diags)
 	readNote(ctx, private, KeyAdded, &m.Added, &diags)
 	readNote(ctx, private, KeyDrives, &m.Drives, &diags)
 	readNote(ctx, private, KeyFormer, &m.Former, &diags)
@@ -120,6 +123,7 @@ func (p PrivateState) Write(ctx context.Context, out kit.PrivateWriter) diag.Dia
 	}
 	if len(p.Others) > 0 {
 		diags.Append(kit.Note[map[string]string](KeyOthers).Write(ctx, out, p.Others)...)
+		diags.Append(kit.Note[map[string]int64](KeySizes).Write(ctx, out, p.Sizes)...)
 	}
 	if len(p.Drives) > 0 {
 		diags.Append(kit.Note[map[string]string](KeyDrives).Write(ctx, out, p.Drives)...)
@@ -167,6 +171,17 @@ func OthersOf(state *Model, now guest.Guest) map[string]string {
 	return others
 }
 
+// SizesOf are the sizes of the disks in some slots of a VM, in bytes, by volume.
+func SizesOf(slots map[string]string, now guest.Guest) map[string]int64 {
+	sizes := map[string]int64{}
+	for slot := range slots {
+		if disk := now.Spec.Disks[slot]; disk.Size != nil {
+			sizes[disk.Volume] = *disk.Size
+		}
+	}
+	return sizes
+}
+
 // NoteOthers writes what a VM has in slots that the state does not know, where that is news. A device that comes after
 // the plan is a third party's. A disk that was not there at the last refresh has not come by the create, and one that
 // another provider did not have in its state is in none now. Those of a copy that failed before it was read are among
@@ -187,10 +202,14 @@ func (p PrivateState) NoteOthers(ctx context.Context, out kit.PrivateWriter, pri
 	if !maps.Equal(others, p.Others) {
 		diags.Append(kit.Note[map[string]string](KeyOthers).Write(ctx, out, others)...)
 	}
+	sizes := SizesOf(others, now)
+	if !maps.Equal(sizes, p.Sizes) {
+		diags.Append(kit.Note[map[string]int64](KeySizes).Write(ctx, out, sizes)...)
+	}
 	if !maps.Equal(added, p.Added) {
 		diags.Append(kit.Note[map[string]string](KeyAdded).Write(ctx, out, added)...)
 	}
-	p.Others, p.Added = others, added
+	p.Others, p.Sizes, p.Added = others, sizes, added
 	return p, diags
 }
 

@@ -100,7 +100,7 @@ func UpdateRequest(prior, plan Model, private PrivateState, password *string) up
 		Ref:       prior.Ref(private),
 		Prior:     before.Spec(false),
 		Planned:   after.Spec(false),
-		Notes:     update.Notes{Others: private.Others, Detached: private.Detached},
+		Notes:     update.Notes{Others: private.Others, Sizes: private.Sizes, Detached: private.Detached},
 		PriorPool: Value(prior.Pool), Pool: Value(plan.Pool),
 		PriorHA: prior.HA, HA: plan.HA,
 		PriorFirewall: prior.Firewall, Firewall: plan.Firewall,
@@ -153,6 +153,7 @@ func (m *Model) DeleteRequest(private PrivateState) destroy.Request {
 		Disks: destroy.Disks{Known: append(m.slotted(), private.Detached...), Slots: map[string]string{},
 			Sizes: map[string]int64{}},
 		StopTimeout: kit.Duration(m.ShutdownTimeout, 0)}
+	maps.Copy(request.Sizes, private.Sizes)
 	maps.Copy(request.Slots, private.Others) // none where no refresh was made for the destroy of a tainted VM
 	for slot, disk := range m.Disks {
 		request.Slots[slot] = Value(disk.Volume)
