@@ -21,7 +21,7 @@ func nodeSchema() schema.Schema {
 		"release":         kit.ComputedString("Its release: `8.4`."),
 		"repoid":          kit.ComputedString("Its build."),
 		"pveversion":      kit.ComputedString("Version of the manager: `pve-manager/8.4.1/…`."),
-		"ssl_fingerprint": kit.ComputedString("Fingerprint of the node's certificate. Needs `Sys.Audit`."),
+		"ssl_fingerprint": kit.ComputedString("Fingerprint of the node's certificate."),
 		"level":           kit.ComputedString("Subscription level, if there is one."),
 		"capabilities": schema.SingleNestedAttribute{Computed: true, Attributes: capabilityAttributes(),
 			MarkdownDescription: "What a node of this version can do. Null when the node does not answer."},
