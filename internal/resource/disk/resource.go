@@ -170,6 +170,9 @@ func (r *Resource) planChange(
 	if !plan.Size.Equal(state.Size) {
 		r.run.NoteGrowing(state.Volume.ValueString())
 	}
+	if state.UUID.IsNull() && !req.Plan.Raw.Equal(req.State.Raw) { // that of an untainted disk is seen by its first update
+		plan.UUID = types.StringUnknown()
+	}
 	resp.Diagnostics.Append(resp.Plan.Set(ctx, plan)...)
 	return moves && !plan.Node.IsUnknown() && !plan.Storage.IsUnknown() && !plan.Format.IsUnknown()
 }

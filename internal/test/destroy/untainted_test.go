@@ -2,6 +2,7 @@ package destroy_test
 
 import (
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
@@ -46,6 +47,36 @@ func TestDestroyOfAnUntaintedVM(t *testing.T) {
 				if off.Hard {
 					t.Errorf("the guest was cut off: %+v", off)
 				}
+			}
+		})
+	}
+}
+
+// TestUntaintedDisk: the create of a proxmox_disk fails and cannot take its VM back. Its user untaints it. The first
+// apply makes it an ordinary disk, and it grows like one.
+func TestUntaintedDisk(t *testing.T) {
+	t.Parallel()
+	for name, lines := range map[string]string{"as configured": rig.SmallDisk,
+		"larger": strings.Replace(rig.SmallDisk, "1G", "2G", 1)} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := rig.NewWorld(t)
+			s := w.Session(t, rig.TokenNoSSH, rig.DiskBlock(rig.SmallDisk))
+			w.Sim.SetFaults([]fault.Rule{
+				{Match: fault.Match{Method: http.MethodPut, Path: "/nodes/{node}/qemu/{vmid}/config"}, Phase: fault.Before,
+					Status: 500, Reason: "no", Times: -1},
+				{Match: fault.Match{Method: http.MethodDelete, Path: "/nodes/{node}/qemu/{vmid}"}, Phase: fault.Before,
+					Status: 500, Reason: "not now", Times: -1}})
+			if err := s.Run(t.Context()); err == nil || len(s.Addresses()) != 1 {
+				t.Fatal("the create has left nothing:", err)
+			}
+			w.Sim.SetFaults(nil)
+			s.Taint(rig.DiskAddress, false)
+			w.Reconfigure(t, s, rig.TokenNoSSH, rig.DiskBlock(lines))
+			rig.Must(t, s.Converge(t.Context()))
+			rig.Must(t, s.Destroy(t.Context()))
+			if left := rig.TracesOf(w, 300); len(left) > 0 {
+				t.Errorf("left: %v", left)
 			}
 		})
 	}
