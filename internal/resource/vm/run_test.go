@@ -12,7 +12,7 @@ func TestRun(t *testing.T) {
 		return ok
 	}
 	r := planning.NewRun()
-	if r.WasInState(101) || isPlanned(r, planning.PlannedVM{VMID: 9000}) || len(r.AllFailed()) > 0 {
+	if r.WasInState(101) || isPlanned(r, planning.PlannedVM{VMID: 9000}) {
 		t.Error("a new run has seen something")
 	}
 	r.NoteInState(101)

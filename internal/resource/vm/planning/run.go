@@ -22,6 +22,8 @@ type Run struct {
 	mu      sync.Mutex
 	planned []PlannedVM
 	vms     map[int]*seenVM
+	// open are the VMs of notShown
+	open    map[int]refreshedVM
 	ids     map[guest.Identity]shownVM
 	growing map[string]bool // ids of volumes
 	sources map[sourceKey]*sourceRead
@@ -36,8 +38,6 @@ type seenVM struct {
 	shown    bool     // Terraform has shown its state to a plan, so it is not tainted
 	told     bool     // the plan tells of its disks that go with it
 	held     []string // its volumes
-	// refreshed is nil before its refresh
-	refreshed *refreshedVM
 }
 
 type refreshedVM struct {
@@ -54,7 +54,7 @@ type shownVM struct {
 
 // NewRun begins one.
 func NewRun() *Run {
-	return &Run{vms: map[int]*seenVM{}, ids: map[guest.Identity]shownVM{}, growing: map[string]bool{},
+	return &Run{vms: map[int]*seenVM{}, open: map[int]refreshedVM{}, ids: map[guest.Identity]shownVM{}, growing: map[string]bool{},
 		sources: map[sourceKey]*sourceRead{}}
 }
 
@@ -114,13 +114,17 @@ func (r *Run) NoteRefreshed(vmid int, name string, what model.FailedVM) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.refreshes++
-	r.of(vmid).refreshed = &refreshedVM{r.refreshes, name, what}
+	if delete(r.open, vmid); !r.of(vmid).shown || what.IsFailed() {
+		r.open[vmid] = refreshedVM{r.refreshes, name, what}
+	}
 }
 
 // noteShown notes that Terraform has shown the state of a VM to a plan, so that it is not tainted.
 func (r *Run) noteShown(vm shownVM, identity guest.Identity) {
 	r.note(int(vm.vmid), func(seen *seenVM) {
-		seen.shown = true
+		if seen.shown = true; !r.open[int(vm.vmid)].knows.IsFailed() {
+			delete(r.open, int(vm.vmid))
+		}
 		if !identity.IsZero() {
 			r.ids[identity] = vm
 		}
@@ -142,9 +146,6 @@ func (r *Run) isFirstToTell(vmid int64) (first bool) {
 	return first
 }
 
-// AllFailed are the refreshed VMs of which a failed create or destroy left something, by VMID.
-func (r *Run) AllFailed() map[int]model.FailedVM { return failed(r.notShown()) }
-
 // failed are those of some VMs of which a failed create or destroy left something.
 func failed(vms map[int]refreshedVM) map[int]model.FailedVM {
 	all := map[int]model.FailedVM{}
@@ -160,13 +161,7 @@ func failed(vms map[int]refreshedVM) map[int]model.FailedVM {
 func (r *Run) notShown() map[int]refreshedVM {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	all := map[int]refreshedVM{}
-	for vmid, vm := range r.vms {
-		if vm.refreshed != nil && (!vm.shown || vm.refreshed.knows.IsFailed()) {
-			all[vmid] = *vm.refreshed
-		}
-	}
-	return all
+	return maps.Clone(r.open)
 }
 
 // NoteHeld notes the volumes of a VM that was refreshed.
