@@ -221,7 +221,7 @@ func unknownDisks(r *removal, config map[string]string) []string {
 	for _, slot := range vm.Slots(config) {
 		volume := guest.VolumeOf(config[slot])
 		isKnown := r.InState.knows(volume) && vm.FitsSize(sizeIn(slot, config[slot]), r.InState.Sizes[volume])
-		if isDiskOf(r.VMID, config, slot) && !isKnown && !r.volumes[volume].own {
+		if isDiskOf(r.VMID, config, slot) && !isKnown && !r.of(volume).own {
 			all = append(all, volume)
 		}
 	}
@@ -295,7 +295,7 @@ func (r *removal) letGo(ctx context.Context, f *facts) (outcome, error) {
 		return nextPass, final{fmt.Errorf("VM %d was not removed: it %s", r.VMID, adoptedText(f.adopted))}
 	}
 	for _, volume := range f.adopted { // also if the answer is lost
-		r.letGoOf[volume] = true
+		r.of(volume).letGo = true
 	}
 	if err := r.change(ctx, f, params); err != nil {
 		return nextPass, fmt.Errorf("take unused disks out of VM %d, which %s. The request failed: %w", r.VMID,
@@ -306,32 +306,3 @@ func (r *removal) letGo(ctx context.Context, f *facts) (outcome, error) {
 
 // maxLetGo bounds how often: a rescan may come again.
 const maxLetGo = 3
-
-// noteLetGo names the volumes that were let go of, and that the VM has not got again.
-func noteLetGo(r *removal) {
-	maps.DeleteFunc(r.letGoOf, func(volume string, _ bool) bool { return guest.Uses(r.view.has(), volume) })
-	if len(r.letGoOf) == 0 {
-		return
-	}
-	storages := map[string]bool{}
-	for volume := range r.letGoOf {
-		storages[volid.Storage(volume)] = true
-	}
-	r.notes = append(r.notes, Note{Text: fmt.Sprintf("The unused disks %s carried the id of VM %d and nothing shows that "+
-		"they were its own: a rescan may have put them there. They were taken out of it and left on node %s. "+
-		"Look whose they are (`pvesm list STORAGE --vmid %d`: %s) before you remove any",
-		strings.Join(slices.Sorted(maps.Keys(r.letGoOf)), ", "), r.VMID, r.Baseline.Node, r.VMID,
-		strings.Join(slices.Sorted(maps.Keys(storages)), ", "))})
-}
-
-// noteSnapshotOnly names the volumes that only snapshots of a destroyed VM had, and that are not known to be its own.
-func noteSnapshotOnly(r *removal) {
-	snapshotOnly := slices.DeleteFunc(slices.Clone(r.snapshotOnly), func(volume string) bool { return r.letGoOf[volume] })
-	if len(snapshotOnly) == 0 || !r.deleted.gone {
-		return
-	}
-	r.notes = append(r.notes, Note{Text: fmt.Sprintf("Only snapshots of VM %d had the disks %s, and the state does not "+
-		"know them: a third party may have given them to the VM. They were left on node %s. Look whose they are "+
-		"(`pvesm list STORAGE --vmid %d`) before you remove any", r.VMID, strings.Join(snapshotOnly, ", "), r.Baseline.Node,
-		r.VMID)})
-}

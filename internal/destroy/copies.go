@@ -26,7 +26,7 @@ func (d *destruction) nameCopies(ctx context.Context, r *removal, left []saga.Re
 	var lines []string
 	if r.deleted.gone {
 		for _, volume := range r.Baseline.Others { // as likely another user's, so no command is given that frees it
-			if r.letGoOf[volume] || slices.Contains(r.snapshotOnly, volume) { // a note names it
+			if r.of(volume).letGo || r.of(volume).snapshotOnly { // a note names it
 				continue
 			}
 			lines = append(lines, fmt.Sprintf("  %s on node %s, which its configuration did not name", volume, r.Baseline.Node))
@@ -223,4 +223,57 @@ func namePurged(vmid int, purged []string) []guest.Warning {
 		Detail: "PVE did that with the destroy:\n  " + strings.Join(purged, "\n  ") + "\nA new VM of this id is in none of " +
 			"them until it is put there again. on_destroy.purge = false leaves backup jobs as they are, and refuses the " +
 			"destroy for the others."}}
+}
+
+// those are the volumes of which something is known.
+func (m *memory) those(known func(volumeMemory) bool) []string {
+	var all []string
+	for _, volume := range slices.Sorted(maps.Keys(m.volumes)) {
+		if known(*m.volumes[volume]) {
+			all = append(all, volume)
+		}
+	}
+	return all
+}
+
+// noteSnapshotOnly notes the volumes that only snapshots of a committed VM have, and that are not known to be its own.
+func (m *memory) noteSnapshotOnly(volumes []string) {
+	for _, known := range m.volumes {
+		known.snapshotOnly = false
+	}
+	for _, volume := range volumes {
+		m.of(volume).snapshotOnly = true
+	}
+}
+
+// tellLetGo names the volumes that were let go of, and that the VM has not got again.
+func tellLetGo(r *removal) {
+	for volume, known := range r.volumes {
+		known.letGo = known.letGo && !guest.Uses(r.view.has(), volume)
+	}
+	letGo := r.those(func(v volumeMemory) bool { return v.letGo })
+	if len(letGo) == 0 {
+		return
+	}
+	var storages []string
+	for _, volume := range letGo {
+		storages = append(storages, volid.Storage(volume))
+	}
+	slices.Sort(storages)
+	r.notes = append(r.notes, Note{Text: fmt.Sprintf("The unused disks %s carried the id of VM %d and nothing shows that "+
+		"they were its own: a rescan may have put them there. They were taken out of it and left on node %s. "+
+		"Look whose they are (`pvesm list STORAGE --vmid %d`: %s) before you remove any",
+		strings.Join(letGo, ", "), r.VMID, r.Baseline.Node, r.VMID, strings.Join(slices.Compact(storages), ", "))})
+}
+
+// tellSnapshotOnly names the volumes that only snapshots of a destroyed VM had.
+func tellSnapshotOnly(r *removal) {
+	snapshotOnly := r.those(func(v volumeMemory) bool { return v.snapshotOnly && !v.letGo })
+	if len(snapshotOnly) == 0 || !r.deleted.gone {
+		return
+	}
+	r.notes = append(r.notes, Note{Text: fmt.Sprintf("Only snapshots of VM %d had the disks %s, and the state does not "+
+		"know them: a third party may have given them to the VM. They were left on node %s. Look whose they are "+
+		"(`pvesm list STORAGE --vmid %d`) before you remove any", r.VMID, strings.Join(snapshotOnly, ", "), r.Baseline.Node,
+		r.VMID)})
 }

@@ -26,8 +26,8 @@ func TestNotRemoved(t *testing.T) {
 	r := (&Destroyer{}).newRemoval(Target{}, policy{})
 	r.remember(got)
 	for volume, why := range got {
-		if r.volumes[volume].why != why {
-			t.Errorf("%s: remembered %q", volume, r.volumes[volume].why)
+		if r.of(volume).why != why {
+			t.Errorf("%s: remembered %q", volume, r.of(volume).why)
 		}
 	}
 }

@@ -98,7 +98,8 @@ func (d *destruction) removeStopped(ctx context.Context) ([]saga.Residue, error)
 			refuse: func(ctx context.Context, now pve.PendingConfig) error {
 				return unforeseen(ctx, d, now, "The guest is off, and nothing else was touched")
 			}})
-	r.use, r.fresh, r.off, r.known, r.snapshotOnly = use, fresh, d.off, d.config.Digest, snapshotOnly
+	r.use, r.fresh, r.off, r.known = use, fresh, d.off, d.config.Digest
+	r.noteSnapshotOnly(snapshotOnly)
 	if d.off { // by a task of ours that was awaited, if there was one
 		for _, upid := range d.tasks.UPIDs {
 			r.tasks.ended[upid] = cleanedUp

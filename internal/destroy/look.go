@@ -165,7 +165,7 @@ func (r *removal) findListed(ctx context.Context, how ending, seesAll bool) erro
 
 // recognize judges a configuration, and remembers what that shows of our VM.
 func (r *removal) recognize(node string, config pve.GuestConfig, how ending) (view, error) {
-	known := r.isKnown(config.Values, r.seen)
+	known := r.isKnown(config.Values, r.seen.identity)
 	v := view{verdict: r.judge(config, how, &r.memory), node: node, config: config}
 	if v.unsure {
 		return v, r.doubt(v.verdict, node, config.Values["lock"])
@@ -178,7 +178,7 @@ func (r *removal) recognize(node string, config pve.GuestConfig, how ending) (vi
 		r.forgetHalfMade()
 	}
 	if !known || r.Mark.Proves(r.VMID, config.Values) {
-		r.seen, r.seenAt = guest.IdentityOf(config.Values), r.askedAt
+		r.seen = lastSeen{guest.IdentityOf(config.Values), r.askedAt}
 	}
 	r.Made.Saw(r.VMID, config.Values, unknownDisks(r, config.Values)...)
 	return v, nil
@@ -187,8 +187,8 @@ func (r *removal) recognize(node string, config pve.GuestConfig, how ending) (vi
 // forgetSeen forgets the identity of an uncommitted VM whose mark was not seen for so long that another run may have
 // taken the VM over, and completed it.
 func forgetSeen(r *removal) {
-	if pve.Elapsed(r.seenAt, r.d.clock.Now()) >= guest.Lease {
-		r.seen = guest.Identity{}
+	if pve.Elapsed(r.seen.at, r.d.clock.Now()) >= guest.Lease {
+		r.seen.identity = guest.Identity{}
 	}
 }
 
@@ -215,7 +215,7 @@ func (r *removal) listOwn(ctx context.Context) ([]string, error) {
 		found = slices.DeleteFunc(found, func(v pve.Volume) bool { return !r.Made.known[v.ID] })
 	}
 	for _, v := range found {
-		r.listed[v.ID] = v
+		r.of(v.ID).volume = v
 	}
 	return idsOf(found), err
 }

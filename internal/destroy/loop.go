@@ -23,6 +23,8 @@ type removal struct {
 	view  view   // of the last look
 	how   ending // the gravest end of our tasks, as of this pass
 	notes []Note
+	// leftFrom are nodes that the VM was moved away from meanwhile.
+	leftFrom []string
 }
 
 // policy is what the caller of a removal allows. The zero policy is that of a roll-back.
@@ -40,46 +42,52 @@ type policy struct {
 
 // memory is what a removal knows from earlier passes.
 type memory struct {
-	seen         guest.Identity        // our VM's, as last seen: it survives a change of the description, and a commit
-	seenAt       time.Time             // when that was asked for, and proved by something else
-	askedAt      time.Time             // when the last look began
-	known        string                // digest of the configuration whose volumes and snapshots the baseline knows
-	off          bool                  // the guest is known to be off
-	tasks        endings               // of our tasks
-	deleted      deletion              // our last destroy that ended well
-	left         []string              // volumes of ours that are there
-	listed       map[string]pve.Volume // as last seen, by id
-	unproven     []string              // new volumes of which nothing shows that they are ours
-	volumes      map[string]attempts
-	ha           haEntry
-	taken        bool            // a third party has the VMID
-	lifted       bool            // the protection was switched off
-	leftFrom     []string        // nodes that the VM was moved away from meanwhile
-	letGoOf      map[string]bool // volumes that PVE had adopted, and that were taken out of the configuration
-	snapshotOnly []string        // volumes of its snapshots that are not known to be a committed VM's
-	use          *volumeuse.Use  // as last read for this removal
-	fresh        bool            // nothing was done since
-	tries        struct{ alone, reclaim, attach, letGo int }
+	seen     lastSeen
+	askedAt  time.Time // when the last look began
+	known    string    // digest of the configuration whose volumes and snapshots the baseline knows
+	off      bool      // the guest is known to be off
+	tasks    endings   // of our tasks
+	deleted  deletion  // our last destroy that ended well
+	left     []string  // volumes of ours that are there
+	unproven []string  // new volumes of which nothing shows that they are ours
+	volumes  map[string]*volumeMemory
+	ha       haEntry
+	taken    bool           // a third party has the VMID
+	lifted   bool           // the protection was switched off
+	use      *volumeuse.Use // as last read for this removal
+	fresh    bool           // nothing was done since
+	tries    struct{ alone, reclaim, attach, letGo int }
 }
 
-// attempts is what was done about a volume.
-type attempts struct {
-	tried int    // how often it was to go with the VM
-	why   string // why it did not
-	own   bool   // it is ours, though it is an unused disk of the VM
+// lastSeen is the identity of our VM as it was last seen. It survives a change of the description, and a commit.
+type lastSeen struct {
+	identity guest.Identity
+	at       time.Time // when that was asked for, and proved by something else
+}
+
+// volumeMemory is what is known of a volume.
+type volumeMemory struct {
+	volume       pve.Volume // as last listed
+	tried        int        // how often it was to go with the VM
+	why          string     // why it did not
+	own          bool       // it is ours, though it is an unused disk of the VM
+	letGo        bool       // PVE had adopted it, and it was taken out of the configuration
+	snapshotOnly bool       // only a snapshot of a committed VM has it, and it is not known to be the VM's
+}
+
+// of is what is known of a volume, to be read and changed.
+func (m *memory) of(volume string) *volumeMemory {
+	if m.volumes[volume] == nil {
+		m.volumes[volume] = &volumeMemory{}
+	}
+	return m.volumes[volume]
 }
 
 // remember keeps why volumes stayed when PVE removed their VM.
 func (m *memory) remember(stayed map[string]string) {
 	for volume, why := range stayed {
-		m.note(volume, why)
+		m.of(volume).why = why
 	}
-}
-
-func (m *memory) note(volume, why string) {
-	a := m.volumes[volume]
-	a.why = why
-	m.volumes[volume] = a
 }
 
 // haEntry is what is known of the HA entry that our create made.
@@ -140,9 +148,8 @@ func (d *Destroyer) RemoveAll(ctx context.Context, targets []Target) (notes []No
 }
 
 func (d *Destroyer) newRemoval(t Target, p policy) *removal {
-	return &removal{Target: t, policy: p, d: d, memory: memory{volumes: map[string]attempts{},
-		letGoOf: map[string]bool{}, listed: map[string]pve.Volume{}, ha: haEntry{entry: t.Managed},
-		tasks: endings{tasks: t.Tasks, halfMade: t.HalfMade, ended: map[pve.UPID]ending{}}}}
+	return &removal{Target: t, policy: p, d: d, memory: memory{volumes: map[string]*volumeMemory{},
+		ha: haEntry{entry: t.Managed}, tasks: endings{tasks: t.Tasks, halfMade: t.HalfMade, ended: map[pve.UPID]ending{}}}}
 }
 
 // run removes the VM, and returns what is left of it as an error.
@@ -153,8 +160,8 @@ func (r *removal) run(ctx context.Context) error {
 	for _, text := range r.Baseline.Notes() {
 		r.notes = append(r.notes, Note{Text: text, Doubt: true})
 	}
-	noteLetGo(r)
-	noteSnapshotOnly(r)
+	tellLetGo(r)
+	tellSnapshotOnly(r)
 	if reborn := r.deleted.reborn; len(reborn) > 0 {
 		r.notes = append(r.notes, rebornNote(r.VMID, r.Baseline.Node, reborn))
 	}

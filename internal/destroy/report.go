@@ -98,7 +98,7 @@ func (r *report) leftovers(failed error) []saga.Residue {
 			continue // it is the VM's, which stands
 		}
 		why := reason
-		if said := r.volumes[v].why; said != "" {
+		if said := r.of(v).why; said != "" {
 			why = said
 		}
 		left = append(left, r.volume(v, why))
@@ -173,7 +173,7 @@ func (r *report) unseen(reason string) saga.Residue {
 func (r *report) volume(volume, reason string) saga.Residue {
 	left := saga.Residue{Kind: "volume", Node: r.Baseline.Node, ID: volume, Reason: reason,
 		Command: shell.Free(volume), What: fmt.Sprintf("volume %s on node %s", volume, r.Baseline.Node),
-		Size: r.listed[volume].Size, CreatedAt: r.listed[volume].CreatedAt}
+		Size: r.of(volume).volume.Size, CreatedAt: r.of(volume).volume.CreatedAt}
 	if r.partly {
 		left.Reason += notSeen
 	}

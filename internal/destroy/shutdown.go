@@ -250,7 +250,7 @@ func (r *removal) follow(ctx context.Context) error {
 	r.known = config.Digest
 	goes, snapshotOnly := volumesToGo(r.VMID, r.Baseline.HasNamed, snapshots, r.view.config.Values, config.Current(),
 		config.Merged())
-	r.snapshotOnly = snapshotOnly
+	r.noteSnapshotOnly(snapshotOnly)
 	r.Baseline.Own(goes)
 	if len(r.Baseline.Storages) != storages {
 		r.checkVisible(ctx)

@@ -94,7 +94,7 @@ func (t *Target) judge(config pve.GuestConfig, how ending, m *memory) verdict {
 	_, marked := ownership.Parse(values["description"])
 	half := !marked && guest.HalfMade(values) && !m.deleted.gone && (!m.tasks.restoring || values["memory"] != "")
 	destroyed := m.deleted.config != nil // ours is gone: one of its identity was restored since, if it is not our empty VM
-	mine := t.Mark.Proves(t.VMID, values) || !destroyed && t.isKnown(values, m.seen) ||
+	mine := t.Mark.Proves(t.VMID, values) || !destroyed && t.isKnown(values, m.seen.identity) ||
 		half && how == killed && t.isOurHalfMade(config.Digest, m.tasks.justKilled)
 	switch {
 	case mine:

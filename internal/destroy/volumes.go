@@ -25,7 +25,7 @@ func (r *removal) attach(ctx context.Context, f *facts) (outcome, error) {
 	params, next := pve.Params{}, 0
 	for _, v := range r.left {
 		// The next look tells what free has done.
-		if guest.Uses(config, v) || r.volumes[v].tried > 0 && r.free(ctx, r.ours(f.node), v) == nil {
+		if guest.Uses(config, v) || r.of(v).tried > 0 && r.free(ctx, r.ours(f.node), v) == nil {
 			continue
 		}
 		for ; config[fmt.Sprintf("unused%d", next)] != ""; next++ {
@@ -47,12 +47,10 @@ func (r *removal) attach(ctx context.Context, f *facts) (outcome, error) {
 		}
 	}
 	for _, v := range r.left {
-		if alone && r.volumes[v].tried == 0 && !guest.Uses(config, v) {
+		if alone && r.of(v).tried == 0 && !guest.Uses(config, v) {
 			_ = r.free(ctx, r.ours(f.node), v) // the next look tells
 		}
-		a := r.volumes[v]
-		a.tried++
-		r.volumes[v] = a
+		r.of(v).tried++
 	}
 	return decideAgain, nil
 }
@@ -95,8 +93,8 @@ func (r *removal) free(ctx context.Context, c guard.Claim, volume string) error 
 		return nil
 	}
 	err = errors.Join(err, e.Held()) // another guest uses it, or may
-	if r.volumes[volume].why == "" || !pve.IsKind(err, pve.Denied) {
-		r.note(volume, err.Error())
+	if r.of(volume).why == "" || !pve.IsKind(err, pve.Denied) {
+		r.of(volume).why = err.Error()
 	}
 	return err
 }
@@ -178,7 +176,7 @@ func (r *removal) leaveToThirdParty(ctx context.Context, f *facts) (outcome, err
 	r.view.hidden = config == nil
 	var failed error
 	for _, v := range r.left {
-		if r.volumes[v].tried == 0 && !r.view.hidden {
+		if r.of(v).tried == 0 && !r.view.hidden {
 			if err := r.free(ctx, guard.Claim{}, v); err != nil {
 				failed = final{fmt.Errorf("VM %d belongs to another user now, so the volume can only be removed by itself: %w",
 					r.VMID, err)}
@@ -258,7 +256,7 @@ func adopted(r *removal, config map[string]string) []string {
 		return adoptedInState(r.VMID, r.Baseline.HasNamed, config)
 	}
 	all := append(Adopted(r.VMID, config), unknownDisks(r, config)...)
-	return slices.DeleteFunc(all, func(volume string) bool { return r.volumes[volume].own })
+	return slices.DeleteFunc(all, func(volume string) bool { return r.of(volume).own })
 }
 
 // checkAdopted refuses to remove a VM that was not committed while it has volumes that the create is not known to have
@@ -303,9 +301,7 @@ func (r *removal) checkAdopted(ctx context.Context, f *facts) (outcome, error) {
 // own notes volumes that are ours although they are unused disks of the VM.
 func (m *memory) own(volumes ...string) {
 	for _, volume := range volumes {
-		a := m.volumes[volume]
-		a.own = true
-		m.volumes[volume] = a
+		m.of(volume).own = true
 	}
 }
 

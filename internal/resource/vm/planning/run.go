@@ -54,8 +54,8 @@ type shownVM struct {
 
 // NewRun begins one.
 func NewRun() *Run {
-	return &Run{vms: map[int]*seenVM{}, open: map[int]refreshedVM{}, ids: map[guest.Identity]shownVM{}, growing: map[string]bool{},
-		sources: map[sourceKey]*sourceRead{}}
+	return &Run{vms: map[int]*seenVM{}, open: map[int]refreshedVM{}, ids: map[guest.Identity]shownVM{},
+		growing: map[string]bool{}, sources: map[sourceKey]*sourceRead{}}
 }
 
 // of is what the run has seen of a VM, for a holder of mu.
