@@ -15,6 +15,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/kit"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/model"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
 // identity is the resource identity. Only the VMID is kept in it, since a VM keeps nothing else for life; node and uuid
@@ -75,6 +76,9 @@ func toImport(ctx context.Context, req resource.ImportStateRequest) (w wanted, d
 
 // refuse is why a VM is not the one that an import asks for; nil where it is.
 func (w wanted) refuse(found guest.Guest) error {
+	if err := holdsDisk(found); err != nil {
+		return err
+	}
 	if w.uuid == "" || strings.EqualFold(w.uuid, found.Identity.UUID) {
 		return nil
 	}
@@ -84,6 +88,16 @@ func (w wanted) refuse(found guest.Guest) error {
 	}
 	return fmt.Errorf("VM %d on node %s is not the one that the identity describes: its uuid is %s, not %s. Correct "+
 		"uuid or vmid, or leave uuid out", w.vmid, found.Node, has, w.uuid)
+}
+
+// holdsDisk refuses to take over the VM of a proxmox_disk: it would have two resources, and the destroy of either
+// takes the disk along.
+func holdsDisk(found guest.Guest) error {
+	if _, holds := vm.HolderText(model.Value(found.Spec.Description)); !holds {
+		return nil
+	}
+	return fmt.Errorf("VM %d on node %s only holds the disk of a proxmox_disk for other VMs. Import it as a proxmox_disk; "+
+		"a proxmox_vm takes over none of these", found.VMID, found.Node)
 }
 
 // parseID takes an import id apart.

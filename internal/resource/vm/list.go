@@ -136,6 +136,9 @@ func (l List) result(ctx context.Context, req tflist.ListRequest, listed pve.Res
 		ctx, cancel := context.WithTimeout(ctx, kit.ReadTimeout)
 		defer cancel()
 		found, err := l.machines.AdoptListed(ctx, listed)
+		if err == nil {
+			err = holdsDisk(found)
+		}
 		if err != nil {
 			return tflist.ListResult{Diagnostics: kit.LeftOut(attempt, err)}
 		}
