@@ -96,8 +96,8 @@ func holdsDisk(found guest.Guest) error {
 	if _, holds := vm.HolderText(model.Value(found.Spec.Description)); !holds {
 		return nil
 	}
-	return fmt.Errorf("VM %d on node %s only holds the disk of a proxmox_disk for other VMs. Import it as a proxmox_disk; "+
-		"a proxmox_vm takes over none of these", found.VMID, found.Node)
+	return fmt.Errorf("VM %d on node %s only holds the disk of a proxmox_disk for other VMs. Import it as a "+
+		"proxmox_disk; a proxmox_vm takes over none of these", found.VMID, found.Node)
 }
 
 // parseID takes an import id apart.
