@@ -79,6 +79,44 @@ func volumesToGo(vmid int, known func(string) bool, snapshots map[string]map[str
 	return slices.Compact(goes), slices.Compact(snapshotOnly)
 }
 
+// reused are the detached volumes that have the name of a known one and another size: PVE gives the first free name to
+// a new disk (pve-storage Storage/Plugin.pm get_next_vm_diskname). The entry of an unused disk shows no size, so the
+// storage is asked. One that it does not show, or without a size, is taken for the known one.
+func (d Disks) reused(ctx context.Context, by *Destroyer, node string, vmid int, configs ...map[string]string) (
+	[]string, error) {
+	asked, all := map[string][]string{}, []string{}
+	for _, volume := range adoptedInState(vmid, func(string) bool { return false }, configs...) {
+		if d.knows(volume) && d.Sizes[volume] != 0 {
+			asked[volid.Storage(volume)] = append(asked[volid.Storage(volume)], volume)
+		}
+	}
+	for _, storage := range slices.Sorted(maps.Keys(asked)) {
+		on, err := by.guests.Volumes(ctx, node, storage, vmid)
+		if err != nil {
+			return nil, fmt.Errorf("see whether the unused disks %s of VM %d are those of the plan; it was not removed: %w",
+				strings.Join(asked[storage], ", "), vmid, err)
+		}
+		for _, v := range on {
+			if slices.Contains(asked[storage], v.ID) && !vm.FitsSize(v.Size, d.Sizes[v.ID]) {
+				all = append(all, v.ID)
+			}
+		}
+	}
+	return all, nil
+}
+
+// forgetReused has a destroy let go of the detached disks that are not the known ones.
+func forgetReused(ctx context.Context, d *destruction) error {
+	reused, err := d.r.reused(ctx, d.d, d.node, d.r.Ref.VMID, d.config.Current(), d.config.Merged())
+	if err != nil || len(reused) == 0 {
+		return err
+	}
+	d.r.Known = slices.DeleteFunc(slices.Clone(d.r.Known), func(volume string) bool {
+		return slices.Contains(reused, volume)
+	})
+	return unadopted(d)
+}
+
 // unadopted refuses to destroy a VM with adopted volumes if PVE cannot be made to let go of them.
 func unadopted(d *destruction) error {
 	config := d.config.Current()
@@ -260,8 +298,9 @@ func refuseUnknown(ctx context.Context, r *removal, f *facts) (map[string]error,
 
 func adoptedText(volumes []string) string {
 	return fmt.Sprintf("has unused disks that nothing shows to be its own (%s), and a destroy of the VM would destroy "+
-		"them: a rescan may have put them there. Give them to another VM first (in PVE's interface: Hardware, Disk Action, "+
-		"Reassign Owner), or destroy them there, then destroy again", strings.Join(volumes, ", "))
+		"them: a rescan may have put them there, or they have the names of former disks. Give them to another VM first (in "+
+		"PVE's interface: Hardware, Disk Action, Reassign Owner), or destroy them there, then destroy again",
+		strings.Join(volumes, ", "))
 }
 
 // slotted is a volume in a slot of a VM: one of its own, if there is one.

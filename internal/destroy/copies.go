@@ -261,8 +261,8 @@ func tellLetGo(r *removal) {
 	}
 	slices.Sort(storages)
 	r.notes = append(r.notes, Note{Text: fmt.Sprintf("The unused disks %s carried the id of VM %d and nothing shows that "+
-		"they were its own: a rescan may have put them there. They were taken out of it and left on node %s. "+
-		"Look whose they are (`pvesm list STORAGE --vmid %d`: %s) before you remove any",
+		"they were its own: a rescan may have put them there, or they have the names of former disks. They were taken out "+
+		"of it and left on node %s. Look whose they are (`pvesm list STORAGE --vmid %d`: %s) before you remove any",
 		strings.Join(letGo, ", "), r.VMID, r.Baseline.Node, r.VMID, strings.Join(slices.Compact(storages), ", "))})
 }
 

@@ -37,7 +37,10 @@ func (d *destruction) refuse(ctx context.Context) error {
 	if err := d.unshared(ctx); err != nil {
 		return err
 	}
-	return d.reachable(ctx)
+	if err := d.reachable(ctx); err != nil {
+		return err
+	}
+	return forgetReused(ctx, d)
 }
 
 // unshared refuses to destroy a VM whose volumes another guest uses.

@@ -269,8 +269,15 @@ func (r *removal) checkAdopted(ctx context.Context, f *facts) (outcome, error) {
 		return nextPass, err
 	}
 	isInState := func(volume string) bool { return r.InState != nil && r.InState.knows(volume) }
+	var reused []string
+	if r.InState != nil {
+		if reused, err = r.InState.reused(ctx, r.d, f.node, r.VMID, f.config.Values); err != nil {
+			return nextPass, err
+		}
+	}
 	isUnproven := func(volume string) bool {
-		return inSlots[volume] != nil || !isInState(volume) && slices.Contains(Adopted(r.VMID, f.config.Values), volume)
+		detached := slices.Contains(Adopted(r.VMID, f.config.Values), volume)
+		return inSlots[volume] != nil || detached && (!isInState(volume) || slices.Contains(reused, volume))
 	}
 	rest := slices.DeleteFunc(slices.Clone(found), func(volume string) bool { return !isUnproven(volume) })
 	isMade := func(made []string, volume string) bool { // the name of one in state proves nothing: it has another size

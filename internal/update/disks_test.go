@@ -195,7 +195,8 @@ func (w *world) occupy(volume string) {
 // TestKeepPendingDisk: a disk that waits to leave, and that is wanted again, is kept if it was the VM's in state, or the
 // plan has told that it is taken over. That of a third party leaves, and the slot gets a new one.
 func TestKeepPendingDisk(t *testing.T) {
-	for name, kept := range map[string]bool{"in state": true, "told": true, "a third party's": false} {
+	for name, kept := range map[string]bool{"in state": true, "told": true, "a third party's": false,
+		"another of its name": false} {
 		w := newWorld(t, pve.Params{"scsi0": "local-zfs:1", "sata0": "local-zfs:1", "boot": "order=scsi0"})
 		w.start()
 		r := w.request()
@@ -204,7 +205,9 @@ func TestKeepPendingDisk(t *testing.T) {
 		w.sim.ResetOps()
 		switch name {
 		case "in state":
-			r.Detached = []string{was}
+			r.Detached, r.Sizes = []string{was}, map[string]int64{was: 1 << 30}
+		case "another of its name":
+			r.Detached, r.Sizes = []string{was}, map[string]int64{was: 50 << 30}
 		case "told":
 			r.Others = map[string]string{"sata0": was}
 		}

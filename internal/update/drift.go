@@ -108,7 +108,12 @@ func checkFilled(r Request, config pve.PendingConfig) error {
 // isOther reports whether a slot has the device that the plan has known there, and that is not in state. PVE gives a
 // name that comes free to the next disk.
 func (n Notes) isOther(slot, is string, disk vm.Disk) bool {
-	return n.Others[slot] == is && (disk.Size == nil || vm.FitsSize(*disk.Size, n.Sizes[is]))
+	return n.Others[slot] == is && n.hasSize(disk)
+}
+
+// hasSize reports whether a disk has the size that the plan has known, as far as both are known.
+func (n Notes) hasSize(disk vm.Disk) bool {
+	return disk.Size == nil || vm.FitsSize(*disk.Size, n.Sizes[disk.Volume])
 }
 
 // slotAttribute is the attribute of a slot: that of the optical drive that one of the VMs has in it, else that of its

@@ -152,7 +152,8 @@ func (d disks) keepPendingDisks(ctx context.Context, t todo) (todo, error) {
 	var slots []string
 	for slot, wanted := range t.planned.Disks {
 		is, there := current.Disks[slot]
-		ours := slices.Contains(d.r.Detached, is.Volume) || d.r.isOther(slot, is.Volume, is) // the plan tells of the others
+		ours := slices.Contains(d.r.Detached, is.Volume) && d.r.hasSize(is) ||
+			d.r.isOther(slot, is.Volume, is) // the plan tells of the others
 		if there && ours && !hasDisk(t.prior.Disks, slot) && !hasDisk(merged.Disks, slot) && canBecome(is, wanted) {
 			slots = append(slots, slot)
 		}

@@ -112,3 +112,34 @@ func TestDisksOfAVMWhoseCreateFailed(t *testing.T) {
 }
 
 var toDestroy = []terraformtest.PlanOption{terraformtest.ToDestroy()}
+
+// TestDetachedNameOfAVMWhoseCreateFailed: the disk that state knows of such a VM was detached, and its name has come
+// free: another disk has it.
+func TestDetachedNameOfAVMWhoseCreateFailed(t *testing.T) {
+	t.Parallel()
+	for size, stays := range map[int64]bool{50 << 30: true, 1 << 30: false} {
+		w := rig.NewWorld(t)
+		s := w.Session(t, rig.TokenNoSSH, rig.VMBlock(strings.Replace(madeVM, "stopped", "running", 1)))
+		w.Sim.SetFaults([]fault.Rule{refusedAt(http.MethodPost, "/status/start"), refusedAt(http.MethodDelete, "")})
+		if err := s.Run(t.Context()); err == nil {
+			t.Fatal("the create has not failed")
+		}
+		w.Sim.SetFaults(nil)
+		planned, err := s.Plan(t.Context(), toDestroy...)
+		rig.Must(t, err)
+		w.Change(func(world *state.World) {
+			g := world.Guests[400]
+			g.Config["unused0"], _, _ = strings.Cut(g.Config["scsi0"], ",")
+			delete(g.Config, "scsi0")
+			world.Volume("pve1", g.Config["unused0"]).Size = size
+		})
+		if err = s.Apply(t.Context(), planned); stays {
+			rig.MustSay(t, err, "the VM was not removed")
+		} else {
+			rig.Must(t, err)
+		}
+		if left := rig.TracesOf(w, 400); (len(left) > 0) != stays {
+			t.Errorf("of %d: left %v", size, left)
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package lifecycle_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -97,5 +98,130 @@ func TestNameOfADiskThatIsNotInState(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// oneDisk and twoDisks are a stopped VM before and after it has got a second disk.
+const (
+	oneDisk  = "power_state = \"stopped\"\ndisks = { scsi0 = { storage = \"local-zfs\", size = \"1G\" } }"
+	twoDisks = "power_state = \"stopped\"\ndisks = { scsi0 = { storage = \"local-zfs\", size = \"1G\" }, " +
+		"scsi1 = { storage = \"local-zfs\", size = \"1G\" } }"
+)
+
+// nameComesFree has a third party remove the disk in an option of a VM, and give the VM another one in an option, which
+// gets the name of the first. It has a size, which unused disks do not show.
+func nameComesFree(l *rig.VM, from, to string, size int64) (volume string) {
+	l.Guest(func(world *state.World, g *state.Guest) {
+		volume, _, _ = strings.Cut(g.Config[from], ",")
+		delete(g.Config, from)
+		if g.Config[to] = volume; !strings.HasPrefix(to, "unused") {
+			g.Config[to] += fmt.Sprintf(",size=%dM", size>>20)
+		}
+		world.Volume("pve1", volume).Size = size
+	})
+	return volume
+}
+
+// TestNameThatCameFreeBeforeThePlan: a third party's disk has the name of a former disk of the VM and another size. The
+// refresh knows it from that one, and the plan of a destroy names it.
+func TestNameThatCameFreeBeforeThePlan(t *testing.T) {
+	t.Parallel()
+	begin := rig.NewVM(t, twoDisks).Again()
+	for _, how := range []string{"destroy", "after an apply", "taint", "replace"} {
+		for size, named := range map[int64]bool{50 << 30: true, 512 << 20: true, 1 << 30: false} {
+			t.Run(fmt.Sprintf("%s, %d", how, size), func(t *testing.T) {
+				l := begin(t)
+				volume := nameComesFree(l, "scsi1", "scsi5", size)
+				options := []terraformtest.PlanOption{terraformtest.ToDestroy()}
+				l.Configure(oneDisk)
+				switch how {
+				case "after an apply":
+					rig.Must(t, l.Session.Run(t.Context()))
+				case "taint":
+					l.Session.Taint(rig.VMAddress, true)
+					options = nil
+				case "replace":
+					options[0] = terraformtest.Replacing(rig.VMAddress)
+				}
+				_, err := l.Session.Plan(t.Context(), options...)
+				if (how == "replace" && named) != (err != nil) {
+					t.Fatal("the plan said", err)
+				}
+				said := l.Session.Diagnostics().String()
+				if err != nil {
+					said += err.Error()
+				}
+				if strings.Contains(said, "scsi5: "+volume) != named {
+					t.Errorf("the plan said %q", said)
+				}
+			})
+		}
+	}
+}
+
+// TestNameOfADetachedDisk: a disk of the VM is detached, and then its name comes free and PVE gives it to another one,
+// which is in a slot or detached as well. The destroy destroys it only if it has the size of the first.
+func TestNameOfADetachedDisk(t *testing.T) {
+	t.Parallel()
+	const gb = 1 << 30
+	slotted, detached := rig.NewVM(t, twoDisks), rig.NewVM(t, twoDisks)
+	detached.To(oneDisk)
+	begin := map[string]func(*testing.T) *rig.VM{"scsi1": slotted.Again(), "unused0": detached.Again()}
+	for name, c := range map[string]struct {
+		from, to string
+		size     int64
+		planned  bool   // the refresh of the plan sees it
+		says     string // "": it is the VM's own and goes with it
+	}{
+		"detached by the apply, since":  {"unused0", "unused0", 50 * gb, false, "unused disks"},
+		"detached by the apply, before": {"unused0", "unused0", 50 * gb, true, "unused disks"},
+		"smaller":                       {"unused0", "unused0", gb / 2, true, "unused disks"},
+		"attached":                      {"unused0", "scsi5", 50 * gb, false, "the plan knows it with 1G"},
+		"detached by hand, since":       {"scsi1", "unused0", 50 * gb, false, "unused disks"},
+		"detached by hand, before":      {"scsi1", "unused0", 50 * gb, true, "unused disks"},
+		"its own":                       {"unused0", "unused0", gb, true, ""},
+		"its own, rounded up":           {"unused0", "unused0", gb + 1<<20, false, ""},
+		"its own, by hand":              {"scsi1", "unused0", gb, true, ""},
+		"its own, attached":             {"unused0", "scsi5", gb, false, ""},
+		"its own, of no known size":     {"unused0", "unused0", 0, false, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := begin[c.from](t)
+			var volume string
+			if c.planned {
+				volume = nameComesFree(l, c.from, c.to, c.size)
+			}
+			planned, err := l.Session.Plan(t.Context(), terraformtest.ToDestroy())
+			rig.Must(t, err)
+			if !c.planned {
+				volume = nameComesFree(l, c.from, c.to, c.size)
+			}
+			err = l.Session.Apply(t.Context(), planned)
+			said := l.Session.Diagnostics().String()
+			if err != nil {
+				said += err.Error()
+			}
+			l.World.Change(func(world *state.World) {
+				stays := world.Volume("pve1", volume) != nil
+				if stays != (c.says != "") || !strings.Contains(said, c.says) || stays && !strings.Contains(said, volume) {
+					t.Errorf("it is there: %t; the apply said %q", stays, said)
+				}
+			})
+		})
+	}
+}
+
+// TestDisksThatTheApplyChanges: a disk that an apply has grown, moved and detached is the VM's, and a destroy leaves
+// nothing of it.
+func TestDisksThatTheApplyChanges(t *testing.T) {
+	t.Parallel()
+	l := rig.NewVM(t, twoDisks)
+	grown := strings.Replace(twoDisks, `1G" } }`, `3G" } }`, 1)
+	l.To(grown)
+	l.To(strings.Replace(grown, `local-zfs", size = "3G"`, `local-lvm", size = "3G"`, 1))
+	l.To(oneDisk)
+	rig.Must(t, l.Session.Destroy(t.Context()))
+	if said := l.Session.Diagnostics().String(); said != "" || len(rig.TracesOf(l.World, 400)) > 0 {
+		t.Errorf("the destroy said %q, left %v", said, rig.TracesOf(l.World, 400))
 	}
 }

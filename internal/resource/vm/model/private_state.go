@@ -2,7 +2,6 @@ package model
 
 import (
 	"context"
-	"maps"
 	"slices"
 	"strconv"
 
@@ -14,7 +13,6 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/otherstate"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/kit"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/saga"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
 // The keys of private state.
@@ -35,7 +33,7 @@ const (
 	KeyFormer   = "former"
 	KeyDetached = "detached" // volumes that were in a slot of the VM in state, and are unused disks of it or become such
 	KeyOthers   = "others"   // what the last refresh saw in slots that are not in state, by slot: vm.Devices
-	KeySizes    = "sizes"    // the sizes of the disks among those, in bytes, by volume
+	KeySizes    = "sizes"    // the sizes of the disks among those and of the detached ones, in bytes, by volume
 	KeyAdded    = "added"    // those volumes of them that an earlier refresh did not see
 	KeyDrives   = "drives"   // the optical drives that the last refresh saw and that are not in state: DrivesOf
 	KeyMade     = "made"     // this provider made the VM, so its default tags are on it
@@ -123,6 +121,8 @@ func (p PrivateState) Write(ctx context.Context, out kit.PrivateWriter) diag.Dia
 	}
 	if len(p.Others) > 0 {
 		diags.Append(kit.Note[map[string]string](KeyOthers).Write(ctx, out, p.Others)...)
+	}
+	if len(p.Sizes) > 0 {
 		diags.Append(kit.Note[map[string]int64](KeySizes).Write(ctx, out, p.Sizes)...)
 	}
 	if len(p.Drives) > 0 {
@@ -138,79 +138,6 @@ func (p PrivateState) NoteIdentity(ctx context.Context, out kit.PrivateWriter, s
 		return nil
 	}
 	return writeIdentity(ctx, out, seen.Seen())
-}
-
-// NoteDetached writes which unused disks of a VM are known to be its own, where that is news: those that were in a slot
-// of it in state. So are those that become unused at the next stop. A rescan makes other volumes unused disks.
-func (p PrivateState) NoteDetached(ctx context.Context, out kit.PrivateWriter, prior *Model,
-	now guest.Guest) (PrivateState, diag.Diagnostics) {
-	known := append(prior.slotted(), p.Detached...)
-	var detached []string
-	unused := slices.Collect(maps.Values(FromGuest(now).UnusedVolumes))
-	for _, volume := range append(unused, now.Leaving...) {
-		if slices.Contains(known, volume) {
-			detached = append(detached, volume)
-		}
-	}
-	slices.Sort(detached)
-	if slices.Equal(detached, p.Detached) {
-		return p, nil
-	}
-	p.Detached = detached
-	return p, kit.Note[[]string](KeyDetached).Write(ctx, out, detached)
-}
-
-// OthersOf is what a VM has in slots that a state does not know, by slot. A refresh brings an EFI disk and the state of
-// a TPM into the state.
-func OthersOf(state *Model, now guest.Guest) map[string]string {
-	others, known := vm.Devices(now.Spec), vm.Devices(state.Spec(false))
-	maps.DeleteFunc(others, func(slot, _ string) bool {
-		_, ours := known[slot]
-		return ours || vm.IsSlot(slot) && !vm.IsBusSlot(slot)
-	})
-	return others
-}
-
-// SizesOf are the sizes of the disks in some slots of a VM, in bytes, by volume.
-func SizesOf(slots map[string]string, now guest.Guest) map[string]int64 {
-	sizes := map[string]int64{}
-	for slot := range slots {
-		if disk := now.Spec.Disks[slot]; disk.Size != nil {
-			sizes[disk.Volume] = *disk.Size
-		}
-	}
-	return sizes
-}
-
-// NoteOthers writes what a VM has in slots that the state does not know, where that is news. A device that comes after
-// the plan is a third party's. A disk that was not there at the last refresh has not come by the create, and one that
-// another provider did not have in its state is in none now. Those of a copy that failed before it was read are among
-// them: its state tells no disk of its source from one that a third party has added.
-func (p PrivateState) NoteOthers(ctx context.Context, out kit.PrivateWriter, prior *Model,
-	now guest.Guest) (PrivateState, diag.Diagnostics) {
-	others, added, known := OthersOf(prior, now), map[string]string{}, prior.slotted()
-	if prior.IsUnseen(p) { // all comes into the state now, but for what another provider did not know
-		maps.DeleteFunc(others, func(slot, _ string) bool { return !p.Moved.leaves(slot) })
-	}
-	for slot, volume := range others {
-		isNew := p.Others[slot] != volume && !slices.Contains(known, volume) || p.Moved.leaves(slot)
-		if vm.IsSlot(slot) && (isNew || p.Added[slot] == volume) {
-			added[slot] = volume
-		}
-	}
-	var diags diag.Diagnostics
-	if !maps.Equal(others, p.Others) {
-		diags.Append(kit.Note[map[string]string](KeyOthers).Write(ctx, out, others)...)
-	}
-	sizes := SizesOf(others, now)
-	if !maps.Equal(sizes, p.Sizes) {
-		diags.Append(kit.Note[map[string]int64](KeySizes).Write(ctx, out, sizes)...)
-	}
-	if !maps.Equal(added, p.Added) {
-		diags.Append(kit.Note[map[string]string](KeyAdded).Write(ctx, out, added)...)
-	}
-	p.Others, p.Sizes, p.Added = others, sizes, added
-	return p, diags
 }
 
 // writeIdentity writes the identity alone.

@@ -151,15 +151,11 @@ func (m *Model) restart() update.Restart {
 func (m *Model) DeleteRequest(private PrivateState) destroy.Request {
 	request := destroy.Request{Ref: m.Ref(private), Left: private.Residues, Pool: Value(m.Pool),
 		Disks: destroy.Disks{Known: append(m.slotted(), private.Detached...), Slots: map[string]string{},
-			Sizes: map[string]int64{}},
+			Sizes: m.sizes(private)},
 		StopTimeout: kit.Duration(m.ShutdownTimeout, 0)}
-	maps.Copy(request.Sizes, private.Sizes)
 	maps.Copy(request.Slots, private.Others) // none where no refresh was made for the destroy of a tainted VM
 	for slot, disk := range m.Disks {
 		request.Slots[slot] = Value(disk.Volume)
-		if size, err := property.ParseSize(Value(disk.Size)); err == nil && disk.Volume != nil {
-			request.Sizes[*disk.Volume] = size
-		}
 	}
 	if d := m.OnDestroy; d != nil {
 		request.ForceStop, request.GracefulOnly = Value(d.PowerOff) == "force", Value(d.PowerOff) == "graceful_only"
@@ -182,6 +178,18 @@ func (m *Model) slotted() []string {
 		all = append(all, Value(m.TPMState.Volume))
 	}
 	return slices.DeleteFunc(all, func(volume string) bool { return volume == "" })
+}
+
+// sizes are those that disks of a VM in state are known to have, in bytes, by volume.
+func (m *Model) sizes(private PrivateState) map[string]int64 {
+	sizes := map[string]int64{}
+	maps.Copy(sizes, private.Sizes)
+	for _, disk := range m.Disks {
+		if size, err := property.ParseSize(Value(disk.Size)); err == nil && disk.Volume != nil {
+			sizes[*disk.Volume] = size
+		}
+	}
+	return sizes
 }
 
 // Adopts are the volumes that are to become disks of a VM that is not there yet. A device of the node is not among

@@ -81,3 +81,101 @@ func (p PrivateState) WithDrives(state *Model, before, planned vm.Spec) vm.Spec 
 	}
 	return before
 }
+
+// NoteDetached writes which unused disks of a VM are known to be its own, where that is news: those that were in a slot
+// of it in state, and their sizes, which an unused disk does not show. So are those that become unused at the next
+// stop. A rescan makes other volumes unused disks.
+func (p PrivateState) NoteDetached(ctx context.Context, out kit.PrivateWriter, prior *Model,
+	now guest.Guest) (PrivateState, diag.Diagnostics) {
+	known := append(prior.slotted(), p.Detached...)
+	var detached []string
+	unused := slices.Collect(maps.Values(FromGuest(now).UnusedVolumes))
+	for _, volume := range append(unused, now.Leaving...) {
+		if slices.Contains(known, volume) {
+			detached = append(detached, volume)
+		}
+	}
+	slices.Sort(detached)
+	var diags diag.Diagnostics
+	if !slices.Equal(detached, p.Detached) {
+		diags.Append(kit.Note[[]string](KeyDetached).Write(ctx, out, detached)...)
+	}
+	p.Detached = detached
+	sizes := map[string]int64{}
+	maps.Copy(sizes, p.Sizes)
+	maps.Copy(sizes, p.detachedSizes(prior))
+	diags.Append(p.noteSizes(ctx, out, sizes)...)
+	p.Sizes = sizes
+	return p, diags
+}
+
+// detachedSizes are the sizes that detached disks had when they were last seen in slots.
+func (p PrivateState) detachedSizes(prior *Model) map[string]int64 {
+	sizes := prior.sizes(p)
+	maps.DeleteFunc(sizes, func(volume string, _ int64) bool { return !slices.Contains(p.Detached, volume) })
+	return sizes
+}
+
+// noteSizes writes sizes of volumes where they are news.
+func (p PrivateState) noteSizes(ctx context.Context, out kit.PrivateWriter, sizes map[string]int64) diag.Diagnostics {
+	if maps.Equal(sizes, p.Sizes) {
+		return nil
+	}
+	return kit.Note[map[string]int64](KeySizes).Write(ctx, out, sizes)
+}
+
+// OthersOf is what a VM has in slots that a state does not know, by slot. A refresh brings an EFI disk and the state of
+// a TPM into the state.
+func OthersOf(state *Model, now guest.Guest) map[string]string {
+	others, known := vm.Devices(now.Spec), vm.Devices(state.Spec(false))
+	maps.DeleteFunc(others, func(slot, _ string) bool {
+		_, ours := known[slot]
+		return ours || vm.IsSlot(slot) && !vm.IsBusSlot(slot)
+	})
+	return others
+}
+
+// SizesOf are the sizes of the disks in some slots of a VM, in bytes, by volume.
+func SizesOf(slots map[string]string, now guest.Guest) map[string]int64 {
+	sizes := map[string]int64{}
+	for slot := range slots {
+		if disk := now.Spec.Disks[slot]; disk.Size != nil {
+			sizes[disk.Volume] = *disk.Size
+		}
+	}
+	return sizes
+}
+
+// NoteOthers writes what a VM has in slots that the state does not know, where that is news. A device that comes after
+// the plan is a third party's. A disk that was not there at the last refresh has not come by the create, and one that
+// another provider did not have in its state is in none now. Those of a copy that failed before it was read are among
+// them: its state tells no disk of its source from one that a third party has added. A disk that has the name of a known
+// one and another size is news as well: PVE gives the first free name to a new disk (pve-storage Storage/Plugin.pm
+// get_next_vm_diskname).
+func (p PrivateState) NoteOthers(ctx context.Context, out kit.PrivateWriter, prior *Model,
+	now guest.Guest) (PrivateState, diag.Diagnostics) {
+	others, added := OthersOf(prior, now), map[string]string{}
+	known, was := prior.slotted(), prior.sizes(p)
+	if prior.IsUnseen(p) { // all comes into the state now, but for what another provider did not know
+		maps.DeleteFunc(others, func(slot, _ string) bool { return !p.Moved.leaves(slot) })
+	}
+	sizes := SizesOf(others, now)
+	for slot, volume := range others {
+		isKnown := (p.Others[slot] == volume || slices.Contains(known, volume)) && vm.FitsSize(sizes[volume], was[volume])
+		isNew := !isKnown || p.Moved.leaves(slot)
+		if vm.IsSlot(slot) && (isNew || p.Added[slot] == volume) {
+			added[slot] = volume
+		}
+	}
+	var diags diag.Diagnostics
+	if !maps.Equal(others, p.Others) {
+		diags.Append(kit.Note[map[string]string](KeyOthers).Write(ctx, out, others)...)
+	}
+	maps.Copy(sizes, p.detachedSizes(prior))
+	diags.Append(p.noteSizes(ctx, out, sizes)...)
+	if !maps.Equal(added, p.Added) {
+		diags.Append(kit.Note[map[string]string](KeyAdded).Write(ctx, out, added)...)
+	}
+	p.Others, p.Sizes, p.Added = others, sizes, added
+	return p, diags
+}
