@@ -80,7 +80,7 @@ func volumesToGo(vmid int, known func(string) bool, snapshots map[string]map[str
 }
 
 // reused are the detached volumes that have the name of a known one and another size: PVE gives the first free name to
-// a new disk (pve-storage Storage/Plugin.pm get_next_vm_diskname). The entry of an unused disk shows no size, so the
+// a new disk (pve-storage Plugin.pm get_next_vm_diskname). The entry of an unused disk shows no size, so the
 // storage is asked. One that it does not show, or without a size, is taken for the known one.
 func (d Disks) reused(ctx context.Context, by *Destroyer, node string, vmid int, configs ...map[string]string) (
 	[]string, error) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -82,8 +81,7 @@ func notInCluster(vmid int) guest.Warning {
 // deleteUncommitted goes on with the roll-back of a create that left something, under the proof that the create had.
 func (d *Destroyer) deleteUncommitted(ctx context.Context, r Request) ([]saga.Residue, []guest.Warning, error) {
 	targets := targetsOf(r.Ref.Proof, d.guests.MarkOf(r.Ref.Proof), r.Left)
-	seen := slices.ContainsFunc(slices.Collect(maps.Values(r.Slots)), func(volume string) bool { return volume != "" })
-	if seen { // else the state has what was planned
+	if r.Slots != nil { // else the state has what was planned
 		for i := range targets {
 			targets[i].InState = &r.Disks
 		}

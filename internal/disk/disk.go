@@ -219,6 +219,8 @@ func (d *Disks) Delete(ctx context.Context, ref guest.Ref, was Disk) ([]saga.Res
 	if was.Volume != "" {
 		r.Known, r.Slots[vm.HolderSlot] = []string{was.Volume}, was.Volume
 		r.Sizes = map[string]int64{was.Volume: was.Size}
+	} else if ref.Proof != nil {
+		r.Slots = nil // no refresh has seen its disk
 	}
 	return d.remover.Delete(ctx, r)
 }

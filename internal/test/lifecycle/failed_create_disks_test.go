@@ -18,6 +18,7 @@ func TestDisksOfAVMWhoseCreateFailed(t *testing.T) {
 	t.Parallel()
 	const kept, copied = "on_failure = \"keep\"\n", "vmid = 400\nname = \"x\"\nnode = \"pve1\"\nclone = { vmid = 9000 }\n"
 	const copysDisk = "scsi0: local-zfs:base-9000-disk-0/vm-400-disk-0"
+	const diskless = "vmid = 400\nname = \"x\"\nnode = \"pve1\"\n"
 	own := strings.Replace(madeVM, "stopped", "running", 1)
 	theirs := func(world *state.World, g *state.Guest) { putDisk(world, g, "scsi5") }
 	detach := func(_ *state.World, g *state.Guest) {
@@ -49,6 +50,12 @@ func TestDisksOfAVMWhoseCreateFailed(t *testing.T) {
 		"a disk under its name": {body: own, since: func(_ *state.World, g *state.Guest) {
 			g.Config["scsi0"] = strings.Replace(g.Config["scsi0"], "size=1G", "size=50G", 1)
 		}, with: toDestroy, refuses: "the plan knows it with 1G"},
+		"no disks":                       {body: diskless, with: toDestroy},
+		"no disks, replaced":             {body: diskless},
+		"no disks, a disk before":        {body: diskless, before: theirs, with: toDestroy, says: "scsi5: local-zfs:vm-400-by-hand-scsi5"},
+		"no disks, a disk since":         {body: diskless, since: theirs, with: toDestroy, refuses: "by-hand-scsi5 is in scsi5"},
+		"no disks, a disk since, kept":   {body: diskless + kept, since: theirs, with: toDestroy, refuses: "by-hand-scsi5 is in scsi5"},
+		"no disks, replaced, since":      {body: diskless, since: theirs, refuses: "by-hand-scsi5 is in scsi5"},
 		"its disk detached since":        {body: own, read: true, since: detach, with: toDestroy},
 		"its disk detached before":       {body: own, read: true, before: detach, with: toDestroy},
 		"its disk detached before, kept": {body: own + kept, read: true, before: detach, with: toDestroy},

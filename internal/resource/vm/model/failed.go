@@ -23,9 +23,10 @@ type FailedVM struct {
 	Residues []saga.Residue `json:",omitempty"`
 	Proof    *guest.Proof   `json:",omitempty"`
 	// These are those of PrivateState: the disks that the plan knows.
-	Others, Added map[string]string `json:",omitempty"`
-	Sizes         map[string]int64  `json:",omitempty"`
-	Detached      []string          `json:",omitempty"`
+	Others   map[string]string `json:",omitzero"` // empty: a refresh has seen that there are none
+	Added    map[string]string `json:",omitempty"`
+	Sizes    map[string]int64  `json:",omitempty"`
+	Detached []string          `json:",omitempty"`
 }
 
 // IsFailed reports whether a create or a destroy of the VM has left something. Else it is a VM like others.
@@ -61,9 +62,9 @@ func (p *PrivateState) RestoreFailed(ctx context.Context, vmid int, store interf
 		diags.Append(p.Write(ctx, store)...)
 	} else {
 		diags.Append(writeIdentity(ctx, store, p.Identity)...)
-		diags.Append(kit.Note[map[string]string](KeyOthers).Write(ctx, store, p.Others)...)
-		diags.Append(kit.Note[map[string]int64](KeySizes).Write(ctx, store, p.Sizes)...)
 	}
+	diags.Append(kit.Note[map[string]string](KeyOthers).Write(ctx, store, p.Others)...)
+	diags.Append(kit.Note[map[string]int64](KeySizes).Write(ctx, store, p.Sizes)...)
 	diags.Append(kit.Note[[]string](KeyDetached).Write(ctx, store, p.Detached)...)
 	return append(diags, kit.Note[map[string]string](KeyAdded).Write(ctx, store, p.Added)...)
 }

@@ -57,7 +57,7 @@ type PrivateState struct {
 	Former     *Former
 	Made       bool
 	Detached   []string
-	Others     map[string]string
+	Others     map[string]string // nil: none, or no refresh has seen the slots
 	Sizes      map[string]int64
 	Added      map[string]string
 	Drives     map[string]string

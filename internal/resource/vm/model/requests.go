@@ -157,6 +157,9 @@ func (m *Model) DeleteRequest(private PrivateState) destroy.Request {
 	for slot, disk := range m.Disks {
 		request.Slots[slot] = Value(disk.Volume)
 	}
+	if private.Proof != nil && private.Others == nil && len(m.slotted()) == 0 {
+		request.Slots = nil // the state has what was planned
+	}
 	if d := m.OnDestroy; d != nil {
 		request.ForceStop, request.GracefulOnly = Value(d.PowerOff) == "force", Value(d.PowerOff) == "graceful_only"
 		request.StopTimeout = kit.Duration(d.Timeout, request.StopTimeout)

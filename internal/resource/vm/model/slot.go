@@ -149,9 +149,9 @@ func SizesOf(slots map[string]string, now guest.Guest) map[string]int64 {
 // NoteOthers writes what a VM has in slots that the state does not know, where that is news. A device that comes after
 // the plan is a third party's. A disk that was not there at the last refresh has not come by the create, and one that
 // another provider did not have in its state is in none now. Those of a copy that failed before it was read are among
-// them: its state tells no disk of its source from one that a third party has added. A disk that has the name of a known
-// one and another size is news as well: PVE gives the first free name to a new disk (pve-storage Storage/Plugin.pm
-// get_next_vm_diskname).
+// them: its state tells no disk of its source from one that a third party has added. A disk of a known name and another
+// size is news: PVE gives the first free name to a new disk (pve-storage Plugin.pm get_next_vm_diskname). It is noted,
+// too, that the slots of a VM that a failed create has left were seen.
 func (p PrivateState) NoteOthers(ctx context.Context, out kit.PrivateWriter, prior *Model,
 	now guest.Guest) (PrivateState, diag.Diagnostics) {
 	others, added := OthersOf(prior, now), map[string]string{}
@@ -161,14 +161,17 @@ func (p PrivateState) NoteOthers(ctx context.Context, out kit.PrivateWriter, pri
 	}
 	sizes := SizesOf(others, now)
 	for slot, volume := range others {
-		isKnown := (p.Others[slot] == volume || slices.Contains(known, volume)) && vm.FitsSize(sizes[volume], was[volume])
-		isNew := !isKnown || p.Moved.leaves(slot)
+		isKnown := p.Others[slot] == volume || slices.Contains(known, volume)
+		isNew := !isKnown || !vm.FitsSize(sizes[volume], was[volume]) || p.Moved.leaves(slot)
 		if vm.IsSlot(slot) && (isNew || p.Added[slot] == volume) {
 			added[slot] = volume
 		}
 	}
 	var diags diag.Diagnostics
-	if !maps.Equal(others, p.Others) {
+	if p.Proof != nil && len(others) == 0 && (now.Identity.IsZero() || guest.IsOwnLock(now.Lock)) {
+		others = nil // a half-made VM, whose disks may still come
+	}
+	if !maps.Equal(others, p.Others) || p.Proof != nil && (others == nil) != (p.Others == nil) {
 		diags.Append(kit.Note[map[string]string](KeyOthers).Write(ctx, out, others)...)
 	}
 	maps.Copy(sizes, p.detachedSizes(prior))
