@@ -69,12 +69,22 @@ func Change(was Disk, w Wanted) (prior, planned vm.Spec) {
 	return prior, w.Spec(was.Volume)
 }
 
-// Update changes a disk in place. The result is the disk as it is now, even with an error, unless its VMID is zero.
+// Update changes a disk in place. One with a proof is the leftover of a failed create, which its user has untainted.
+// The result is the disk as it is now, even with an error, unless its VMID is zero.
 func (d *Disks) Update(ctx context.Context, ref guest.Ref, was Disk, w Wanted) (Disk, []guest.Warning, error) {
 	if err := d.CheckMove(ctx, was, w); err != nil {
 		return was, nil, err
 	}
-	if w.Size > was.Size {
+	leftover := ref.Proof
+	if leftover != nil {
+		if ref.Proof = nil; ref.Identity.IsZero() {
+			ref.Identity = leftover.Identity
+		}
+		if !was.Marked { // but with the mark of the create
+			leftover = leftover.SeenMarked()
+		}
+	}
+	if w.Size > was.Size && leftover == nil { // a leftover is attached to no other VM
 		grown, err := d.growAttached(ctx, was, w.Size)
 		if err != nil {
 			return was, nil, err
@@ -85,7 +95,7 @@ func (d *Disks) Update(ctx context.Context, ref guest.Ref, was Disk, w Wanted) (
 	}
 	prior, planned := Change(was, w)
 	request := update.Request{Ref: ref, Prior: prior, Planned: planned, PriorPool: was.Pool, Pool: w.Pool, Node: w.Node,
-		Restart: update.RestartNever}
+		Restart: update.RestartNever, Notes: update.Notes{Leftover: leftover}}
 	now, warnings, err := d.changer.Update(ctx, request)
 	if now.VMID == 0 {
 		return was, warnings, err

@@ -171,6 +171,14 @@ func (r *Runs) MarkOf(p *Proof) ownership.Mark {
 	return r.Sign(mark)
 }
 
+// SeenMarked is the proof once the VM was seen with the create's mark, after the create: the commit that it may have
+// sent has not completed the VM, so without the mark another run has.
+func (p *Proof) SeenMarked() *Proof {
+	seen := *p
+	seen.Committed = false
+	return &seen
+}
+
 // Owner judges the configuration that has our VMID now: ours, a third party's, or unknown (NoGuest) while it is locked
 // and unmarked, or where a commit of unknown outcome may have completed it.
 func (p *Proof) Owner(config map[string]string) Owner {

@@ -65,6 +65,8 @@ type Request struct {
 
 // Notes are what was noted of the VM when the plan was made, beside Prior.
 type Notes struct {
+	// Leftover is the proof of the failed create that has left the VM, which its user has untainted. Nil: none has.
+	Leftover *guest.Proof
 	// Others is what slots had that Prior does not know, as vm.Devices has it.
 	Others map[string]string
 	// Sizes are those of the disks among them and of Detached, in bytes, by volume; none: not known.

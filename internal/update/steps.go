@@ -1,6 +1,7 @@
 package update
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -196,7 +197,7 @@ func (r *results) beginAgain(ctx context.Context, u *update) error {
 		return err
 	}
 	u.before = config
-	if err = checkFilled(u.r, config); err == nil {
+	if err = cmp.Or(stillLeft(u.r, config), checkFilled(u.r, config)); err == nil {
 		err = r.begin(ctx, u)
 	}
 	r.refused = err != nil

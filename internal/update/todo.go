@@ -49,6 +49,19 @@ func compare(vmid int, config pve.PendingConfig, prior, planned vm.Spec, loose m
 	return t, nil
 }
 
+// stillLeft refuses to change the leftover of a failed create, which its user has untainted, if it is that no more: a
+// create of an equal configuration completes it, and takes the mark away. The uuid stays.
+func stillLeft(r Request, config pve.PendingConfig) error {
+	if r.Leftover == nil || r.Leftover.Owner(config.Current()) != guest.ThirdParty {
+		return nil
+	}
+	return &guest.FieldError{Path: "description", Summary: fmt.Sprintf("VM %d has changed since the plan", r.Ref.VMID),
+		Detail: "The plan is about the leftover of a failed create, and the mark of that create is not in its description " +
+			"any more: a create of an equal configuration, of another state, has completed the VM or is about to, or a third " +
+			"party has changed the description. Its configuration was not changed. Make a new plan: its refresh takes the VM " +
+			"out of this state"}
+}
+
 // notTakenOver refuses to change an untainted VM whose mark is that of another create than the plan has seen.
 func notTakenOver(vmid int, server, prior vm.Spec) error {
 	was, is := prior.Description, server.Description

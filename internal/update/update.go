@@ -17,6 +17,9 @@ func (c *Changer) Update(ctx context.Context, r Request) (guest.Guest, []guest.W
 	if err != nil {
 		return guest.Guest{}, nil, err
 	}
+	if err := stillLeft(r, at.Config); err != nil {
+		return guest.Guest{}, nil, err // not the VM: it is not of this state
+	}
 	if r.Planned, err = c.sources.Resolve(ctx, cmp.Or(r.Node, at.Node), r.Prior, r.Planned); err != nil {
 		return guest.Guest{}, nil, err
 	}

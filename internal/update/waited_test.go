@@ -2,6 +2,7 @@ package update
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -248,6 +249,39 @@ func TestSlotFilledDuringAWait(t *testing.T) {
 	}
 	if is := guest.VolumeOf(w.config()["scsi1"]); is != theirs {
 		t.Errorf("scsi1 is %s after %v", is, w.writes())
+	}
+}
+
+// TestLeftoverThatIsCompletedDuringAWait: the update is of an untainted VM, whose create has failed. While it waits
+// another create completes the VM, and takes the mark away. Then it changes nothing of the VM.
+func TestLeftoverThatIsCompletedDuringAWait(t *testing.T) {
+	for how, wait := range waits() {
+		for _, completed := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, completed %t", how, completed), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					w := newWorld(t, pve.Params{"cores": "1"})
+					mark := w.changer.guests.NewMark("pve1,pve2", theVM)
+					w.alter(func(g *state.Guest) { g.Config["description"] = mark.String() })
+					r := w.request()
+					r.Planned.CPU.Cores, r.Planned.Description = new(int64(2)), new("")
+					r.Leftover = &guest.Proof{VMID: theVM, Cluster: "pve1,pve2", Saga: mark.Saga, Identity: r.Ref.Identity}
+					wait(t, w, &r, func() {
+						inWorld(w, func(all *state.World) {
+							if all.Guests[theVM].Config["tags"] = "a"; completed {
+								delete(all.Guests[theVM].Config, "description")
+							}
+						})
+					})
+					_, _, err := w.update(r)
+					w.answered = nil
+					var step *saga.StepError
+					refused := err != nil && strings.Contains(err.Error(), "VM 400 has changed since the plan") && !errors.As(err, &step)
+					if refused != completed || (w.config()["cores"] == "1") != completed {
+						t.Errorf("the update says %v; the VM is %v", err, w.config())
+					}
+				})
+			})
+		}
 	}
 }
 

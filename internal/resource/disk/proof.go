@@ -2,11 +2,14 @@ package disk
 
 import (
 	"context"
+	"errors"
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/disk"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/kit"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/saga"
 )
 
 const (
@@ -29,15 +32,13 @@ func withProof(ctx context.Context, ref guest.Ref, private kit.PrivateReader) (g
 	return ref, append(diags, more...)
 }
 
-// accepted is the VM of a disk that is changed. Terraform never changes a tainted object, so the user has untainted the
-// leftover of a failed create, and it is an ordinary disk from then on.
-func accepted(ctx context.Context, ref guest.Ref, to kit.PrivateWriter) (guest.Ref, diag.Diagnostics) {
-	if ref.Proof == nil {
-		return ref, nil
+// accept notes that the leftover of a failed create is an ordinary disk from now on, unless the update that was to make
+// it one has failed before it did. Terraform never changes a tainted object, so its user has untainted it.
+func accept(ctx context.Context, ref guest.Ref, now disk.Disk, failed error, to kit.PrivateWriter) (
+	isLeftover bool, diags diag.Diagnostics) {
+	var step *saga.StepError
+	if isLeftover = failed != nil && !(errors.As(failed, &step) && now.Marked); ref.Proof == nil || isLeftover {
+		return isLeftover && ref.Proof != nil, nil
 	}
-	if ref.Identity.IsZero() {
-		ref.Identity = ref.Proof.Identity
-	}
-	ref.Proof = nil
-	return ref, keyProof.Write(ctx, to, nil)
+	return false, keyProof.Write(ctx, to, nil)
 }

@@ -206,8 +206,6 @@ func (r *Resource) Update(ctx context.Context, req resource.UpdateRequest, resp 
 	resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
 	ref, diags := withProof(ctx, state.ref(), req.Private)
 	resp.Diagnostics.Append(diags...)
-	ref, diags = accepted(ctx, ref, resp.Private)
-	resp.Diagnostics.Append(diags...)
 	limit := kit.Duration(plan.Timeouts.Limits().Update, kit.UpdateTimeout)
 	r.Do(ctx, &resp.Diagnostics, limit, r.attempt("change", &state), func(ctx context.Context) error {
 		now, warnings, err := r.Session.VMs.Disks.Update(ctx, ref, state.known(), plan.wanted())
@@ -215,8 +213,12 @@ func (r *Resource) Update(ctx context.Context, req resource.UpdateRequest, resp 
 		if err != nil {
 			plan.Size = state.Size
 		}
+		isLeftover, diags := accept(ctx, ref, now, err, resp.Private)
+		resp.Diagnostics.Append(diags...)
 		plan.UUID = state.UUID
-		plan.set(now)
+		if plan.set(now); isLeftover {
+			plan.UUID = types.StringNull() // see leave
+		}
 		resp.Diagnostics.Append(resp.State.Set(ctx, &plan)...)
 		return err
 	})

@@ -44,7 +44,7 @@ func (r *Resource) Update(ctx context.Context, req resource.UpdateRequest, resp 
 	defer cancel()
 
 	vmid := int(model.Value(prior.VMID))
-	request := model.UpdateRequest(prior, plan, private.Accepted(vmid), password)
+	request := model.UpdateRequest(prior, plan, private, password)
 	managed := v.Shape.ManagedAfter(private.Managed, req.Config.Raw, req.State.Raw, req.Plan.Raw)
 	resp.Diagnostics.Append(planning.WriteGrown(ctx, resp.Private,
 		planning.StillGrown(model.Configuration{Raw: req.Config.Raw}, private.Grown), private)...)
@@ -58,7 +58,7 @@ func (r *Resource) Update(ctx context.Context, req resource.UpdateRequest, resp 
 	resp.Diagnostics.Append(kit.Warn(warnings)...)
 	resp.Diagnostics.Append(kit.Diagnose(model.NamedAfterWaiting(attempt, err), err)...)
 	if guest.VMID != 0 {
-		if err == nil || !ownership.IsMark(model.Value(guest.Spec.Description)) {
+		if err == nil || hasBegun(err) && !ownership.IsMark(model.Value(guest.Spec.Description)) {
 			resp.Diagnostics.Append(private.Accept(ctx, vmid, resp.Private)...)
 		}
 		_, diags := private.NoteDetached(ctx, resp.Private, &prior, guest)
@@ -75,13 +75,18 @@ func (r *Resource) Update(ctx context.Context, req resource.UpdateRequest, resp 
 	resp.Diagnostics.Append(private.NoteIdentity(ctx, resp.Private, guest.Identity)...)
 }
 
+// hasBegun reports whether an update that failed has begun a step. Else nothing was done.
+func hasBegun(err error) bool {
+	var step *saga.StepError
+	return errors.As(err, &step) || model.IsWaiting(err)
+}
+
 // afterFailedUpdate writes what is true by now. Once a step was begun, both what was and what was to be set is managed
 // from here on. Before that nothing was done: a device that the plan was to take over is a third party's still.
 func afterFailedUpdate(ctx context.Context, v model.Values, req resource.UpdateRequest, resp *resource.UpdateResponse,
 	guest guest.Guest, private model.PrivateState, planned plan.Managed, cause error) {
-	var step *saga.StepError
 	target := req.State.Raw
-	if errors.As(cause, &step) || guest.VMID == 0 { // a VM that cannot be read back may have changed
+	if hasBegun(cause) || guest.VMID == 0 { // a VM that cannot be read back may have changed
 		target, private.Managed = req.Plan.Raw, private.Managed.Union(planned)
 	}
 	resp.Diagnostics.Append(resp.Private.SetKey(ctx, model.KeyManaged, private.Managed.JSON())...)

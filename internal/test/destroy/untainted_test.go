@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
 )
 
@@ -78,6 +79,48 @@ func TestUntaintedDisk(t *testing.T) {
 			if left := rig.TracesOf(w, 300); len(left) > 0 {
 				t.Errorf("left: %v", left)
 			}
+		})
+	}
+}
+
+// TestUntaintedDiskThatAnotherRunCompletes: between the plan and the apply of such a disk the create of another state
+// completes its VM, and a VM of that state attaches it. The apply changes nothing, and a destroy leaves it.
+func TestUntaintedDiskThatAnotherRunCompletes(t *testing.T) {
+	t.Parallel()
+	for name, size := range map[string]string{"as configured": "1G", "larger": "2G"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := rig.NewWorld(t)
+			s := w.Session(t, rig.TokenNoSSH, rig.DiskBlock(rig.SmallDisk))
+			no := func(method, path string) fault.Rule {
+				return fault.Rule{Match: fault.Match{Method: method, Path: "/nodes/{node}/qemu/{vmid}" + path}, Phase: fault.Before,
+					Status: 500, Reason: "no", Times: -1}
+			}
+			w.Sim.SetFaults([]fault.Rule{no(http.MethodPut, "/config"), no(http.MethodDelete, "")})
+			if err := s.Run(t.Context()); err == nil || len(s.Addresses()) != 1 {
+				t.Fatal("the create has left nothing:", err)
+			}
+			w.Sim.SetFaults(nil)
+			s.Taint(rig.DiskAddress, false)
+			cred := w.Sim.Credentials()
+			w.Change(func(world *state.World) {
+				g := world.Guests[300]
+				g.Config["description"] = rig.Resign(cred, g.Config["description"], rig.OfADeadProcess)
+			})
+			w.Reconfigure(t, s, rig.TokenNoSSH, rig.DiskBlock(strings.Replace(rig.SmallDisk, "1G", size, 1)))
+			planned, err := s.Plan(t.Context())
+			rig.Must(t, err)
+			other := w.Session(t, rig.TokenNoSSH, rig.DiskBlock(rig.SmallDisk))
+			rig.Must(t, other.Run(t.Context()))
+			w.Reconfigure(t, other, rig.TokenNoSSH, rig.DiskBlock(rig.SmallDisk)+rig.DiskAttached("a", 400, rig.DiskVolume))
+			rig.Must(t, other.Run(t.Context()))
+			rig.MustSay(t, s.Apply(t.Context(), planned), "has changed since the plan", "Its configuration was not changed")
+			rig.Must(t, s.Refresh(t.Context()))
+			rig.Must(t, s.Destroy(t.Context()))
+			if is := rig.GuestOf(w, 300); !strings.Contains(is.Config["scsi0"], "size=1G") || len(s.Addresses()) > 0 {
+				t.Errorf("the VM is %v; in state is %v", is, s.Addresses())
+			}
+			rig.Must(t, other.Converge(t.Context()))
 		})
 	}
 }

@@ -2,6 +2,7 @@ package lifecycle_test
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"strings"
 	"testing"
@@ -154,4 +155,45 @@ func TestUntaintedVMIsNoLeftover(t *testing.T) {
 			t.Errorf("VM %d is there: %v", vmid, g.Config)
 		}
 	})
+}
+
+// TestUntaintedVMThatAnotherRunCompletes: between the plan and the apply of an untainted VM the create of another state
+// completes it: it loses the mark and keeps its uuid. The apply changes nothing, and the next plan has it no more in
+// this state. A kept VM no other create completes, so one without the mark is still that of the plan.
+func TestUntaintedVMThatAnotherRunCompletes(t *testing.T) {
+	t.Parallel()
+	const kept = "on_failure = \"keep\"\n"
+	for name, c := range map[string]struct {
+		more    string
+		options []terraformtest.PlanOption
+	}{
+		"refreshed":     {},
+		"not refreshed": {options: []terraformtest.PlanOption{terraformtest.WithoutRefresh()}},
+		"kept":          {more: kept},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w, s, vmid := untainted(t, startedVM+c.more)
+			w.Reconfigure(t, s, rig.TokenNoSSH, rig.VMBlock(startedVM+c.more+"tags = [\"a\"]\n"))
+			planned, err := s.Plan(t.Context(), c.options...)
+			rig.Must(t, err)
+			if c.more == kept {
+				w.Change(func(world *state.World) { delete(world.Guests[vmid].Config, "description") })
+				rig.Must(t, s.Apply(t.Context(), planned))
+				rig.Must(t, s.Converge(t.Context()))
+				if isProven(t, s) || rig.GuestOf(w, vmid).Config["tags"] != "a" {
+					t.Errorf("proof %t, VM %v", isProven(t, s), rig.GuestOf(w, vmid).Config)
+				}
+				return
+			}
+			rig.Must(t, w.Session(t, rig.TokenNoSSH, rig.VMBlock(startedVM)).Run(t.Context()))
+			before := rig.GuestOf(w, vmid).Config
+			rig.MustSay(t, s.Apply(t.Context(), planned), "has changed since the plan", "Its configuration was not changed")
+			rig.Must(t, s.Refresh(t.Context()))
+			rig.Must(t, s.Destroy(t.Context()))
+			if after := rig.GuestOf(w, vmid); !maps.Equal(after.Config, before) || len(s.Addresses()) > 0 {
+				t.Errorf("the VM was %v, and is %v; in state is %v", before, after, s.Addresses())
+			}
+		})
+	}
 }

@@ -95,6 +95,14 @@ func (p PrivateState) Accepted(vmid int) PrivateState {
 	return p
 }
 
+// leftover is the proof that the VM must still be what a failed create has left, as state knows it.
+func (p PrivateState) leftover(state Model) *guest.Proof {
+	if p.Proof == nil || !ownership.IsMark(Value(state.Description)) {
+		return p.Proof
+	}
+	return p.Proof.SeenMarked()
+}
+
 // Accept notes that a VM which a failed create has left is an ordinary one. From then on a destroy obeys its protection
 // and asks its guest, as that of any VM does, and no longer takes back a create. An update that fails while the VM
 // bears the mark leaves it that of a failed create.

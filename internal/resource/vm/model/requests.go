@@ -91,16 +91,19 @@ func ChangesNothing(r update.Request, prior Model) bool {
 
 // UpdateRequest is the difference between state and plan as a request.
 func UpdateRequest(prior, plan Model, private PrivateState, password *string) update.Request {
+	leftover := private.leftover(prior)
+	private = private.Accepted(int(Value(prior.VMID)))
 	before, after := Normalized(prior, plan, private.Managed)
 	if has := Value(prior.Machine); vm.IsWindows(Value(prior.OSType)) && !vm.IsWindows(Value(plan.OSType)) &&
 		(has == "q35" || has == "pc") {
 		before.Machine = nil // what PVE pinned for Windows; the wish holds from now on
 	}
 	request := update.Request{
-		Ref:       prior.Ref(private),
-		Prior:     before.Spec(false),
-		Planned:   after.Spec(false),
-		Notes:     update.Notes{Others: private.Others, Sizes: private.Sizes, Detached: private.Detached},
+		Ref:     prior.Ref(private),
+		Prior:   before.Spec(false),
+		Planned: after.Spec(false),
+		Notes: update.Notes{Leftover: leftover, Others: private.Others, Sizes: private.Sizes,
+			Detached: private.Detached},
 		PriorPool: Value(prior.Pool), Pool: Value(plan.Pool),
 		PriorHA: prior.HA, HA: plan.HA,
 		PriorFirewall: prior.Firewall, Firewall: plan.Firewall,
