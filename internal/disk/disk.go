@@ -68,6 +68,8 @@ type Disk struct {
 	Pool              string
 	// Marked: the description says that the VM holds a disk. Without that no further VM is given it.
 	Marked bool
+	// Protected: PVE refuses to remove that VM.
+	Protected bool
 }
 
 // Storage is the storage of the disk.
@@ -117,6 +119,7 @@ func of(g guest.Guest, pool string) Disk {
 	if g.Spec.Name != nil {
 		d.Name = *g.Spec.Name
 	}
+	d.Protected = g.Spec.Protection != nil && *g.Spec.Protection
 	if text := g.Spec.Description; text != nil {
 		d.Description, d.Marked = vm.HolderText(*text)
 	}

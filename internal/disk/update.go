@@ -95,7 +95,7 @@ func (d *Disks) Update(ctx context.Context, ref guest.Ref, was Disk, w Wanted) (
 	}
 	prior, planned := Change(was, w)
 	request := update.Request{Ref: ref, Prior: prior, Planned: planned, PriorPool: was.Pool, Pool: w.Pool, Node: w.Node,
-		Restart: update.RestartNever, Notes: update.Notes{Leftover: leftover}}
+		Restart: update.RestartNever, Protect: true, Notes: update.Notes{Leftover: leftover}}
 	now, warnings, err := d.changer.Update(ctx, request)
 	if now.VMID == 0 {
 		return was, warnings, err

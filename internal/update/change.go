@@ -59,6 +59,9 @@ type Request struct {
 	Wait        *guest.Wait
 	// ImportStorage is where a disk of an OVA is unpacked; "" is the storage of the OVA.
 	ImportStorage string
+	// Protect: the VM gets the planned protection whatever Prior says: a third party, or a destroy that was killed, may
+	// have switched it off, and no state has it.
+	Protect bool
 	// DestroyRemoved destroys the volumes of drives that leave the VM, which stay with it as unusedN otherwise.
 	DestroyRemoved bool
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
 // Update changes a VM in place: exactly what differs between Prior and Planned is sent. On an error the guest, if it
@@ -19,6 +20,9 @@ func (c *Changer) Update(ctx context.Context, r Request) (guest.Guest, []guest.W
 	}
 	if err := stillLeft(r, at.Config); err != nil {
 		return guest.Guest{}, nil, err // not the VM: it is not of this state
+	}
+	if r.Protect {
+		r.Prior.Protection = vm.Decode(at.Config.Merged()).Protection
 	}
 	if r.Planned, err = c.sources.Resolve(ctx, cmp.Or(r.Node, at.Node), r.Prior, r.Planned); err != nil {
 		return guest.Guest{}, nil, err

@@ -3,6 +3,7 @@ package disk
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 
@@ -41,4 +42,12 @@ func accept(ctx context.Context, ref guest.Ref, now disk.Disk, failed error, to 
 		return isLeftover && ref.Proof != nil, nil
 	}
 	return false, keyProof.Write(ctx, to, nil)
+}
+
+// unprotected is the warning of a refresh for a disk whose VM PVE would remove.
+func unprotected(d disk.Disk) diag.Diagnostic {
+	return diag.NewWarningDiagnostic(fmt.Sprintf("VM %d is not protected", d.VMID),
+		fmt.Sprintf("It holds the disk %s, and removing it in PVE's interface would destroy the disk. A third party has "+
+			"switched its protection off, or a destroy that did not end. The next apply that changes the disk switches it on "+
+			"again; `qm set %d --protection 1` on node %s does so now.", d.Volume, d.VMID, d.Node))
 }

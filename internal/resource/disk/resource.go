@@ -116,8 +116,11 @@ func (r *Resource) Read(ctx context.Context, req resource.ReadRequest, resp *res
 			resp.Diagnostics.Append(kit.NotRefreshed(attempt, nil)...)
 		default:
 			was := state.Size
-			if state.set(found); ref.Proof != nil {
+			switch state.set(found); {
+			case ref.Proof != nil:
 				state.UUID = types.StringNull() // see leave
+			case !found.Protected:
+				resp.Diagnostics.Append(unprotected(found))
 			}
 			resp.Diagnostics.Append(resp.State.Set(ctx, &state)...)
 			resp.Diagnostics.Append(noteGrown(ctx, req.Private, resp.Private, was, state.Size)...)

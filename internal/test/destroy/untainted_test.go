@@ -75,6 +75,9 @@ func TestUntaintedDisk(t *testing.T) {
 			s.Taint(rig.DiskAddress, false)
 			w.Reconfigure(t, s, rig.TokenNoSSH, rig.DiskBlock(lines))
 			rig.Must(t, s.Converge(t.Context()))
+			if is := rig.GuestOf(w, 300).Config; is["protection"] != "1" {
+				t.Errorf("the VM is not protected: %v", is)
+			}
 			rig.Must(t, s.Destroy(t.Context()))
 			if left := rig.TracesOf(w, 300); len(left) > 0 {
 				t.Errorf("left: %v", left)

@@ -2,9 +2,11 @@ package storage_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
 )
@@ -50,6 +52,33 @@ func TestDiskSurvivesItsOwnLife(t *testing.T) {
 			}
 			d.World.MustBeClean(t)
 		})
+	}
+}
+
+// TestDiskIsProtectedAgain: a third party switches the protection of the VM off that holds a disk. A refresh warns, and
+// any update switches it on again. One of a VM that is protected does not send it.
+func TestDiskIsProtectedAgain(t *testing.T) {
+	t.Parallel()
+	d := newDataDisk(t, rig.DiskBlock(`storage = "local-zfs"`, `size = "1G"`))
+	for n, c := range []struct {
+		off        bool
+		size, name string
+	}{{false, "1G", "data"}, {true, "1G", "data-2"}, {true, "2G", "data-2"}} {
+		if c.off {
+			d.World.Change(func(world *state.World) { delete(world.Guests[300].Config, "protection") })
+		}
+		planned, err := d.Session.Plan(t.Context())
+		rig.Must(t, err)
+		if said := d.Session.Diagnostics().String(); !planned.Empty() || strings.Contains(said, "VM 300 is not protected") != c.off {
+			t.Errorf("%d: the plan is %v, and says %q", n, planned, said)
+		}
+		d.World.ResetCalls()
+		d.To(rig.DiskBlock(`storage = "local-zfs"`, fmt.Sprintf("size = %q\nname = %q", c.size, c.name)))
+		d.Survives()
+		sends := func(op pvesim.Op) bool { _, sent := op.Params["protection"]; return sent }
+		if slices.ContainsFunc(d.World.Sim.Ops(), sends) != c.off {
+			t.Errorf("%d: sent %v", n, d.World.Sim.Ops())
+		}
 	}
 }
 
