@@ -4,13 +4,16 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/shell"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/update"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/volumeuse"
 )
 
@@ -20,14 +23,10 @@ func (w Wanted) moves(was Disk) bool {
 }
 
 // CheckMove refuses to move a disk that a guest has attached: the volume gets another name, and the guest would lose
-// its disk.
+// its disk. Guests on every node count: a third party may have moved the VM that holds it from under them.
 func (d *Disks) CheckMove(ctx context.Context, was Disk, w Wanted) error {
 	if !w.moves(was) {
 		return nil
-	}
-	users, err := d.users(ctx, was)
-	if err != nil || len(users) == 0 {
-		return err
 	}
 	at := "storage"
 	switch {
@@ -36,10 +35,56 @@ func (d *Disks) CheckMove(ctx context.Context, was Disk, w Wanted) error {
 	case w.Storage == was.Storage():
 		at = "format"
 	}
+	users, strays, err := d.remover.Carriers(ctx, was.Node, was.Volume)
+	switch {
+	case err != nil:
+		return err
+	case len(strays) > 0:
+		return astray(was, at, strays)
+	case len(users) == 0:
+		return nil
+	}
 	return &guest.FieldError{Path: at, Summary: fmt.Sprintf("The disk of VM %d is in use", was.VMID),
 		Detail: fmt.Sprintf("Moved, the volume %s has another name, and would be gone for %s. Nothing was changed. Detach "+
 			"it there first, or delete the snapshot",
 			was.Volume, named(users))}
+}
+
+// CheckAstray refuses a disk from under which a third party has moved the VM that holds it, or its volume, while a
+// guest had it: what the VM holds now may be an old copy.
+func (d *Disks) CheckAstray(ctx context.Context, held Disk) error {
+	_, strays, err := d.remover.Carriers(ctx, held.Node, held.Volume)
+	if err == nil && len(strays) > 0 {
+		err = astray(held, "storage", strays)
+	}
+	return err
+}
+
+// astray says how a holder and a guest come together again. PVE gives the migrated copy another name where the volume
+// of its name is there (pve-storage Storage.pm storage_migrate, allow_rename), and puts the copy aside as unusedN
+// (qemu-server QemuServer.pm vmconfig_register_unused_drive).
+func astray(held Disk, at string, strays []volumeuse.Stray) error {
+	first := strays[0]
+	back := ""
+	if to := first.Guest.Node; to != held.Node {
+		back = fmt.Sprintf("%s on node %s, then ", shell.Or(shell.VM("qm migrate {vmid} {}", held.VMID, to),
+			"migrate it to node "+to), held.Node)
+	}
+	put := "put " + first.As + " into " + vm.HolderSlot + " of VM " + strconv.Itoa(held.VMID)
+	if !volid.IsDevice(first.As) {
+		put = shell.Or(shell.VM("qm set {vmid} --"+vm.HolderSlot+" {}", held.VMID, first.As+",backup=0"), put)
+	}
+	var all []string
+	for _, s := range strays {
+		all = append(all, s.String())
+	}
+	return &guest.FieldError{Path: at,
+		Summary: fmt.Sprintf("VM %d does not hold the disk that is in use", held.VMID),
+		Detail: fmt.Sprintf("It was migrated, or its disk moved, outside Terraform: %s, while VM %d holds %s on node %s, "+
+			"which may be an old copy. Nothing was changed, and neither is put in the place of the other. To keep the disk "+
+			"that is in use, give it back to VM %d: %s%s on node %s; the copy stays there as an unused disk. To keep what "+
+			"VM %d holds, take the other disk out of the guest in PVE (Hardware, Detach). Then apply again",
+			strings.Join(all, "; "), held.VMID, held.Volume, held.Node, held.VMID, back, put, first.Guest.Node, held.VMID)}
 }
 
 // users are the guests that have a disk attached, without the VM that holds it.

@@ -27,7 +27,8 @@ func (b *BorrowedError) Error() string {
 }
 
 // Borrow is nil where a VM may attach a volume that another VM holds: that one is there for nothing else and is off,
-// and no other guest has the volume, in force, pending or in a snapshot. runs says that the holder runs.
+// and no other guest has the volume, in force, pending or in a snapshot. Another volume with that id, which this VM may
+// have itself, is a StrayError. runs says that the holder runs.
 func (s *Use) Borrow(volume string, vmid int, runs bool) error {
 	owner, _ := volid.Owner(volume)
 	holder, there := s.Of(owner)
@@ -52,6 +53,9 @@ func (s *Use) Borrow(volume string, vmid int, runs bool) error {
 	}
 	if len(used.Users) > 0 {
 		return used
+	}
+	if strays := s.strays(volume, ""); len(strays) > 0 {
+		return &StrayError{Volume: volume, Strays: strays}
 	}
 	return nil
 }
@@ -115,7 +119,11 @@ func (s *Use) on() string {
 // WhyNotBorrowed says for people why a volume cannot be attached, by the error of Borrow, or of a look that failed.
 func WhyNotBorrowed(err error) string {
 	var taken *BorrowedError
+	var stray *StrayError
 	switch {
+	case errors.As(err, &stray):
+		return "It is not exchanged for the other. If it is the one to keep, detach the other first, in an apply or a " +
+			"command of its own; otherwise put that one back into the VM that holds it"
 	case errors.Is(err, ErrNotHeld):
 		return "A VM attaches volumes that carry its own id, and disks of proxmox_disk; import_from copies a volume of " +
 			"another VM"

@@ -122,18 +122,16 @@ func (s *Reader) takeIn(made *Use, resources pve.Resources) {
 	}
 }
 
-// Confirm reads the guests but vmid again that use the volumes by a reading which is older than the question, so that
-// nothing is refused for a use that has ended without a trace. Where it has nothing to read it returns use.
+// Confirm reads the guests again that use the volumes, or others with the same id, by a reading which is older than the
+// question, so that nothing is refused for a use that has ended without a trace. The use of the volumes by vmid itself
+// is none. Where it has nothing to read it returns use.
 func (s *Reader) Confirm(ctx context.Context, use *Use, vmid int, volumes ...string) (*Use, error) {
 	var again []pve.Resource
 	for _, volume := range volumes {
-		for _, user := range append(use.UsersOf(volume, vmid), use.Namesakes(volume)...) {
-			if user.Guest.VMID == vmid {
-				continue
-			}
-			listed, there := use.Resources.Guest(user.Guest.VMID)
+		for _, suspect := range use.suspects(volume, vmid) {
+			listed, there := use.Resources.Guest(suspect.VMID)
 			known := slices.ContainsFunc(again, func(g pve.Resource) bool { return g.VMID == listed.VMID })
-			if was := use.of(user.Guest.VMID); there && !known && was != nil && was.place <= use.place {
+			if was := use.of(suspect.VMID); there && !known && was != nil && was.place <= use.place {
 				again = append(again, listed)
 			}
 		}

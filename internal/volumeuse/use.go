@@ -235,7 +235,11 @@ func (s *Use) add(r Reading, keep bool) {
 			if isNumbered(as) {
 				name = numberedKey
 			}
-			into.users[name] = append(into.users[name], User{Guest: r.Guest, Where: where, As: as})
+			user := User{Guest: r.Guest, Where: where, As: as}
+			into.users[name] = append(into.users[name], user)
+			if owner := ownerOf(as); owner != 0 && owner != r.Guest.VMID {
+				into.users[carrierKey(owner)] = append(into.users[carrierKey(owner)], user)
+			}
 		}
 	}
 	for _, e := range r.Config.Entries {

@@ -115,7 +115,7 @@ func (r *Resource) Read(ctx context.Context, req resource.ReadRequest, resp *res
 		case seen == guest.Unknown || found.VMID == 0:
 			resp.Diagnostics.Append(kit.NotRefreshed(attempt, nil)...)
 		default:
-			was := state.Size
+			was := state
 			switch state.set(found); {
 			case ref.Proof != nil:
 				state.UUID = types.StringNull() // see leave
@@ -123,7 +123,8 @@ func (r *Resource) Read(ctx context.Context, req resource.ReadRequest, resp *res
 				resp.Diagnostics.Append(unprotected(found))
 			}
 			resp.Diagnostics.Append(resp.State.Set(ctx, &state)...)
-			resp.Diagnostics.Append(noteGrown(ctx, req.Private, resp.Private, was, state.Size)...)
+			resp.Diagnostics.Append(noteGrown(ctx, req.Private, resp.Private, was.Size, state.Size)...)
+			resp.Diagnostics.Append(r.noteAstray(ctx, req.Private, resp.Private, was.known(), found)...)
 		}
 		return nil
 	})
@@ -156,6 +157,9 @@ func (r *Resource) ModifyPlan(ctx context.Context, req resource.ModifyPlanReques
 	}
 	if !config.Node.IsUnknown() && !r.Session.LeavesToCreate(req) && !req.Plan.Raw.Equal(req.State.Raw) {
 		r.check(ctx, plan, state, &resp.Diagnostics)
+	}
+	if !req.State.Raw.IsNull() {
+		resp.Diagnostics.Append(r.checkAstray(ctx, req.Private, "plan", &state)...)
 	}
 	if moves && !resp.Diagnostics.HasError() && r.Session.Known() {
 		err := r.Session.VMs.Disks.CheckMove(ctx, state.known(), plan.wanted())
@@ -241,6 +245,10 @@ func (r *Resource) Delete(ctx context.Context, req resource.DeleteRequest, resp 
 	}
 	limit, attempt := kit.Duration(state.Timeouts.Limits().Delete, kit.DeleteTimeout), r.attempt("destroy", &state)
 	r.Do(ctx, &resp.Diagnostics, limit, attempt, func(ctx context.Context) error {
+		resp.Diagnostics.Append(r.checkAstray(ctx, req.Private, "destroy", &state)...)
+		if resp.Diagnostics.HasError() {
+			return nil
+		}
 		left, warnings, err := r.Session.VMs.Disks.Delete(ctx, ref, state.known())
 		resp.Diagnostics.Append(kit.Warn(warnings)...)
 		resp.Diagnostics.Append(kit.Leftovers(attempt, err, left)...)
