@@ -3,6 +3,7 @@ package disk
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/shell"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/update"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/property"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/volumeuse"
 )
@@ -72,7 +74,7 @@ func astray(held Disk, at string, strays []volumeuse.Stray) error {
 	}
 	put := "put " + first.As + " into " + vm.HolderSlot + " of VM " + strconv.Itoa(held.VMID)
 	if !volid.IsDevice(first.As) {
-		put = shell.Or(shell.VM("qm set {vmid} --"+vm.HolderSlot+" {}", held.VMID, first.As+",backup=0"), put)
+		put = shell.Or(shell.VM("qm set {vmid} --{} {}", held.VMID, vm.HolderSlot, first.As+",backup=0"), put)
 	}
 	var all []string
 	for _, s := range strays {
@@ -181,20 +183,33 @@ func (d *Disks) growAttached(ctx context.Context, held Disk, size int64) (bool, 
 }
 
 // tellHolder makes PVE record the size of a volume in the VM that holds it: PVE looks when a volume is put into a slot
-// (qemu-server API2/Qemu.pm create_disks).
+// (qemu-server API2/Qemu.pm create_disks). Other options of the slot stay, which a third party may have set.
 func (d *Disks) tellHolder(ctx context.Context, held Disk) error {
-	look := func(ctx context.Context, _ map[string]string) (string, error) {
+	options := pve.Params{}
+	look := func(ctx context.Context, next map[string]string) (string, error) {
 		config, err := d.api.QEMU(held.Node, held.VMID).Config(ctx)
-		if err == nil && (vm.HeldVolume(held.VMID, config.Values) != held.Volume ||
-			!held.Identity.Matches(guest.IdentityOf(config.Values))) {
-			err = fmt.Errorf("it does not hold %s any more", held.Volume)
+		if err != nil {
+			return "", err
 		}
-		return config.Digest, err
+		if vm.HeldVolume(held.VMID, config.Values) != held.Volume ||
+			!held.Identity.Matches(guest.IdentityOf(config.Values)) {
+			return "", fmt.Errorf("it does not hold %s any more", held.Volume)
+		}
+		drive, ok := property.Parse(config.Values[vm.HolderSlot], "file")
+		if !ok {
+			return "", fmt.Errorf("its %s cannot be read", vm.HolderSlot)
+		}
+		delete(drive, "size")
+		drive["backup"] = "0"
+		options[vm.HolderSlot] = property.Print(drive, "file")
+		if sent := next[vm.HolderSlot]; sent != "" && sent != options[vm.HolderSlot] {
+			return "", fmt.Errorf("its %s was changed meanwhile", vm.HolderSlot)
+		}
+		return config.Digest, nil
 	}
-	options := pve.Params{vm.HolderSlot: held.Volume + ",backup=0"}
 	digest, err := look(ctx, nil)
 	if err == nil {
-		err = d.jobs.Set(ctx, held.Node, held.VMID, options, request.Bound{Digest: digest, Again: look})
+		err = d.jobs.Set(ctx, held.Node, held.VMID, maps.Clone(options), request.Bound{Digest: digest, Again: look})
 	}
 	if err != nil {
 		return fmt.Errorf("the disk has grown; note its size at VM %d: %w", held.VMID, err)

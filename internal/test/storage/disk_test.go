@@ -2,11 +2,13 @@ package storage_test
 
 import (
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
 )
@@ -274,4 +276,28 @@ func TestHolderIsLeftAloneByBackups(t *testing.T) {
 	}
 	d.To(disk(`size = "2G"`, `name = "database"`))
 	apart("of an earlier version, and renamed")
+}
+
+// TestHolderKeepsItsOptions: the growth of an attached disk leaves alone what an administrator has set at the holder's
+// slot, also when the first answer is lost.
+func TestHolderKeepsItsOptions(t *testing.T) {
+	t.Parallel()
+	for _, lost := range []bool{false, true} {
+		disk := func(size string) string {
+			return rig.DiskBlock(`storage = "local-zfs"`, `size = "`+size+`"`) + rig.DiskAttached("a", 400, rig.DiskVolume)
+		}
+		d := newDataDisk(t, disk("1G"))
+		d.World.Change(func(world *state.World) { world.Guests[300].Config["scsi0"] += ",replicate=0,mbps_wr=10" })
+		if lost {
+			d.World.Sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: http.MethodPut, Path: "/nodes/{node}/qemu/{vmid}/config", VMID: 300},
+				Phase: fault.After}})
+		}
+		d.To(disk("2G"))
+		d.Survives()
+		for _, option := range []string{"replicate=0", "mbps_wr=10", "backup=0", "size=2G"} {
+			if is := rig.GuestOf(d.World, 300).Config["scsi0"]; !strings.Contains(is, option) {
+				t.Errorf("lost answer %t: want %s in %s", lost, option, is)
+			}
+		}
+	}
 }
