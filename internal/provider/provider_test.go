@@ -225,7 +225,20 @@ func TestArgumentsAndEnvironment(t *testing.T) {
 		"SSH with a missing key file": {
 			env: map[string]string{"ENDPOINT": "https://h:8006", "API_TOKEN": tokenA,
 				"SSH_PRIVATE_KEY_FILE": "/does/not/exist"},
-			errors: "/does/not/exist"},
+			errors: "private_key_file names cannot be read: no such file"},
+		"a key in the place of its file": {
+			env: map[string]string{"ENDPOINT": "https://h:8006", "API_TOKEN": tokenA,
+				"SSH_PRIVATE_KEY_FILE": "-----BEGIN OPENSSH PRIVATE KEY-----\n11111111-\n"}, errors: "belongs into private_key"},
+		"a key in the place of the known hosts' file": {
+			env: map[string]string{"ENDPOINT": "https://h:8006", "API_TOKEN": tokenA, "SSH_AGENT": "true",
+				"SSH_KNOWN_HOSTS_FILE": "-----BEGIN OPENSSH PRIVATE KEY-----\n11111111-\n"}, errors: "belongs into known_hosts"},
+		"a token in the place of the user": {
+			env: map[string]string{"ENDPOINT": "https://h:8006", "USERNAME": tokenA, "PASSWORD": "x"}, errors: "user@realm"},
+		"a token in the place of the endpoint": {
+			env: map[string]string{"ENDPOINT": tokenA, "API_TOKEN": tokenA}, errors: "not a URL"},
+		"a token in the place of the fingerprint": {
+			env: map[string]string{"ENDPOINT": "https://h:8006", "API_TOKEN": tokenA, "SSH_AGENT": "true",
+				"SSH_AUTH_SOCK": "/x", "SSH_HOST_KEY_FINGERPRINT": tokenA}, errors: "SHA256:"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -74,7 +75,7 @@ func (p *Proxmox) client(a arguments) pve.Config {
 
 // shell makes the SSH side, without a connection.
 func (p *Proxmox) shell(s sshArgument, api *pve.Client) (*ssh.Shell, error) {
-	key, err := content(s.PrivateKey, s.PrivateKeyFile)
+	key, err := content("private_key", s.PrivateKey, s.PrivateKeyFile)
 	if err != nil {
 		return nil, err
 	}
@@ -155,7 +156,7 @@ func certificates(api *pve.Client) func(context.Context, string, string) (string
 // knownHosts returns the configured content, or that of the user's own file by default.
 func knownHosts(s sshArgument) ([]byte, error) {
 	if set(s.KnownHosts) || set(s.KnownHostsFile) {
-		return content(s.KnownHosts, s.KnownHostsFile)
+		return content("known_hosts", s.KnownHosts, s.KnownHostsFile)
 	}
 	home, err := os.UserHomeDir()
 	if err != nil || set(s.HostKeyFingerprint) {
@@ -168,8 +169,9 @@ func knownHosts(s sshArgument) ([]byte, error) {
 	return known, err
 }
 
-// content returns a text, or that of a file; "~/" is the user's home.
-func content(given, file *string) ([]byte, error) {
+// content returns the text of an argument, or that of the file in its sibling; "~/" is the user's home. An error does
+// not repeat the name, which may be the text itself, a private key, by mistake.
+func content(argument string, given, file *string) ([]byte, error) {
 	if set(given) {
 		return []byte(*given), nil
 	}
@@ -184,7 +186,16 @@ func content(given, file *string) ([]byte, error) {
 		}
 		name = filepath.Join(home, rest)
 	}
-	return os.ReadFile(name) //nolint:gosec // the user named it
+	text, err := os.ReadFile(name) //nolint:gosec // the user named it
+	var named *os.PathError
+	switch {
+	case err != nil && strings.Contains(name, "\n"):
+		return nil, fmt.Errorf("%s_file is no name of a file but a text of several lines, which belongs into %[1]s",
+			argument)
+	case errors.As(err, &named):
+		return nil, fmt.Errorf("the file that %s_file names cannot be read: %w", argument, named.Err)
+	}
+	return text, err
 }
 
 // where returns the argument that an error belongs to, or "".

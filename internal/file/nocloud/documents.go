@@ -21,7 +21,7 @@ const (
 )
 
 // Check returns what cloud-init would not understand of a document, as far as its text tells; nil: nothing. The error
-// completes a sentence that begins "As it is now".
+// completes a sentence that begins "As it is now". It shows nothing of the document, which may hold passwords.
 func Check(kind Kind, text string) error {
 	if strings.TrimSpace(text) == "" {
 		return nil
@@ -52,13 +52,8 @@ func checkUserData(text string) error {
 	}
 	known := headers()
 	if !slices.ContainsFunc(known, func(h string) bool { return strings.HasPrefix(start, h) }) {
-		first, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
-		if len(first) > 40 {
-			first = strings.ToValidUTF8(first[:40], "") + "…"
-		}
-		return fmt.Errorf("it begins with %q, and cloud-init ignores a document that neither begins with one of %s nor is "+
-			"a MIME message",
-			first, strings.Join(known, ", "))
+		return fmt.Errorf("its first line is of no known kind, and cloud-init ignores a document that neither begins with "+
+			"one of %s nor is a MIME message", strings.Join(known, ", "))
 	}
 	line, _, _ := strings.Cut(start, "\n")
 	if strings.TrimSpace(line) != "#cloud-config" && !strings.HasPrefix(line, "#cloud-config ") {
@@ -85,16 +80,26 @@ func checkNetwork(text string) error {
 		return errors.New(`it has no "version"`)
 	}
 	if version.Value != "1" && version.Value != "2" {
-		return fmt.Errorf("its version is %s, and there are 1 and 2", version.Value)
+		return errors.New("its version is neither 1 nor 2")
 	}
 	return nil
+}
+
+// fault is what YAML says to a text. It names lines, and no words of the text but anchors: a value that begins with "*"
+// is an alias to it.
+func fault(err error) string {
+	text := strings.TrimPrefix(err.Error(), "yaml: ")
+	if before, _, ok := strings.Cut(text, "'"); ok {
+		text = before + "(an anchor): a value that begins with \"*\" or \"&\" needs quotes"
+	}
+	return text
 }
 
 // mapping reads a document that must be a mapping. An empty document is one.
 func mapping(text string) (map[string]*yaml.Node, error) {
 	var document yaml.Node
 	if err := yaml.Unmarshal([]byte(text), &document); err != nil {
-		return nil, fmt.Errorf("it is no YAML: %s", strings.TrimPrefix(err.Error(), "yaml: "))
+		return nil, fmt.Errorf("it is no YAML: %s", fault(err))
 	}
 	if len(document.Content) == 0 {
 		return nil, nil

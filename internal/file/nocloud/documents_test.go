@@ -23,12 +23,12 @@ func TestCheck(t *testing.T) {
 		{nocloud.User, "#cloud-config-archive\n- type: text/cloud-boothook\n", ""},
 		{nocloud.User, "## template: jinja\n#cloud-config\n{% if a %}\n", ""},
 		{nocloud.User, "Content-Type: multipart/mixed; boundary=\"x\"\nMIME-Version: 1.0\n\n--x--\n", ""},
-		{nocloud.User, "hostname: a\n", `begins with "hostname: a"`},
-		{nocloud.User, "# cloud-config\nhostname: a\n", `begins with "# cloud-config"`},
-		{nocloud.User, strings.Repeat("é", 30) + "\n", "…"},
+		{nocloud.User, "hostname: a\n", "first line"},
+		{nocloud.User, "# cloud-config\nhostname: a\n", "first line"},
+		{nocloud.User, strings.Repeat("é", 30) + "\n", "first line"},
 		{nocloud.User, "#cloud-config\nusers:\n - a\n  b: [\n", "no YAML: line"},
 		{nocloud.User, "#cloud-config\n- a\n", "no mapping"},
-		{nocloud.Vendor, "just text", "begins with"},
+		{nocloud.Vendor, "just text", "first line"},
 		{nocloud.Vendor, "#cloud-config\na: 1\n", ""},
 		{nocloud.Meta, "instance-id: a\n", ""},
 		{nocloud.Meta, `{"instance-id": "a"}`, ""},
@@ -41,14 +41,24 @@ func TestCheck(t *testing.T) {
 		{nocloud.Network, "two: &two 2\nnetwork: {version: *two}\n", ""},
 		{nocloud.Network, "all: &all {version: 2}\nnetwork:\n  <<: *all\n  ethernets: {}\n", ""},
 		{nocloud.Network, "a: &a {version: 3}\nb: &b {version: 2}\nnetwork: {<<: [*b, *a]}\n", ""},
-		{nocloud.Network, "all: &all {version: 2}\nnetwork: {<<: *all, version: 3}\n", "version is 3"},
+		{nocloud.Network, "all: &all {version: 2}\nnetwork: {<<: *all, version: 3}\n", "neither 1 nor 2"},
 		{nocloud.Network, "network: &all {<<: *all}\n", `no "version"`},
 		{nocloud.Network, "ethernets: {}\n", `no "version"`},
-		{nocloud.Network, "version: 3\n", "version is 3"},
+		{nocloud.Network, "version: 3\n", "neither 1 nor 2"},
 		{nocloud.Network, "- 1\n", "no mapping"},
+		{nocloud.User, "password: hunter22\nchpasswd: { expire: false }\n", "first line"},
+		{nocloud.User, "#cloud-config\npassword: *hunter22\n", "needs quotes"},
+		{nocloud.User, "#cloud-config\npassword: hunter22: x: y\n", "no YAML"},
+		{nocloud.User, "#cloud-config\npassword: \"hunter22\n", "no YAML"},
+		{nocloud.User, "#cloud-config\npassword: @hunter22\n", "no YAML"},
+		{nocloud.User, "#cloud-config\na: &hunter22\n  - *hunter22\n", ""},
+		{nocloud.User, "#cloud-config\nhunter22\n", "no mapping"},
+		{nocloud.Network, "version: hunter22\n", "neither 1 nor 2"},
 	} {
 		err := nocloud.Check(row.kind, row.text)
 		switch {
+		case err != nil && strings.Contains(err.Error(), "hunter22"):
+			t.Errorf("%q shows a password: %v", row.text, err)
 		case row.fails == "" && err != nil:
 			t.Errorf("%s %q: %v", row.kind, row.text, err)
 		case row.fails != "" && (err == nil || !strings.Contains(err.Error(), row.fails)):

@@ -116,8 +116,7 @@ func (cfg Config) credentials() (credentials, error) {
 		return credentials{}, wrongField("Username", "a username is set but no password")
 	}
 	if !isUserID(cfg.Username) {
-		return credentials{}, wrongField("Username", "username %q is not of the form user@realm, for example root@pam",
-			cfg.Username)
+		return credentials{}, wrongField("Username", "the username is not of the form user@realm, for example root@pam")
 	}
 	c := credentials{identity: Identity{User: cfg.Username}, password: cfg.Password, otp: cfg.OTP}
 	if cfg.TOTPSecret != "" {
@@ -162,7 +161,7 @@ func (cfg Config) endpoints() ([]*endpoint, error) {
 		case err != nil:
 			return nil, err
 		case e.basePath != "":
-			return nil, wrongField("Endpoints", "endpoint %q must not have a path where there are several", text)
+			return nil, wrongField("Endpoints", "an endpoint must not have a path where there are several")
 		case slices.ContainsFunc(all, func(other *endpoint) bool { return other.url == e.url }):
 			return nil, wrongField("Endpoints", "endpoint %q is there twice", text)
 		}
@@ -171,7 +170,8 @@ func (cfg Config) endpoints() ([]*endpoint, error) {
 	return all, nil
 }
 
-// parseEndpoint gives an endpoint in its plain form: https://host:port, without a path's trailing slash.
+// parseEndpoint gives an endpoint in its plain form: https://host:port, without a path's trailing slash. Its errors do
+// not repeat it, since it may be anything: a token in the wrong place, a URL with a password.
 func parseEndpoint(field, text string) (*endpoint, error) {
 	if strings.TrimSpace(text) == "" {
 		return nil, wrongField(field, "the endpoint is not set; it is a URL like https://pve.example.com:8006")
@@ -179,15 +179,15 @@ func parseEndpoint(field, text string) (*endpoint, error) {
 	u, err := url.Parse(strings.TrimSpace(text))
 	switch {
 	case err != nil || u.Host == "" && u.Scheme != "https" && u.Scheme != "http":
-		return nil, wrongField(field, "endpoint %q is not a URL like https://pve.example.com:8006", redactURL(text))
+		return nil, wrongField(field, "the endpoint is not a URL like https://pve.example.com:8006")
 	case u.User != nil:
 		return nil, wrongField(field, "the endpoint must not hold a user name or a password")
 	case u.Scheme != "https":
-		return nil, wrongField(field, "endpoint %q must begin with https://, credentials are never sent in the clear", text)
+		return nil, wrongField(field, "the endpoint must begin with https://, credentials are never sent in the clear")
 	case u.Hostname() == "":
-		return nil, wrongField(field, "endpoint %q has no host name", text)
+		return nil, wrongField(field, "the endpoint has no host name")
 	case u.RawQuery != "" || u.Fragment != "":
-		return nil, wrongField(field, "endpoint %q must not have a query or a fragment", text)
+		return nil, wrongField(field, "the endpoint must not have a query or a fragment")
 	}
 	u.Path = strings.TrimRight(strings.TrimSuffix(strings.TrimRight(u.Path, "/"), "/api2/json"), "/")
 	u.RawPath, u.Host = "", strings.ToLower(u.Host)
@@ -209,14 +209,6 @@ func (cfg *Config) setDefaults() error {
 		cfg.Clock = realClock{}
 	}
 	return nil
-}
-
-// redactURL keeps a password that was put into an unparsable URL out of the error.
-func redactURL(s string) string {
-	if i := strings.LastIndex(s, "@"); i >= 0 {
-		return "…" + s[i:]
-	}
-	return s
 }
 
 func (cfg Config) tlsConfig() (*tls.Config, error) {

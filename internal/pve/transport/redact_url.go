@@ -69,14 +69,29 @@ func (p urlParts) masked() string {
 	b.WriteString(p.place)
 	before := "?"
 	for _, pair := range p.query {
-		name, value, _ := strings.Cut(pair, "=")
-		if value != "" && (isCredential(name) || len(value) > maxPlain) {
-			pair = name + "=" + redacted
-		}
-		b.WriteString(before + pair)
+		b.WriteString(before + maskedPair(pair))
 		before = "&"
 	}
-	return b.String() + p.fragment
+	if p.fragment != "" { // which is no part of the request, and has no other form
+		pairs := strings.Split(p.fragment[1:], "&")
+		for i, pair := range pairs {
+			pairs[i] = maskedPair(pair)
+		}
+		b.WriteString("#" + strings.Join(pairs, "&"))
+	}
+	return b.String()
+}
+
+// maskedPair is a part of a query without its secret. One without a name may be a key as a whole.
+func maskedPair(pair string) string {
+	name, value, named := strings.Cut(pair, "=")
+	switch {
+	case !named && len(pair) > maxPlain:
+		return redacted
+	case value != "" && (isCredential(name) || len(value) > maxPlain):
+		return name + "=" + redacted
+	}
+	return pair
 }
 
 // withoutURLSecrets is a text whose URLs show no secret.

@@ -32,7 +32,10 @@ func TestSecretsOfURLs(t *testing.T) {
 		"'https://me:p'w12@host/a.img' failed":                                       "'https://(redacted)@host/a.img' failed",
 		"'https://host/a.img' by root@pam":                                           "'https://host/a.img' by root@pam",
 		"HTTPS://me:pw@host/a@b.img?":                                                "HTTPS://(redacted)@host/a@b.img?",
-		"https://host/a.img?xsig=abc&sig=abc&&sig=d&v#sig=1":                         "https://host/a.img?xsig=abc&sig=(redacted)&&sig=(redacted)&v#sig=1",
+		"https://host/a.img?xsig=abc&sig=abc&&sig=d&v#sig=1":                         "https://host/a.img?xsig=abc&sig=(redacted)&&sig=(redacted)&v#sig=(redacted)",
+		"https://host/a.img?0123456789abcdefgh":                                      "https://host/a.img?(redacted)",
+		"https://host/a.img#access_token=abc&part=two":                               "https://host/a.img#access_token=(redacted)&part=two",
+		"https://host/a.img#0123456789abcdefgh":                                      "https://host/a.img#(redacted)",
 	} {
 		if got := r.text(text); got != want {
 			t.Errorf("%q\nbecame %q\nwant   %q", text, got, want)

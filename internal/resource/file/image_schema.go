@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
+	"unicode"
 
 	"github.com/hashicorp/terraform-plugin-framework-timeouts/resource/timeouts"
 	"github.com/hashicorp/terraform-plugin-framework-validators/stringvalidator"
@@ -48,7 +49,7 @@ func imageAttributes(ctx context.Context) map[string]schema.Attribute {
 				"`checksum` is the same file. Requires `Sys.AccessNetwork` on the node (PVE 8.2), or `Sys.Audit` and " +
 				"`Sys.Modify` on `/`."},
 		"source_file": schema.StringAttribute{Optional: true,
-			Validators: []validator.String{stringvalidator.LengthAtLeast(1)},
+			Validators: []validator.String{stringvalidator.LengthAtLeast(1), localFile()},
 			MarkdownDescription: "File to upload, on the machine that runs Terraform. The provider reads it once for its " +
 				"checksum, and again during the upload. The node of the provider's endpoint stores it in `/var/tmp` for a while, " +
 				"so it needs the space there. The node verifies the checksum."},
@@ -96,6 +97,19 @@ func checksum() validator.String {
 
 // httpAddress is PVE's own pattern (pve-storage API2/Storage/Status.pm download_url).
 var httpAddress = regexp.MustCompile(`^https?://.*`)
+
+// localFile accepts the name of a file, not an address in its place: messages name the file.
+func localFile() validator.String {
+	return kit.Check{Want: "must be the name of a file on this machine", Wrong: func(value string) string {
+		switch {
+		case strings.Contains(value, "://"):
+			return "It is an address, which belongs into url."
+		case strings.ContainsFunc(value, unicode.IsControl):
+			return "It has a line break or another control character."
+		}
+		return ""
+	}}
+}
 
 // webAddress accepts an address that a node can download from.
 func webAddress() validator.String {

@@ -64,7 +64,7 @@ func PoolID() validator.String {
 // Size accepts a size with its unit: a whole number of bytes above zero that PVE can count.
 func Size() validator.String {
 	return Check{Want: "must be a number with one of the units K, M, G, T (powers of 1024), such as \"32G\"",
-		Wrong: func(value string) string {
+		Shows: true, Wrong: func(value string) string {
 			if !size.MatchString(value) {
 				return "It is no such number."
 			}
@@ -143,6 +143,8 @@ func VMID() validator.Int64 { return int64validator.Between(MinVMID, MaxVMID) }
 type Check struct {
 	Want  string // the requirement, for messages and the documentation
 	Wrong func(value string) string
+	// Shows: the value stands in the message. Only that of an attribute which can hold no secret, even by mistake.
+	Shows bool
 }
 
 var _ validator.String = Check{}
@@ -153,31 +155,38 @@ func (c Check) Description(context.Context) string { return c.Want }
 // MarkdownDescription returns the requirement.
 func (c Check) MarkdownDescription(context.Context) string { return c.Want }
 
-// ValidateString refuses a value for which Wrong returns a fault.
+// ValidateString refuses a value for which Wrong returns a fault. It shows no value by default. A text may hold a
+// secret, such as the password of a URL or a private key in the place of the public one. Terraform shows the line
+// of the configuration, without what is sensitive. Wrong may show parts that are no secret.
 func (c Check) ValidateString(_ context.Context, req validator.StringRequest, resp *validator.StringResponse) {
 	if req.ConfigValue.IsNull() || req.ConfigValue.IsUnknown() {
 		return
 	}
 	value := req.ConfigValue.ValueString()
 	if wrong := c.Wrong(value); wrong != "" {
+		shown := ""
+		if c.Shows {
+			shown = fmt.Sprintf(", got: %q", value)
+		}
 		resp.Diagnostics.AddAttributeError(req.Path, "Invalid Attribute Value",
-			fmt.Sprintf("Attribute %s %s, got: %q. %s", req.Path, c.Want, value, wrong))
+			fmt.Sprintf("Attribute %s %s%s. %s", req.Path, c.Want, shown, wrong))
 	}
 }
 
 // Timestamp accepts a time in the form of RFC 3339.
 func Timestamp() validator.String {
-	return Check{Want: "must be a time, such as \"2026-01-31T12:00:00Z\"", Wrong: func(value string) string {
-		if _, err := time.Parse(time.RFC3339, value); err != nil {
-			return "It is no time in the form of RFC 3339."
-		}
-		return ""
-	}}
+	return Check{Want: "must be a time, such as \"2026-01-31T12:00:00Z\"", Shows: true,
+		Wrong: func(value string) string {
+			if _, err := time.Parse(time.RFC3339, value); err != nil {
+				return "It is no time in the form of RFC 3339."
+			}
+			return ""
+		}}
 }
 
 // PositiveDuration accepts a duration above zero.
 func PositiveDuration() validator.String {
-	return Check{Want: "must be a duration, such as \"90s\" or \"5m\"", Wrong: func(value string) string {
+	return Check{Want: "must be a duration, such as \"90s\" or \"5m\"", Shows: true, Wrong: func(value string) string {
 		if d, err := time.ParseDuration(value); err != nil || d <= 0 {
 			return "It is not a positive number with a unit s, m or h."
 		}

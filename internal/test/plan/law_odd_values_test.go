@@ -34,6 +34,7 @@ type leafAttribute struct {
 	typ, path string // of a resource; "*" for a slot, "#" for an element of a list
 	kind      attributeKind
 	bounds    []float64 // the numbers in the requirements of its validators
+	secret    bool      // sensitive, or write-only
 }
 
 // leafAttributes are those of all resources, by their schemas.
@@ -53,7 +54,7 @@ func leafAttributes(t *testing.T) (all []leafAttribute) {
 
 func walkLeaves(ctx context.Context, typ, prefix string, level map[string]schema.Attribute, all *[]leafAttribute) {
 	for name, a := range level {
-		leaf := leafAttribute{typ: typ, path: prefix + name}
+		leaf := leafAttribute{typ: typ, path: prefix + name, secret: a.IsSensitive() || a.IsWriteOnly()}
 		if !a.IsOptional() && !a.IsRequired() || leaf.path == "ha.group" { // PVE 9 has no groups
 			continue
 		}

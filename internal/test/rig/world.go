@@ -156,6 +156,9 @@ func Resources(ctx context.Context) []func() resource.Resource {
 	return provider.New("test")().Resources(ctx)
 }
 
+// Provider is the provider without a configuration.
+func Provider() frameworkprovider.Provider { return provider.New("test")() }
+
 // DataSources are the constructors of all data sources.
 func DataSources(ctx context.Context) []func() datasource.DataSource {
 	return provider.New("test")().DataSources(ctx)

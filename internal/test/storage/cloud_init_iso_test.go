@@ -179,7 +179,7 @@ func TestImageCloudInitDocuments(t *testing.T) {
 	w := rig.NewWorld(t)
 	for _, row := range [][2]string{
 		{rig.CloudInitISOBlock("a: [1"), "no YAML"},
-		{strings.Replace(rig.CloudInitISOBlock("a: 1"), "#cloud-config", "# cloud config", 1), `begins with \"# cloud config\"`},
+		{strings.Replace(rig.CloudInitISOBlock("a: 1"), "#cloud-config", "# cloud config", 1), "its first line is of no known kind"},
 		{strings.Replace(rig.CloudInitISOBlock("a: 1"), "user_data", "network_config", 1), `no \"version\"`},
 		{strings.Replace(rig.CloudInitISOBlock("a: 1"), "web-1", "../web", 1), "must begin with a letter or a digit"},
 	} {

@@ -4,6 +4,8 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework-validators/stringvalidator"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
 	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/kit"
 )
 
 func logLevels() []string {
@@ -55,8 +57,13 @@ func firewallRuleAttributes() map[string]schema.Attribute {
 				"must be ACCEPT, DROP, REJECT or the name of a security group")},
 			MarkdownDescription: "`ACCEPT`, `DROP`, `REJECT`, or the name of the security group."},
 		"enabled": schema.BoolAttribute{Optional: true, MarkdownDescription: "The rule counts. Default: `true`."},
-		"comment": part("A note; white space around it does not count.", stringvalidator.RegexMatches(oneLine,
-			"must be one line")),
+		"comment": part("A note; white space around it does not count.", kit.Check{Want: "must be one line",
+			Wrong: func(value string) string {
+				if !oneLine.MatchString(value) {
+					return "It is empty, or has a line break."
+				}
+				return ""
+			}}),
 		"source": part("Where the traffic comes from: addresses or networks (`10.0.0.0/8,192.168.0.1`), a range "+
 			"(`10.0.0.1-10.0.0.9`), `+ipset` or an alias. Default: anywhere.", addressList(),
 			stringvalidator.LengthAtMost(512)),
