@@ -103,17 +103,11 @@ func (c *Client) pendingConfig(ctx context.Context, op, path string) (PendingCon
 		}
 		cfg.Entries = append(cfg.Entries, v)
 	}
-	slices.SortFunc(cfg.Entries, func(a, b PendingValue) int {
-		switch {
-		case a.Key < b.Key:
-			return -1
-		case a.Key > b.Key:
-			return 1
-		}
-		return 0
-	})
+	slices.SortFunc(cfg.Entries, byKey)
 	return cfg, nil
 }
+
+func byKey(a, b PendingValue) int { return strings.Compare(a.Key, b.Key) }
 
 // Current is the values in force.
 func (p PendingConfig) Current() map[string]string {

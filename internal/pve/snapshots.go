@@ -3,6 +3,7 @@ package pve
 import (
 	"context"
 	"net/http"
+	"slices"
 	"strconv"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/wire"
@@ -112,10 +113,29 @@ func (r Resource) describe() string {
 	return guestName(r.Node, r.VMID)
 }
 
+// RawOption is the option under which Options and SnapshotOptions have the raw lines of a container (such as
+// lxc.mount.entry), all in one value.
+const RawOption = "lxc"
+
 // Options reads the current and pending options of a guest of the listing, VM or container. Errors are as for
-// QEMUReader.Config.
+// QEMUReader.Config. The pending options leave out the raw lines of a container (pve-guest-common GuestHelpers.pm
+// config_with_pending_array), and its configuration has them (pve-container API2/LXC/Config.pm vm_config). It is asked
+// only where the digest says that the file has more than was shown.
 func (g GuestReader) Options(ctx context.Context) (PendingConfig, error) {
-	return g.client.pendingConfig(ctx, "read the config of "+g.guest.describe(), guestOptionsPath(g.guest, "/pending"))
+	op := "read the config of " + g.guest.describe()
+	config, err := g.client.pendingConfig(ctx, op, guestOptionsPath(g.guest, "/pending"))
+	if err != nil || g.guest.Type != "lxc" || !config.MayHaveSnapshots() {
+		return config, err
+	}
+	whole, err := fetch[guestConfigWire](ctx, g.client, op, guestOptionsPath(g.guest, "/config"), Params{"current": "1"})
+	if err != nil {
+		return PendingConfig{}, err
+	}
+	if raw, ok := configText(whole[RawOption]); ok {
+		config.Entries = append(config.Entries, PendingValue{Key: RawOption, Value: raw, HasValue: true})
+		slices.SortFunc(config.Entries, byKey)
+	}
+	return config, nil
 }
 
 // SnapshotNames lists the names of the snapshots of a guest of the listing, VM or container.

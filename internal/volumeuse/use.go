@@ -256,14 +256,14 @@ func (s *Use) add(r Reading, keep bool) {
 // LastPart is the name of a volume without directories and storage.
 func LastPart(volume string) string { return volume[strings.LastIndexAny(volume, "/:")+1:] }
 
-// namesIn are the names of volumes in an option: volume ids, and paths. In the arguments of QEMU everything that may be
-// a name is one, in the form of a path.
+// namesIn are the names of volumes in an option: volume ids, and paths. In the arguments of QEMU, and in the raw lines
+// of a container, everything that may be a name is one, in the form of a path.
 func namesIn(option, value string) []string {
 	if slices.Contains([]string{"description", "name", "hostname", "tags", "cipassword", "sshkeys", "digest"}, option) {
 		return nil
 	}
 	var names []string
-	if option == "args" {
+	if option == "args" || option == pve.RawOption {
 		isBetween := func(r rune) bool { return strings.ContainsRune(" \t,=:\"'{}[]", r) }
 		for _, word := range strings.FieldsFunc(value, isBetween) {
 			names = append(names, "/"+strings.TrimPrefix(word, "/"))

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/cluster"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/engine"
@@ -83,8 +84,23 @@ func lxcConfig(r *engine.Request) (any, error) {
 		}
 	}
 	out := typedContainer(conf)
+	withRaw(out)
 	out["digest"] = g.Digest()
 	return out, nil
+}
+
+// withRaw puts the raw lines of a container into one list (pve-container LXC/Config.pm parse_pct_config).
+func withRaw(conf map[string]any) {
+	var raw [][2]any
+	for _, key := range slices.Sorted(maps.Keys(conf)) {
+		if strings.HasPrefix(key, "lxc.") {
+			raw = append(raw, [2]any{key, conf[key]})
+			delete(conf, key)
+		}
+	}
+	if raw != nil {
+		conf["lxc"] = raw
+	}
 }
 
 func lxcPending(r *engine.Request) (any, error) {
@@ -94,6 +110,8 @@ func lxcPending(r *engine.Request) (any, error) {
 	}
 	current, pending := typedContainer(g.Config), typedContainer(g.Pending)
 	current["digest"] = g.Digest()
+	withRaw(current)
+	delete(current, "lxc") // pve-guest-common GuestHelpers.pm config_with_pending_array
 	return config.PendingList(current, pending, g.Deletes), nil
 }
 
@@ -127,5 +145,7 @@ func lxcSnapshotConfig(r *engine.Request) (any, error) {
 	if snap == nil {
 		return nil, perl.Die("snapshot '%s' does not exist", r.Params["snapname"])
 	}
-	return typedContainer(snap), nil
+	out := typedContainer(snap)
+	withRaw(out)
+	return out, nil
 }
