@@ -14,7 +14,9 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/destroy"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guard"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/ownership"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
 )
@@ -69,8 +71,8 @@ func (c *Creator) takeOver(ctx context.Context, p plan, found findings, dead gua
 
 // notMade are the volumes of a dead run's VM that this create does not make: unused disks, which a rescan has found
 // (qemu-server QemuServer.pm update_disk_config), and disks in slots that neither the configuration nor the source has.
-// A third party has put them there, with a request that leaves no task. A roll-back would destroy them. A cloud-init
-// drive is generated from the VM's own options, and the create chooses its slot.
+// A third party has put them there, with a request that leaves no task. A removal or a roll-back would destroy them. A
+// cloud-init drive is generated from the VM's own options, and the create chooses its slot.
 func (p plan) notMade(vmid int, config map[string]string) []string {
 	made := vm.Encode(p.r.Spec)
 	if p.from != nil {
@@ -84,15 +86,17 @@ func (p plan) notMade(vmid int, config map[string]string) []string {
 	return guard.OwnVolumes(vmid, others)
 }
 
-// whyNotCompleted is why a dead run's VM stays as it is: a third party has given it a disk, or has one of its disks. ""
-// where nothing is in the way.
-func (c *Creator) whyNotCompleted(ctx context.Context, p plan, dead guard.Unowned) (string, error) {
+// givenByOthers says why a VM stays that has volumes which this create does not make.
+func givenByOthers(volumes []string) string {
+	return fmt.Sprintf("it has volumes that this create does not make (%s): a rescan or a third party has given them "+
+		"to it, or its source had them when it was cloned. Give them to another VM (in PVE's interface: Hardware, Disk "+
+		"Action, Reassign Owner), and the next apply goes on with this one", strings.Join(volumes, ", "))
+}
+
+// whyNotCompleted is why a dead run's VM stays as it is: a third party has one of its disks. "" where nothing is in the
+// way.
+func (c *Creator) whyNotCompleted(ctx context.Context, dead guard.Unowned) (string, error) {
 	vmid, node := dead.Listed.VMID, dead.Listed.Node
-	if others := p.notMade(vmid, dead.Config); len(others) > 0 {
-		return fmt.Sprintf("it has volumes that this create does not make (%s): a rescan or a third party has given them "+
-			"to it, or its source had them when it was cloned. Give them to another VM (in PVE's interface: Hardware, Disk "+
-			"Action, Reassign Owner), and the next apply completes this one", strings.Join(others, ", ")), nil
-	}
 	var used *guard.InUseError
 	switch err := c.destroyer.CheckUncommitted(ctx, node, dead.Mark); {
 	case errors.As(err, &used):
@@ -147,6 +151,34 @@ func (a resumption) isRunning(ctx context.Context) (bool, error) {
 	return status.IsRunning(), err
 }
 
+// awaitLock waits while a task of others, such as a backup, has a dead run's VM. Then it is to be judged once more.
+func (c *Creator) awaitLock(ctx context.Context, r Request, u unfinished) error {
+	node, vmid := u.listed.Node, u.listed.VMID
+	q := c.jobs.Queue(node, vmid)
+	for lock := u.config["lock"]; lock != ""; {
+		cause := request.LockedBy(lock, fmt.Sprintf("go on with VM %d on node %s", vmid, node))
+		if err := q.Wait(ctx, cause); err != nil {
+			return deadError(r, u.mark, fmt.Sprintf("VM %d cannot be completed while it is locked", vmid), err)
+		}
+		now, err := c.api.QEMU(node, vmid).Config(ctx)
+		if err != nil && !pve.IsKind(err, pve.NotFound) { // it has moved, or is gone
+			return fmt.Errorf("see whether VM %d on node %s is still locked (%s): %w", vmid, node, lock, err)
+		}
+		lock = now.Values["lock"]
+	}
+	return guard.Changed(vmid, node)
+}
+
+// deadError is the error about the VM of a dead run. It is on the vmid if the user has chosen that.
+func deadError(r Request, mark ownership.Mark, summary string, err error) error {
+	path := "vmid"
+	if r.VMID == 0 {
+		path = ""
+	}
+	return &guest.FieldError{Path: path, Summary: summary, Err: err,
+		Detail: fmt.Sprintf("Transaction %s of this provider was making it, and its run is over", mark.Saga)}
+}
+
 // removeDead removes what a dead create has left that cannot be continued: the task that made it failed, or its
 // roll-back was begun.
 func (c *Creator) removeDead(ctx context.Context, r Request, dead guard.Unowned) error {
@@ -157,13 +189,7 @@ func (c *Creator) removeDead(ctx context.Context, r Request, dead guard.Unowned)
 		return ctx.Err()
 	}
 	if _, err := c.destroyer.RemoveDead(ctx, dead); err != nil {
-		path := "vmid"
-		if r.VMID == 0 { // the VM has a VMID that the user did not choose
-			path = ""
-		}
-		return &guest.FieldError{Path: path, Summary: fmt.Sprintf("Cannot remove what a dead create left of VM %d",
-			dead.Listed.VMID),
-			Detail: fmt.Sprintf("Transaction %s of this provider was making it, and its run is over", dead.Mark.Saga), Err: err}
+		return deadError(r, dead.Mark, fmt.Sprintf("Cannot remove what a dead create left of VM %d", dead.Listed.VMID), err)
 	}
 	return nil
 }

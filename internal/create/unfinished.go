@@ -13,6 +13,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/ownership"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
 )
 
 // A create that was killed is continued by the next create with its key, and by nothing else. No plan, no refresh and
@@ -219,10 +220,19 @@ func (c *Creator) tryContinue(ctx context.Context, p plan, found findings, u unf
 	}
 	dead := guard.Unowned{Listed: u.listed, Resources: found.resources, Config: u.config, Digest: u.digest, Mark: u.mark,
 		Gone: c.lifeOf(u.mark) == guest.Dead}
+	switch lock := u.config["lock"]; {
+	case lock == request.Suspended:
+		return c.untouched(p.r, u, "it is suspended to disk, as no create leaves a VM: a user works with it")
+	case lock != "" && !guest.IsOwnLock(lock): // of a bystander: it says nothing of how far the create came
+		return nil, nil, c.awaitLock(ctx, p.r, u)
+	}
+	if others := p.notMade(u.listed.VMID, u.config); len(others) > 0 {
+		return c.untouched(p.r, u, givenByOthers(others))
+	}
 	if !v.Whole || u.config["lock"] != "" {
 		return nil, nil, c.removeDead(ctx, p.r, dead)
 	}
-	switch why, err := c.whyNotCompleted(ctx, p, dead); {
+	switch why, err := c.whyNotCompleted(ctx, dead); {
 	case err != nil:
 		return nil, nil, err
 	case why != "":

@@ -199,6 +199,9 @@ func (l slotLook) whyUnforeseen(ctx context.Context, slot, value string) (why, t
 			"came free, and PVE has given it to another disk", property.FormatSize(sizeIn(slot, value)),
 			property.FormatSize(l.Sizes[volume])), then, nil
 	}
+	if l.Slots == nil { // disksOf
+		return ", which it has got since it was looked at: a third party has put it there", "", nil
+	}
 	if known, err := l.hasMoved(ctx, slot, value); err != nil || known {
 		return "", "", err
 	}

@@ -15,8 +15,9 @@ import (
 )
 
 // RemoveDead removes the VM that a dead create of this provider has left: the one that bears its mark, with the
-// volumes of its VMID that it names. A locked VM is removed under the old mark, since PVE changes nothing of it.
-// taken: the VMID had a third party's VM by then, which was not touched.
+// volumes of its VMID that it names. Others are not the create's: a volume that is allocated since stays, and the VM
+// does if it is given a disk. A locked VM is removed under the old mark, since PVE changes nothing of it. taken: the
+// VMID had a third party's VM by then, which was not touched.
 func (d *Destroyer) RemoveDead(ctx context.Context, u guard.Unowned) (taken bool, err error) {
 	node, vmid := u.Listed.Node, u.Listed.VMID
 	if adopted := Adopted(vmid, u.Config); len(adopted) > 0 { // by a rescan: a create attaches no volume as unused
@@ -32,11 +33,21 @@ func (d *Destroyer) RemoveDead(ctx context.Context, u guard.Unowned) (taken bool
 			return false, err
 		}
 	}
+	own := disksOf(vmid, u.Config)
 	r := d.newRemoval(Target{VMID: vmid, Nodes: []string{node}, Baseline: b, Tasks: &request.Tasks{},
-		HalfMade: NewHalfMade("", nil),
-		Mark:     mark, Pool: u.Listed.Pool, Managed: u.Listed.HAState != ""}, policy{})
+		HalfMade: NewHalfMade("", nil), Made: NewMade(own.Known, nil), InState: &own,
+		Mark: mark, Pool: u.Listed.Pool, Managed: u.Listed.HAState != ""}, policy{})
 	err = r.run(ctx)
 	return r.taken, err
+}
+
+// disksOf are the disks of a VM that is in no state, as a configuration has them.
+func disksOf(vmid int, config map[string]string) Disks {
+	d := Disks{Known: guard.OwnVolumes(vmid, config), Sizes: map[string]int64{}}
+	for _, slot := range vm.Slots(config) {
+		d.Sizes[guest.VolumeOf(config[slot])] = sizeIn(slot, config[slot])
+	}
+	return d
 }
 
 // TakeOver puts a mark of this run in the place of a dead run's, bound to the configuration that was judged. A run that

@@ -140,11 +140,19 @@ func TestRemoveDead(t *testing.T) {
 			w.Put(&state.Volume{Storage: "local-zfs", Node: "pve1", Name: "vm-300-disk-7", VMID: 300, Content: "images", Format: "raw", Size: 1})
 		})
 	}
+	onPut := func(do func()) func(string, string) {
+		return func(method, _ string) {
+			if method == http.MethodPut {
+				do()
+			}
+		}
+	}
 	for name, c := range map[string]struct {
 		before  func(r *rig) // it is judged
 		happens func(r *rig, u guard.Unowned)
 		removed bool
 		taken   bool
+		stays   bool // the volume that has come since
 		says    string
 	}{
 		"as it was judged":           {removed: true},
@@ -157,6 +165,12 @@ func TestRemoveDead(t *testing.T) {
 			r.option("description", r.s.guests.Renewed(u.Mark).String())
 		}},
 		"its run commits": {says: "it was not touched", happens: func(r *rig, _ guard.Unowned) { r.option("description", "web") }},
+		"a user makes a volume meanwhile": {removed: true, stays: true, happens: func(r *rig, u guard.Unowned) {
+			r.answered = onPut(func() { plant(r, u) })
+		}},
+		"a user gives it a disk meanwhile": {says: planted, stays: true, happens: func(r *rig, u guard.Unowned) {
+			r.answered = onPut(func() { plant(r, u); r.option("scsi5", planted+",size=1G") })
+		}},
 		"its run commits late": {taken: true, happens: func(r *rig, _ guard.Unowned) {
 			r.answered = func(method, _ string) {
 				if method == http.MethodPut {
@@ -186,7 +200,7 @@ func TestRemoveDead(t *testing.T) {
 			if err != nil && !strings.Contains(err.Error(), c.says) {
 				t.Errorf("%q is not said in: %v", c.says, err)
 			}
-			if _, still := r.has(300, planted); still != foreign {
+			if _, still := r.has(300, planted); still != (foreign || c.stays) {
 				t.Error("a volume that the VM did not name was touched")
 			}
 		})

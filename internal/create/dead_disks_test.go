@@ -1,0 +1,137 @@
+package create
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/clock"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+)
+
+// theirs is a third party's disk, with the id of VM 150.
+const theirs = "local-lvm:vm-150-disk-77"
+
+// give puts that disk into a slot of VM 150.
+func (b bench) give(slot string, size int64) {
+	b.change(func(w *state.World) {
+		g := w.Guests[150]
+		g.Config[slot] = fmt.Sprintf("%s,size=%dG", theirs, size)
+		w.Put(&state.Volume{Storage: "local-lvm", Node: g.Node, Name: "vm-150-disk-77", VMID: 150, Content: "images",
+			Format: "raw", Size: size << 30, Data: "theirs"})
+	})
+}
+
+// left is the uuid of VM 150, "" if it is gone or locked, and whether the third party's disk is there.
+func (b bench) left() (uuid string, kept bool) {
+	b.change(func(w *state.World) {
+		if g := w.Guests[150]; g != nil && g.Config["lock"] == "" {
+			uuid = g.Config["smbios1"]
+		}
+		v := w.Volume("pve1", theirs)
+		kept = v != nil && v.Data == "theirs"
+	})
+	return uuid, kept
+}
+
+// startedVM is the request of a VM on ZFS that is started.
+func startedVM() Request {
+	r := onZFS()
+	r.VMID, r.Start, r.Spec.Name = 150, true, to("web")
+	return r
+}
+
+// TestBystandersLock: a backup or another task of a third party has a dead run's VM. That says nothing of how far the
+// create came: the next apply waits for its end, and completes that very VM. With a disk of others it stays.
+func TestBystandersLock(t *testing.T) {
+	waited := 0
+	for lock, by := range map[string]string{"backup": "root@pam", "snapshot": "terraform@pve!prov",
+		"migrate": "terraform@pve!prov"} {
+		for _, given := range []bool{false, true} {
+			for n, died := 1, true; died; n++ {
+				synctest.Test(t, func(t *testing.T) {
+					b := benchOf(t, pvesim.Options{Clock: clock.Real{}, Latency: -1}, token)
+					if died = b.kill(t, deadProcess(t, b.Creator), startedVM(), n); !died {
+						return
+					}
+					was, _ := b.left()
+					if was == "" {
+						return
+					}
+					if given {
+						b.give("scsi5", 1)
+					}
+					b.sim.HoldLock(150, lock, 3*time.Minute, by)
+					time.Sleep(startUp)
+					waited++
+					_, err := creatorOf(t, b.sim, token).Create(t.Context(), startedVM())
+					is, kept := b.left()
+					if is != was || kept != given || (err != nil) != given || given && !strings.Contains(err.Error(), theirs) {
+						t.Errorf("%s, killed before %d, with a disk of others %t: it is the same VM %t, theirs is there %t: %v", lock, n,
+							given, is == was, kept, err)
+					}
+				})
+			}
+		}
+	}
+	if waited < 6 {
+		t.Errorf("%d VMs were locked", waited)
+	}
+}
+
+// TestBystandersLockThatStays: the lock has no end in time. The VM stays as it is, and the lock is named.
+func TestBystandersLockThatStays(t *testing.T) {
+	for _, lock := range []string{"backup", "suspended"} {
+		synctest.Test(t, func(t *testing.T) {
+			b := benchOf(t, pvesim.Options{Clock: clock.Real{}, Latency: -1}, token)
+			b.kill(t, deadProcess(t, b.Creator), startedVM(), 7)
+			was, _ := b.left()
+			b.sim.StaleLock(150, lock, "")
+			time.Sleep(startUp)
+			_, err := creatorOf(t, b.sim, token).Create(t.Context(), startedVM())
+			b.change(func(w *state.World) { delete(w.Guests[150].Config, "lock") })
+			if is, _ := b.left(); was == "" || is != was || err == nil || !strings.Contains(err.Error(), map[string]string{
+				"backup": "VM is locked (backup)", "suspended": "it is suspended to disk"}[lock]) {
+				t.Errorf("%s: it was %q, and is %q: %v", lock, was, is, err)
+			}
+		})
+	}
+}
+
+// TestRollBackThatWasBegun: the roll-back of a run has failed, and the run is over. The next apply ends it and makes the
+// VM, but not if a third party has given the VM a disk since, which would go with it.
+func TestRollBackThatWasBegun(t *testing.T) {
+	for _, slot := range []string{"", "scsi5", "unused0"} {
+		synctest.Test(t, func(t *testing.T) {
+			b := benchOf(t, pvesim.Options{Clock: clock.Real{}, Latency: -1}, token)
+			doomed := creatorOf(t, b.sim, token)
+			doomed.guests.Process = deadProcess(t, b.Creator)
+			b.sim.SetFaults([]fault.Rule{
+				{Match: fault.Match{Method: http.MethodPost, Path: "/nodes/{node}/qemu/{vmid}/status/start"}, Phase: fault.Before,
+					Status: 500, Reason: "no", Times: -1},
+				{Match: fault.Match{Method: http.MethodDelete, Path: "/nodes/{node}/qemu/{vmid}"}, Phase: fault.Task, Times: -1}})
+			_, err := doomed.Create(t.Context(), startedVM())
+			b.sim.SetFaults(nil)
+			was, _ := b.left()
+			if err == nil || was == "" {
+				t.Fatalf("the create has not failed, or left nothing: %v", err)
+			}
+			if slot != "" {
+				b.give(slot, 1)
+			}
+			time.Sleep(startUp)
+			_, err = creatorOf(t, b.sim, token).Create(t.Context(), startedVM())
+			is, kept := b.left()
+			given := slot != ""
+			if is == "" || (is == was) != given || kept != given || (err != nil) != given ||
+				given && !strings.Contains(err.Error(), theirs) {
+				t.Errorf("%q: the VM is the same %t, theirs is there %t: %v", slot, is == was, kept, err)
+			}
+		})
+	}
+}
