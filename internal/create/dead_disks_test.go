@@ -8,10 +8,12 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/clock"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
 // theirs is a third party's disk, with the id of VM 150.
@@ -133,5 +135,44 @@ func TestRollBackThatWasBegun(t *testing.T) {
 				t.Errorf("%q: the VM is the same %t, theirs is there %t: %v", slot, is == was, kept, err)
 			}
 		})
+	}
+}
+
+// TestDiskInASlotToCome: a clone is to get a disk that its source does not have, and a third party has put one there
+// since the run died. It is neither moved nor grown, and no failure takes it. Without it the next apply completes the VM.
+func TestDiskInASlotToCome(t *testing.T) {
+	for _, size := range []int64{0, 1, 8, 10} {
+		given, completed := 0, 0
+		for n, died := 1, true; died; n++ {
+			synctest.Test(t, func(t *testing.T) {
+				b := benchOf(t, pvesim.Options{Clock: clock.Real{}, Latency: -1}, token)
+				r := func() Request {
+					r := Request{Node: "pve1", VMID: 150, Start: true, Clone: &guest.Clone{VMID: 9000, Full: to(true)}}
+					r.Spec.Name, r.Spec.Disks = to("web"), map[string]vm.Disk{"scsi1": {Storage: "local-zfs", Size: to(int64(8 << 30))}}
+					return r
+				}
+				if died = b.kill(t, deadProcess(t, b.Creator), r(), n); !died {
+					return
+				}
+				was, _ := b.left()
+				gives := was != "" && size > 0 && b.vms()[150]["scsi1"] == ""
+				if gives {
+					b.give("scsi1", size)
+					given++
+				}
+				time.Sleep(startUp)
+				made, err := creatorOf(t, b.sim, token).Create(t.Context(), r())
+				is, kept := b.left()
+				if kept != gives || (err != nil) != gives || gives && (is != was || !strings.Contains(err.Error(), theirs)) {
+					t.Errorf("%d GiB, killed before %d: theirs is there %t, the same VM %t: %v", size, n, kept, is == was, err)
+				}
+				if was != "" && is == was && made.Guest.VMID == 150 && strings.HasPrefix(b.vms()[150]["scsi1"], "local-zfs:vm-150-") {
+					completed++
+				}
+			})
+		}
+		if completed < 2 || size > 0 && given == 0 {
+			t.Errorf("%d GiB: %d were given, %d VMs completed", size, given, completed)
+		}
 	}
 }

@@ -69,26 +69,40 @@ func (c *Creator) takeOver(ctx context.Context, p plan, found findings, dead gua
 	return a, nil
 }
 
-// notMade are the volumes of a dead run's VM that this create does not make: unused disks, which a rescan has found
-// (qemu-server QemuServer.pm update_disk_config), and disks in slots that neither the configuration nor the source has.
-// A third party has put them there, with a request that leaves no task. A removal or a roll-back would destroy them. A
-// cloud-init drive is generated from the VM's own options, and the create chooses its slot.
-func (p plan) notMade(vmid int, config map[string]string) []string {
-	made := vm.Encode(p.r.Spec)
-	if p.from != nil {
-		maps.Copy(made, p.from.config)
-		maps.Copy(made, p.from.snapshot)
+// notMade are the volumes of a dead run's VM that this create has not made: unused disks, which a rescan has found
+// (qemu-server QemuServer.pm update_disk_config), disks in slots that neither the configuration nor the source has, and
+// disks in slots that only a later task of the create fills, unless one says that it has. A third party has put them
+// there, with a request that leaves no task. A removal or a roll-back would destroy them. A cloud-init drive is
+// generated from the VM's own options, and the create chooses its slot.
+func (c *Creator) notMade(ctx context.Context, p plan, u unfinished, work []string) ([]string, error) {
+	wanted, first := vm.Encode(p.spec), p.filledAtFirst()
+	others, later := map[string]string{}, map[string]string{}
+	for option, value := range u.config {
+		volume, want := guest.VolumeOf(value), wanted[option]
+		switch {
+		case !vm.IsSlot(option), want == "" && first[option] == "" && !volid.IsCloudInit(volume):
+			others[option] = value
+		case first[option] == "" && !(vm.ImportsPath(option, want) && volid.Storage(want) == volid.Storage(volume)):
+			later[option] = value // root imports a path without a task
+		}
 	}
-	others := maps.Clone(config)
-	maps.DeleteFunc(others, func(option, value string) bool {
-		return vm.IsSlot(option) && (made[option] != "" || volid.IsCloudInit(guest.VolumeOf(value)))
-	})
-	return guard.OwnVolumes(vmid, others)
+	unmade, err := destroy.Unmade(ctx, c.api.Reader(), work, u.listed.VMID, later)
+	return append(guard.OwnVolumes(u.listed.VMID, others), unmade...), err
 }
 
-// givenByOthers says why a VM stays that has volumes which this create does not make.
+// filledAtFirst are the slots that the task which makes the VM fills.
+func (p plan) filledAtFirst() map[string]string {
+	if p.from == nil {
+		return vm.Encode(p.spec)
+	}
+	first := maps.Clone(p.from.config)
+	maps.Copy(first, p.from.snapshot)
+	return first
+}
+
+// givenByOthers says why a VM stays that has volumes which this create has not made.
 func givenByOthers(volumes []string) string {
-	return fmt.Sprintf("it has volumes that this create does not make (%s): a rescan or a third party has given them "+
+	return fmt.Sprintf("it has volumes that this create has not made (%s): a rescan or a third party has given them "+
 		"to it, or its source had them when it was cloned. Give them to another VM (in PVE's interface: Hardware, Disk "+
 		"Action, Reassign Owner), and the next apply goes on with this one", strings.Join(volumes, ", "))
 }

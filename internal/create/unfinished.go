@@ -226,7 +226,10 @@ func (c *Creator) tryContinue(ctx context.Context, p plan, found findings, u unf
 	case lock != "" && !guest.IsOwnLock(lock): // of a bystander: it says nothing of how far the create came
 		return nil, nil, c.awaitLock(ctx, p.r, u)
 	}
-	if others := p.notMade(u.listed.VMID, u.config); len(others) > 0 {
+	switch others, err := c.notMade(ctx, p, u, v.Work); {
+	case err != nil:
+		return c.untouched(p.r, u, fmt.Sprintf("whether its create has made all its disks cannot be told: %v", err))
+	case len(others) > 0:
 		return c.untouched(p.r, u, givenByOthers(others))
 	}
 	if !v.Whole || u.config["lock"] != "" {

@@ -3,7 +3,9 @@ package destroy
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
+	"slices"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guard"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
@@ -11,7 +13,9 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/task"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
 )
 
 // RemoveDead removes the VM that a dead create of this provider has left: the one that bears its mark, with the
@@ -48,6 +52,35 @@ func disksOf(vmid int, config map[string]string) Disks {
 		d.Sizes[guest.VolumeOf(config[slot])] = sizeIn(slot, config[slot])
 	}
 	return d
+}
+
+// Unmade are the disks in slots of a marked VM that no task of its create says it has made, by the logs of those tasks
+// (ownership.Verdict.Work). A copy tells which slots it fills, every other task which volumes it has made.
+func Unmade(ctx context.Context, api pve.Reader, work []string, vmid int, config map[string]string) ([]string,
+	error) {
+	rest := maps.Clone(config)
+	maps.DeleteFunc(rest, func(option, value string) bool {
+		return !vm.IsSlot(option) || volid.IsCloudInit(guest.VolumeOf(value)) // generated from the VM's own options
+	})
+	for _, upid := range work {
+		if len(guard.OwnVolumes(vmid, rest)) == 0 {
+			break
+		}
+		log, err := api.Tasks().Log(ctx, pve.UPID(upid), makerLines)
+		if err != nil {
+			return nil, fmt.Errorf("look which volumes task %s has made: %w", upid, err)
+		}
+		made, _ := task.VolumesMade(log)
+		var filled []string
+		if slices.Contains([]string{"qmclone", "qmmove"}, pve.UPID(upid).Type()) {
+			filled = task.SlotsFilled(log)
+		}
+		maps.DeleteFunc(rest, func(option, value string) bool {
+			isIt := func(volume string) bool { return volid.Same(volume, guest.VolumeOf(value)) }
+			return slices.Contains(filled, option) || slices.ContainsFunc(made, isIt)
+		})
+	}
+	return guard.OwnVolumes(vmid, rest), nil
 }
 
 // TakeOver puts a mark of this run in the place of a dead run's, bound to the configuration that was judged. A run that

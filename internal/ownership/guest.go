@@ -28,6 +28,9 @@ type Verdict struct {
 	Whole bool
 	// Maker is the task that made a guest of ours.
 	Maker Task
+	// Work are the UPIDs of the tasks by which our create may have made the disks of a guest of ours: the maker, and those
+	// of ours that name the guest and began since.
+	Work []string
 }
 
 // Task is a task that PVE's task lists show.
@@ -127,19 +130,14 @@ func Judge(g Guest) Verdict {
 		return Verdict{Owner: Unknown, Reason: fmt.Sprintf("%s has begun %s on it since (%s)", other.User, other.Type,
 			other.UPID)}
 	}
-	return Verdict{Owner: Ours, Maker: maker, Whole: (maker.Well || g.isClonedAtLast()) && !g.destroyedSince(maker),
+	return Verdict{Owner: Ours, Maker: maker, Work: g.work(maker), Whole: (maker.Well || g.isClonedAtLast()) && !g.destroyedSince(maker),
 		Reason: fmt.Sprintf("its mark is signed, and task %s of %s has made it", maker.UPID, maker.User)}
 }
 
 // maker is the task that made the guest what it is: the last one that names it, or else the clone that the mark names,
 // which PVE lists under its source. A clone that is not known by its UPID is the last one of the source.
 func (g Guest) maker() (Task, bool) {
-	var last Task
-	for _, t := range g.Tasks {
-		if t.ID == strconv.Itoa(g.VMID) && t.makes() && g.isLater(t, last) {
-			last = t
-		}
-	}
+	last := g.lastNamed()
 	if g.Mark.By != "qmclone" {
 		return last, last.UPID != ""
 	}
@@ -156,6 +154,35 @@ func (g Guest) maker() (Task, bool) {
 		return last, true
 	}
 	return clone, clone.UPID != ""
+}
+
+// lastNamed is the last task that names the guest and made it what it is.
+func (g Guest) lastNamed() (last Task) {
+	for _, t := range g.Tasks {
+		if t.ID == strconv.Itoa(g.VMID) && t.makes() && g.isLater(t, last) {
+			last = t
+		}
+	}
+	return last
+}
+
+// allocators are tasks that make disks of a guest that is there.
+var allocators = []string{"qmconfig", "qmmove"}
+
+// work is Verdict.Work. Where the maker is a clone that is not known by its UPID, it may be the later clone of another
+// guest: then all since an earlier guest with the VMID counts.
+func (g Guest) work(maker Task) []string {
+	all, since := []string{maker.UPID}, maker
+	if g.isClonedAtLast() {
+		since = g.lastNamed()
+	}
+	for _, t := range g.Tasks {
+		if t.ID == strconv.Itoa(g.VMID) && t.User == g.Identity && slices.Contains(allocators, t.Type) &&
+			(g.isLater(t, since) || !g.isLater(since, t)) {
+			all = append(all, t.UPID)
+		}
+	}
+	return all
 }
 
 // isLater reports whether a task began after another one. Of two nodes the ages are compared, each by its own clock.

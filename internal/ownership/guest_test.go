@@ -296,6 +296,28 @@ func TestOwnershipNamesTheMaker(t *testing.T) {
 	}
 }
 
+// TestOwnershipNamesTheWork: what may have made disks of the guest is the task that made it, and what this identity has
+// begun on it since. Tasks on an earlier guest with the VMID do not count, nor what makes no disk.
+func TestOwnershipNamesTheWork(t *testing.T) {
+	for _, m := range makings() {
+		f := factsOf(m)
+		f.Mark = f.Mark.Sign(theKey())
+		maker := f.Tasks[0].UPID
+		f.add("qmconfig", theVM, me, "pve1", 30*time.Minute)
+		f.add("qmdestroy", theVM, me, "pve1", 20*time.Minute)
+		f.add("qmstart", theVM, me, "pve1", 5*time.Minute)
+		f.add("qmconfig", theVM+1, me, "pve1", 4*time.Minute)
+		want := []string{maker, f.add("qmmove", theVM, me, "pve2", 3*time.Minute).UPID, f.add("qmconfig", theVM, me, "pve1",
+			2*time.Minute).UPID}
+		if unknownTask(m) { // another guest was cloned since
+			want[0] = f.add("qmclone", source, me, "pve1", time.Minute).UPID
+		}
+		if v := f.judged(); v.Owner != Ours || !slices.Equal(v.Work, want) {
+			t.Errorf("%s: %+v, want the work %v", m, v, want)
+		}
+	}
+}
+
 // TestOwnershipZeroVerdict: a verdict that was not made allows nothing.
 func TestOwnershipZeroVerdict(t *testing.T) {
 	if v := (Verdict{}); v.Owner != Unknown || v.Whole {

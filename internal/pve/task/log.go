@@ -54,6 +54,21 @@ func VolumesMade(log []string) (ids, names []string) {
 	return ids, names
 }
 
+// SlotsFilled are the slots that the log of a clone or a move says it fills with a copy: until April 2026 it does not
+// name the new volume, and a linked clone never does (qemu-server QemuServer.pm clone_disk). The log of an import has
+// the same line with the slot of its source.
+func SlotsFilled(log []string) (slots []string) {
+	for _, line := range log {
+		for _, how := range []string{"full", "linked"} {
+			if rest, ok := strings.CutPrefix(line, "create "+how+" clone of drive "); ok {
+				slot, _, _ := strings.Cut(rest, "(")
+				slots = append(slots, strings.TrimSpace(slot))
+			}
+		}
+	}
+	return slots
+}
+
 // removedAgain is the volume that a line of a failed restore's log says it has removed (qemu-server QemuServer.pm,
 // restore_destroy_volumes), or that of an import out of an OVA (API2/Qemu.pm, create_disks).
 func removedAgain(line string) string {

@@ -22,6 +22,15 @@ func TestRestoredVolumes(t *testing.T) {
 	}
 }
 
+// TestSlotsFilled: the lines of a clone about its drives.
+func TestSlotsFilled(t *testing.T) {
+	log := []string{"create full clone of drive scsi0 (local-zfs:vm-9000-disk-0)", "allocated target volume 'local-zfs:vm-150-disk-0'",
+		"create linked clone of drive efidisk0 (local-zfs:base-9000-disk-1)", "transferred 0.0 B of 1.0 GiB (0.00%)"}
+	if slots := SlotsFilled(log); !slices.Equal(slots, []string{"scsi0", "efidisk0"}) {
+		t.Errorf("filled are %v", slots)
+	}
+}
+
 // TestTellsNotFreed: the lines of storages about a volume that is in use, and the lines that a move adds.
 func TestTellsNotFreed(t *testing.T) {
 	for line, want := range map[string]bool{
