@@ -167,12 +167,22 @@ func (l *look) judgeMark(ctx context.Context, i Item, mark ownership.Mark, confi
 	i.Kind, i.Certainty = ExpiredCreate, Unknown
 	i.Reason = fmt.Sprintf("it bears the mark of a create of this provider (transaction %s)", mark.Saga)
 	shared, adopted := l.shared(i.VMID, config), destroy.Adopted(i.VMID, config)
+	var unmade []string
+	if v.Owner == ownership.Ours {
+		var err error
+		if unmade, err = destroy.Unmade(ctx, l.api, v.Work, i.VMID, config); err != nil {
+			return err
+		}
+	}
 	switch {
 	case v.Owner != ownership.Ours:
 		i.Reason += ", but " + v.Reason
 	case len(adopted) > 0: // a create attaches no volume as an unused disk
 		i.Reason += fmt.Sprintf(", but it has unused disks that the create has not made (%s): a rescan may have put them "+
 			"there", strings.Join(adopted, ", "))
+	case len(unmade) > 0:
+		i.Reason += fmt.Sprintf(", but it has disks of which no task of its create says that it has made them (%s): a third "+
+			"party may have put them there", strings.Join(unmade, ", "))
 	case shared != nil:
 		i.Reason += ", but " + shared.Error()
 	case life == guest.Dead:

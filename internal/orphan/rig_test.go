@@ -110,6 +110,19 @@ func (r *rig) vm(vmid int, options map[string]string) {
 func (r *rig) make(p pve.Params) {
 	r.t.Helper()
 	upid, err := r.api.Node("pve1").CreateVM(r.t.Context(), p)
+	r.ended(upid, err)
+}
+
+// sets changes VM 300 by a task, as a create does that adds disks.
+func (r *rig) sets(p pve.Params) {
+	r.t.Helper()
+	upid, err := r.api.QEMU("pve1", 300).UpdateConfigTask(r.t.Context(), p)
+	r.ended(upid, err)
+}
+
+// ended awaits a task.
+func (r *rig) ended(upid pve.UPID, err error) {
+	r.t.Helper()
 	if err == nil {
 		_, err = r.api.Tasks().Wait(r.t.Context(), upid)
 	}
