@@ -91,7 +91,7 @@ func (a *attempt) run(ctx context.Context) (Created, error) {
 	var err error
 	created.Guest, err = a.readBack(ctx)
 	if a.from != nil {
-		created.Guest.Source = a.from.vmid
+		created.Guest.Source, created.Inherited = a.from.vmid, vm.Slots(a.filledAtFirst())
 	}
 	if err != nil {
 		created.Warnings = append(created.Warnings, guest.Warning{

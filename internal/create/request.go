@@ -72,6 +72,9 @@ type Created struct {
 	Warnings []guest.Warning
 	Left     []saga.Residue
 	Proof    *guest.Proof // of a guest that was not committed
+	// Inherited are the slots that a copy has from its source. A disk in a slot that is neither one of them nor configured
+	// is a third party's, who has given it to the VM before its commit.
+	Inherited []string
 	// Doubt says that nothing is known to be left, but that not everything could be looked at. The warnings have the
 	// details.
 	Doubt bool

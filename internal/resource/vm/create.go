@@ -71,6 +71,7 @@ func (r *Resource) Create(ctx context.Context, req resource.CreateRequest, resp 
 	if state, diags := v.Model(ctx, resp.State.Raw); !diags.HasError() {
 		private.Others, private.Drives = model.OthersOf(&state, made.Guest), model.DrivesOf(&state, made.Guest)
 		private.Sizes = model.SizesOf(private.Others, made.Guest)
+		private.Added = model.AddedOf(private.Others, made.Inherited)
 	}
 	resp.Diagnostics.Append(private.Write(ctx, resp.Private)...)
 }

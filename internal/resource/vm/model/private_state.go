@@ -34,7 +34,7 @@ const (
 	KeyDetached = "detached" // volumes that were in a slot of the VM in state, and are unused disks of it or become such
 	KeyOthers   = "others"   // what the last refresh saw in slots that are not in state, by slot: vm.Devices
 	KeySizes    = "sizes"    // the sizes of the disks among those and of the detached ones, in bytes, by volume
-	KeyAdded    = "added"    // those volumes of them that an earlier refresh did not see
+	KeyAdded    = "added"    // those volumes of them that neither the create nor an earlier refresh knew
 	KeyDrives   = "drives"   // the optical drives that the last refresh saw and that are not in state: DrivesOf
 	KeyMade     = "made"     // this provider made the VM, so its default tags are on it
 	KeyReplaces = "replaces" // on the way from the first plan of a replacement to the second: the VMID replaced
@@ -124,6 +124,9 @@ func (p PrivateState) Write(ctx context.Context, out kit.PrivateWriter) diag.Dia
 	}
 	if len(p.Sizes) > 0 {
 		diags.Append(kit.Note[map[string]int64](KeySizes).Write(ctx, out, p.Sizes)...)
+	}
+	if len(p.Added) > 0 {
+		diags.Append(kit.Note[map[string]string](KeyAdded).Write(ctx, out, p.Added)...)
 	}
 	if len(p.Drives) > 0 {
 		diags.Append(kit.Note[map[string]string](KeyDrives).Write(ctx, out, p.Drives)...)

@@ -146,6 +146,14 @@ func SizesOf(slots map[string]string, now guest.Guest) map[string]int64 {
 	return sizes
 }
 
+// AddedOf are the disks among what a new VM has in slots that its state does not know, by slot, but for those that a
+// copy has inherited: a third party has put them there while the create was at work, mostly while it waited.
+func AddedOf(others map[string]string, inherited []string) map[string]string {
+	added := maps.Clone(others)
+	maps.DeleteFunc(added, func(slot, _ string) bool { return !vm.IsSlot(slot) || slices.Contains(inherited, slot) })
+	return added
+}
+
 // NoteOthers writes what a VM has in slots that the state does not know, where that is news. A device that comes after
 // the plan is a third party's. A disk that was not there at the last refresh has not come by the create, and one that
 // another provider did not have in its state is in none now. Those of a copy that failed before it was read are among
