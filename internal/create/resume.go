@@ -107,10 +107,28 @@ func givenByOthers(volumes []string) string {
 		"Action, Reassign Owner), and the next apply goes on with this one", strings.Join(volumes, ", "))
 }
 
-// whyNotCompleted is why a dead run's VM stays as it is: a third party has one of its disks. "" where nothing is in the
-// way.
-func (c *Creator) whyNotCompleted(ctx context.Context, dead guard.Unowned) (string, error) {
+// isOfAnotherSource reports whether a dead run's VM is a clone of another template than this create would clone: a
+// template that is made afresh has the name or the VMID of the old one. PVE copies the time of creation with all options
+// that it does not renew (qemu-server API2/Qemu.pm clone_vm), and no request sets it.
+func (p plan) isOfAnotherSource(dead guard.Unowned) bool {
+	if p.r.Clone == nil {
+		return false
+	}
+	source := p.from.config
+	if p.from.snapshot != nil {
+		source = p.from.snapshot
+	}
+	return dead.Mark.Source != p.from.vmid || dead.Config["meta"] != source["meta"]
+}
+
+// whyNotCompleted is why a dead run's VM stays as it is: its source is another one by now, or a third party has one of
+// its disks. "" where nothing is in the way.
+func (c *Creator) whyNotCompleted(ctx context.Context, p plan, dead guard.Unowned) (string, error) {
 	vmid, node := dead.Listed.VMID, dead.Listed.Node
+	if p.isOfAnotherSource(dead) {
+		return fmt.Sprintf("it is a clone of another VM than the source of this create, which is VM %d now: a template was "+
+			"made again since, and the disks are those of the old one", p.from.vmid), nil
+	}
 	var used *guard.InUseError
 	switch err := c.destroyer.CheckUncommitted(ctx, node, dead.Mark); {
 	case errors.As(err, &used):

@@ -1,6 +1,7 @@
 package create
 
 import (
+	"fmt"
 	"maps"
 	"strings"
 	"testing"
@@ -75,5 +76,53 @@ func TestResumeOfACloneWithCloudInit(t *testing.T) {
 	}
 	if resumed < 5 {
 		t.Errorf("%d VMs were completed", resumed)
+	}
+}
+
+// TestResumeOfACloneWhoseTemplateIsAnother: a template was made again between the death of a run and the next apply,
+// under its VMID or under its name. The VM of the dead run has the disks of the old one: it is named, and not completed.
+func TestResumeOfACloneWhoseTemplateIsAnother(t *testing.T) {
+	again := func(w *state.World) {
+		w.Guests[9000].Config["meta"] = "creation-qemu=9.2.0,ctime=1800000000"
+	}
+	for way, change := range map[string]func(*state.World){"": nil, "under its VMID": again, "under its name": func(w *state.World) {
+		g := w.Guests[9000]
+		g.VMID = 9001
+		w.Guests[9001] = g
+		delete(w.Guests, 9000)
+	}} {
+		named := 0
+		for n, died := 1, true; died && n < 40; n++ {
+			synctest.Test(t, func(t *testing.T) {
+				b := benchOf(t, pvesim.Options{Clock: clock.Real{}, Latency: -1}, token)
+				request := func() Request {
+					r := Request{Node: "pve1", VMID: 150, Clone: &guest.Clone{Name: "debian", Full: to(true)}, Start: true}
+					r.Spec.Name = to("web")
+					return r
+				}
+				b.change(func(w *state.World) { w.Guests[9000].Config["name"] = "debian" })
+				time.Sleep(30 * time.Second)
+				if died = b.kill(t, deadProcess(t, b.Creator), request(), n); !died {
+					return
+				}
+				whole := b.vms()[150] != nil && b.vms()[150]["lock"] == ""
+				if change != nil {
+					b.change(change)
+				}
+				time.Sleep(30 * time.Second)
+				was := fmt.Sprint(b.vms()[150])
+				_, err := creatorOf(t, b.sim, token).Create(t.Context(), request())
+				stays := whole && change != nil
+				if (err != nil) != stays || stays && (fmt.Sprint(b.vms()[150]) != was || !strings.Contains(err.Error(), "a template was made again")) {
+					t.Errorf("%s, killed before request %d, whole %t: %v", way, n, whole, err)
+				}
+				if whole {
+					named++
+				}
+			})
+		}
+		if named < 2 {
+			t.Errorf("%s: %d VMs were whole", way, named)
+		}
 	}
 }

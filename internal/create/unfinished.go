@@ -235,7 +235,7 @@ func (c *Creator) tryContinue(ctx context.Context, p plan, found findings, u unf
 	if !v.Whole || u.config["lock"] != "" {
 		return nil, nil, c.removeDead(ctx, p.r, dead)
 	}
-	switch why, err := c.whyNotCompleted(ctx, dead); {
+	switch why, err := c.whyNotCompleted(ctx, p, dead); {
 	case err != nil:
 		return nil, nil, err
 	case why != "":
