@@ -176,3 +176,35 @@ func TestDiskInASlotToCome(t *testing.T) {
 		}
 	}
 }
+
+// TestProtectedByAThirdParty: an administrator protects the VM of a dead run. The next apply completes it; where that
+// fails the VM stays, and its guest is not stopped. The protection that a clone has from its source is no such sign.
+func TestProtectedByAThirdParty(t *testing.T) {
+	for _, c := range []struct{ clone, fails, stays bool }{{}, {fails: true, stays: true}, {clone: true, fails: true}} {
+		synctest.Test(t, func(t *testing.T) {
+			b := benchOf(t, pvesim.Options{Clock: clock.Real{}, Latency: -1}, token)
+			r := startedVM
+			if c.clone {
+				b.change(func(w *state.World) { w.Guests[9000].Config["protection"] = "1" })
+				r = func() Request {
+					return Request{Node: "pve1", VMID: 150, Start: true, Clone: &guest.Clone{VMID: 9000, Full: to(true)}}
+				}
+			}
+			for n := 4; b.vms()[150]["smbios1"] == "" || b.vms()[150]["lock"] != ""; n++ {
+				b.kill(t, deadProcess(t, b.Creator), r(), n)
+			}
+			b.change(func(w *state.World) { w.Guests[150].Config["protection"] = "1" })
+			if c.fails {
+				b.sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: http.MethodPost,
+					Path: "/nodes/{node}/qemu/{vmid}/status/start"}, Phase: fault.Before, Status: 500, Reason: "no", Times: -1}})
+			}
+			time.Sleep(startUp)
+			made, err := creatorOf(t, b.sim, token).Create(t.Context(), r())
+			is := b.vms()[150] != nil
+			if (err != nil) != c.fails || is != (c.stays || !c.fails) || is && b.vms()[150]["protection"] != "1" ||
+				c.stays && (len(made.Left) != 1 || made.Left[0].Command != "" || !strings.Contains(made.Left[0].Reason, "is protected")) {
+				t.Errorf("%+v: the VM is there %t, left %+v: %v", c, is, made.Left, err)
+			}
+		})
+	}
+}

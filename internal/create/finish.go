@@ -185,6 +185,13 @@ func (a *attempt) finalOptions() vm.Change {
 	return final
 }
 
+// isProtector reports whether the protection that the VM may have is this create's: a copy inherits it, and the commit
+// sets it.
+func (a *attempt) isProtector() bool {
+	inherited := a.from != nil && (a.from.config["protection"] == "1" || a.from.snapshot["protection"] == "1")
+	return inherited || a.committing && a.finalOptions().Set["protection"] == "1"
+}
+
 // readBack returns the committed VM. It is read, even after an interrupt, if the result of the commit is not certain.
 // The identity that proves it ours is known even if that fails.
 func (a *attempt) readBack(ctx context.Context) (guest.Guest, error) {

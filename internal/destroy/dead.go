@@ -39,7 +39,8 @@ func (d *Destroyer) RemoveDead(ctx context.Context, u guard.Unowned) (taken bool
 	}
 	own := disksOf(vmid, u.Config)
 	r := d.newRemoval(Target{VMID: vmid, Nodes: []string{node}, Baseline: b, Tasks: &request.Tasks{},
-		HalfMade: NewHalfMade("", nil), Made: NewMade(own.Known, nil), InState: &own,
+		Protected: u.Config["protection"] == "1" && InheritsProtection(ctx, d.api.Reader(), u.Resources, u.Mark),
+		HalfMade:  NewHalfMade("", nil), Made: NewMade(own.Known, nil), InState: &own,
 		Mark: mark, Pool: u.Listed.Pool, Managed: u.Listed.HAState != ""}, policy{})
 	err = r.run(ctx)
 	return r.taken, err
@@ -52,6 +53,17 @@ func disksOf(vmid int, config map[string]string) Disks {
 		d.Sizes[guest.VolumeOf(config[slot])] = sizeIn(slot, config[slot])
 	}
 	return d
+}
+
+// InheritsProtection reports whether the protection of a marked VM is that of the VM which it is a clone of. Before its
+// commit no create sets any.
+func InheritsProtection(ctx context.Context, api pve.Reader, resources pve.Resources, mark ownership.Mark) bool {
+	source, listed := resources.Guest(mark.Source)
+	if mark.By != "qmclone" || !listed {
+		return false
+	}
+	config, err := api.QEMU(source.Node, source.VMID).Config(ctx)
+	return err == nil && config.Values["protection"] == "1"
 }
 
 // Unmade are the disks in slots of a marked VM that no task of its create says it has made, by the logs of those tasks
@@ -127,7 +139,7 @@ func (d *Destroyer) RemoveHalfMade(ctx context.Context, tasks *request.Tasks, u 
 	r := d.newRemoval(Target{VMID: vmid, Nodes: []string{node}, Tasks: tasks, Pool: u.Listed.Pool,
 		Baseline: guest.OwnBaseline(node, vmid, guard.OwnVolumes(vmid, now.Values)), HalfMade: NewHalfMade(u.Digest,
 			[]pve.UPID{u.Dead}),
-		Owns: likeHalfMade(now.Values), Exactly: true, Mark: d.guests.NewMark(guest.ClusterName(u.Resources), vmid)},
+		Protected: true, Owns: likeHalfMade(now.Values), Exactly: true, Mark: d.guests.NewMark(guest.ClusterName(u.Resources), vmid)},
 		policy{})
 	r.ha.purge = true
 	err = r.run(ctx)

@@ -65,6 +65,8 @@ func rules() []rule {
 		// From here on the VM is ours.
 		{"check adopted volumes", "a destroy would take volumes of others that PVE has attached to a restored VM (rescan)",
 			func(f facts, _ memory, p policy) bool { return len(f.adopted) > 0 && !p.committed }, (*removal).checkAdopted},
+		{"leave a VM that a third party protects", "its create has not, so its guest is not even stopped",
+			func(f facts, _ memory, _ policy) bool { return f.spared }, (*removal).spare},
 		{"take the VM out of HA", "HA would start again a guest that is stopped",
 			func(_ facts, m memory, _ policy) bool { return m.ha.entry }, (*removal).leaveHA},
 		{"ask whether the guest runs", "the destroy of a guest that runs is refused",
@@ -108,7 +110,7 @@ func rules() []rule {
 			func(f facts, _ memory, p policy) bool { return len(f.adopted) > 0 && p.committed }, (*removal).letGo},
 		{"lift the protection of a holder", "it is ours, and is lifted only once nothing speaks against the destroy",
 			func(f facts, _ memory, p policy) bool { return f.isProtected() && p.holder }, (*removal).liftProtection},
-		{"switch off the protection", "the create that is taken back has set it",
+		{"switch off the protection", "its create has it from its source, or has set it",
 			func(f facts, _ memory, _ policy) bool { return f.isProtected() }, (*removal).switchOffProtection},
 		{"attach volumes that the VM does not name", "PVE destroys with a VM what its configuration names",
 			func(f facts, _ memory, _ policy) bool { return len(f.left) > 0 && !f.attached }, (*removal).attach},

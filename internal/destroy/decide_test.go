@@ -59,6 +59,8 @@ func TestDecide(t *testing.T) {
 		{"runs again, by force", with(ours(nil), func(f *facts) { f.power = running }), memory{}, policy{committed: true, force: true},
 			"stop the guest"},
 
+		{"protected by a third party", with(protected, func(f *facts) { f.spared, f.power = true, running }), memory{ha: haEntry{entry: true}},
+			policy{}, "leave a VM that a third party protects"},
 		{"protected", protected, off, policy{}, "switch off the protection"},
 		{"protected, committed", protected, off, committed, "refuse a protected VM"},
 		{"protected, a holder", protected, off, policy{committed: true, holder: true}, "lift the protection of a holder"},

@@ -123,7 +123,8 @@ func targetsOf(p *guest.Proof, mark ownership.Mark, left []saga.Residue) []Targe
 	halfMade, made := NewHalfMade(p.HalfMade, tasks.UPIDs), NewMade(known, nil)
 	for _, b := range p.RestoreBaselines() {
 		t := Target{VMID: p.VMID, Nodes: p.Nodes, Baseline: b, Tasks: tasks, HalfMade: halfMade, Mark: mark,
-			Owns: p.Knows, MayOwn: p.MayKnow, Managed: p.HA, Pool: p.Pool, Made: made}
+			Owns: p.Knows, MayOwn: p.MayKnow, Managed: p.HA, Pool: p.Pool, Made: made,
+			Protected: p.Protected}
 		if p.Lost {
 			t.Lost = &request.Lost{}
 		}

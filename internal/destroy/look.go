@@ -48,6 +48,8 @@ type facts struct {
 	lastDestroy pve.UPID
 	// adopted are volumes that PVE may have adopted into the VM. They were not checked yet.
 	adopted []string
+	// spared: a third party protects the VM that a create has not committed.
+	spared bool
 	// power is what PVE says of the guest; nil if it was not asked.
 	power *pve.GuestStatus
 	// attached: the volumes that the configuration does not name were attached to it.
@@ -72,6 +74,7 @@ func (r *removal) look(ctx context.Context) (facts, error) {
 	f := facts{view: r.view, left: r.left, lastDestroy: r.tasks.lastDestroy()}
 	if r.view.owner == guest.Ours {
 		f.adopted = adopted(r, r.view.config.Values)
+		f.spared = r.spares(f.config.Values)
 	}
 	return f, err
 }

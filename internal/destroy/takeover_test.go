@@ -131,6 +131,14 @@ func TestTakeOver(t *testing.T) {
 	}
 }
 
+// cloned makes VM 300 a clone of VM 301 by its mark.
+func (r *rig) cloned() {
+	r.vm(301)
+	mark, _ := r.mark()
+	mark.By, mark.Source, mark.Task = "qmclone", 301, ""
+	r.option("description", r.s.guests.Sign(mark).String())
+}
+
 // TestRemoveDead: what a dead run has left goes with the volumes that it names, unless a user or the run itself shows
 // that it is needed.
 func TestRemoveDead(t *testing.T) {
@@ -155,9 +163,18 @@ func TestRemoveDead(t *testing.T) {
 		stays   bool // the volume that has come since
 		says    string
 	}{
-		"as it was judged":           {removed: true},
-		"that runs":                  {removed: true, happens: func(r *rig, _ guard.Unowned) { r.running(); r.sim.Advance(20 * time.Second) }},
-		"that is protected":          {removed: true, before: func(r *rig) { r.option("protection", "1") }},
+		"as it was judged":     {removed: true},
+		"that runs":            {removed: true, happens: func(r *rig, _ guard.Unowned) { r.running(); r.sim.Advance(20 * time.Second) }},
+		"that a user protects": {before: func(r *rig) { r.option("protection", "1") }, says: "is protected, and its create has not"},
+		"a clone that a user protects": {says: "is protected, and its create has not", before: func(r *rig) {
+			r.cloned()
+			r.option("protection", "1")
+		}},
+		"a clone of a protected VM": {removed: true, before: func(r *rig) {
+			r.cloned()
+			r.option("protection", "1")
+			r.change(func(w *state.World) { w.Guests[301].Config["protection"] = "1" })
+		}},
 		"beside a user's volume":     {removed: true, before: func(r *rig) { plant(r, guard.Unowned{}) }},
 		"with volumes from a rescan": {before: func(r *rig) { plant(r, guard.Unowned{}); r.option("unused0", planted) }, says: planted},
 		"a disk is another VM's too": {before: func(r *rig) { r.change(holders()["a mount point"]) }, says: "also used by"},
@@ -186,7 +203,8 @@ func TestRemoveDead(t *testing.T) {
 			u := r.deadRun()
 			if c.before != nil {
 				c.before(r)
-				u = r.seen(u.Mark)
+				mark, _ := r.mark()
+				u = r.seen(mark)
 			}
 			_, foreign := r.has(300, planted)
 			if c.happens != nil {

@@ -34,6 +34,9 @@ type Target struct {
 	Lost *request.Lost
 	// Managed: HA may have an entry for the VM, made by our create.
 	Managed bool
+	// Protected: the protection that an uncommitted VM may have is its create's, by its source or by the commit. Any other
+	// is a third party's, who keeps the VM.
+	Protected bool
 	// HalfMade is the unmarked configuration that killed tasks of ours have left.
 	HalfMade *HalfMade
 	// Unmarked: only the mark identifies this VM. If a third party edits the description, we cannot prove ownership.

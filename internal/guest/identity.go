@@ -121,7 +121,10 @@ type Proof struct {
 	Pool     string `json:"pool,omitempty"`
 	// Restored: the create has begun to restore a backup.
 	Restored bool `json:"restored,omitempty"`
-	HA       bool `json:"ha,omitempty"` // HA may have an entry for the VM, made by the create
+	// Protected: the protection that the VM may have is the create's.
+	Protected bool `json:"protected,omitempty"`
+
+	HA bool `json:"ha,omitempty"` // HA may have an entry for the VM, made by the create
 	// Identity is the VM's own, where the create came to see it. It proves a VM without a mark only if no other run can
 	// have completed the VM: if the create itself saw it without the mark in time (Alone), or if none does that (Kept).
 	Identity  Identity `json:"identity,omitzero"`
