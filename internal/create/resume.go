@@ -74,7 +74,7 @@ func (c *Creator) takeOver(ctx context.Context, p plan, found findings, dead gua
 // disks in slots that only a later task of the create fills, unless one says that it has. A third party has put them
 // there, with a request that leaves no task. A removal or a roll-back would destroy them. A cloud-init drive is
 // generated from the VM's own options, and the create chooses its slot.
-func (c *Creator) notMade(ctx context.Context, p plan, u unfinished, work []string) ([]string, error) {
+func notMade(ctx context.Context, c *Creator, p plan, u unfinished, work []string) ([]string, error) {
 	wanted, first := vm.Encode(p.spec), p.filledAtFirst()
 	others, later := map[string]string{}, map[string]string{}
 	for option, value := range u.config {
@@ -100,16 +100,26 @@ func (p plan) filledAtFirst() map[string]string {
 	return first
 }
 
-// givenByOthers says why a VM stays that has volumes which this create has not made.
-func givenByOthers(volumes []string) string {
-	return fmt.Sprintf("it has volumes that this create has not made (%s): a rescan or a third party has given them "+
-		"to it, or its source had them when it was cloned. Give them to another VM (in PVE's interface: Hardware, Disk "+
-		"Action, Reassign Owner), and the next apply goes on with this one", strings.Join(volumes, ", "))
+// whyNotOurs is why a dead run's VM stays, whether it would be completed or removed: it has volumes that this create
+// has not made, or a user works with it. "" where nothing shows that.
+func whyNotOurs(ctx context.Context, c *Creator, p plan, u unfinished, work []string) string {
+	if u.config["lock"] == request.Suspended {
+		return "it is suspended to disk, as no create leaves a VM: a user works with it"
+	}
+	switch others, err := notMade(ctx, c, p, u, work); {
+	case err != nil:
+		return fmt.Sprintf("whether its create has made all its disks cannot be told: %v", err)
+	case len(others) > 0:
+		return fmt.Sprintf("it has volumes that this create has not made (%s): a rescan or a third party has given "+
+			"them to it, or its source had them when it was cloned. Give them to another VM (in PVE's interface: "+
+			"Hardware, Disk Action, Reassign Owner), and the next apply goes on with this one", strings.Join(others, ", "))
+	}
+	return ""
 }
 
-// isOfAnotherSource reports whether a dead run's VM is a clone of another template than this create would clone: a
-// template that is made afresh has the name or the VMID of the old one. PVE copies the time of creation with all options
-// that it does not renew (qemu-server API2/Qemu.pm clone_vm), and no request sets it.
+// isOfAnotherSource reports whether a dead run's VM is a clone of another template than this create would clone: one
+// that is made afresh has the name or the VMID of the old one. PVE copies the time of creation with all options that it
+// does not renew (qemu-server API2/Qemu.pm clone_vm), and no request sets it.
 func (p plan) isOfAnotherSource(dead guard.Unowned) bool {
 	if p.r.Clone == nil {
 		return false
@@ -126,8 +136,8 @@ func (p plan) isOfAnotherSource(dead guard.Unowned) bool {
 func (c *Creator) whyNotCompleted(ctx context.Context, p plan, dead guard.Unowned) (string, error) {
 	vmid, node := dead.Listed.VMID, dead.Listed.Node
 	if p.isOfAnotherSource(dead) {
-		return fmt.Sprintf("it is a clone of another VM than the source of this create, which is VM %d now: a template was "+
-			"made again since, and the disks are those of the old one", p.from.vmid), nil
+		return fmt.Sprintf("it is a clone of another VM than the source of this create, which is VM %d now: a template "+
+			"was made again since, and the disks are those of the old one", p.from.vmid), nil
 	}
 	var used *guard.InUseError
 	switch err := c.destroyer.CheckUncommitted(ctx, node, dead.Mark); {
@@ -183,8 +193,14 @@ func (a resumption) isRunning(ctx context.Context) (bool, error) {
 	return status.IsRunning(), err
 }
 
-// awaitLock waits while a task of others, such as a backup, has a dead run's VM. Then it is to be judged once more.
-func (c *Creator) awaitLock(ctx context.Context, r Request, u unfinished) error {
+// isHeldByOthers reports whether the lock of a dead run's VM is that of a bystander, such as a backup.
+func (u unfinished) isHeldByOthers() bool {
+	lock := u.config["lock"]
+	return lock != "" && lock != request.Suspended && !guest.IsOwnLock(lock)
+}
+
+// awaitLock waits while a task of others has a dead run's VM. Then that is to be judged once more.
+func awaitLock(ctx context.Context, c *Creator, r Request, u unfinished) error {
 	node, vmid := u.listed.Node, u.listed.VMID
 	q := c.jobs.Queue(node, vmid)
 	for lock := u.config["lock"]; lock != ""; {
@@ -221,7 +237,8 @@ func (c *Creator) removeDead(ctx context.Context, r Request, dead guard.Unowned)
 		return ctx.Err()
 	}
 	if _, err := c.destroyer.RemoveDead(ctx, dead); err != nil {
-		return deadError(r, dead.Mark, fmt.Sprintf("Cannot remove what a dead create left of VM %d", dead.Listed.VMID), err)
+		return deadError(r, dead.Mark,
+			fmt.Sprintf("Cannot remove what a dead create left of VM %d", dead.Listed.VMID), err)
 	}
 	return nil
 }

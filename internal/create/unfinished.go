@@ -13,7 +13,6 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/ownership"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
 )
 
 // A create that was killed is continued by the next create with its key, and by nothing else. No plan, no refresh and
@@ -220,17 +219,11 @@ func (c *Creator) tryContinue(ctx context.Context, p plan, found findings, u unf
 	}
 	dead := guard.Unowned{Listed: u.listed, Resources: found.resources, Config: u.config, Digest: u.digest, Mark: u.mark,
 		Gone: c.lifeOf(u.mark) == guest.Dead}
-	switch lock := u.config["lock"]; {
-	case lock == request.Suspended:
-		return c.untouched(p.r, u, "it is suspended to disk, as no create leaves a VM: a user works with it")
-	case lock != "" && !guest.IsOwnLock(lock): // of a bystander: it says nothing of how far the create came
-		return nil, nil, c.awaitLock(ctx, p.r, u)
+	if u.isHeldByOthers() { // which says nothing of how far the create came
+		return nil, nil, awaitLock(ctx, c, p.r, u)
 	}
-	switch others, err := c.notMade(ctx, p, u, v.Work); {
-	case err != nil:
-		return c.untouched(p.r, u, fmt.Sprintf("whether its create has made all its disks cannot be told: %v", err))
-	case len(others) > 0:
-		return c.untouched(p.r, u, givenByOthers(others))
+	if why := whyNotOurs(ctx, c, p, u, v.Work); why != "" {
+		return c.untouched(p.r, u, why)
 	}
 	if !v.Whole || u.config["lock"] != "" {
 		return nil, nil, c.removeDead(ctx, p.r, dead)

@@ -105,15 +105,15 @@ func (r *removal) rememberUnlocked(ctx context.Context, f *facts) error {
 }
 
 // spares reports whether a third party has protected the VM before its create was committed.
-func (r *removal) spares(config map[string]string) bool {
+func spares(r *removal, config map[string]string) bool {
 	return config["protection"] == "1" && !r.committed && !r.Protected
 }
 
 // spare refuses to remove such a VM.
-func (r *removal) spare(_ context.Context, f *facts) (outcome, error) {
-	return nextPass, final{fmt.Errorf("VM %d on node %s is protected, and its create has not done that: another user keeps "+
-		"it. It was not removed. Take its protection away (in PVE's interface: Options, Protection), then apply or destroy "+
-		"again; or import it, to keep it", r.VMID, f.node)}
+func spare(r *removal, f *facts) (outcome, error) {
+	return nextPass, final{fmt.Errorf("VM %d on node %s is protected, and its create has not done that: another user "+
+		"keeps it. It was not removed. Take its protection away (in PVE's interface: Options, Protection), then apply or "+
+		"destroy again; or import it, to keep it", r.VMID, f.node)}
 }
 
 func (r *removal) switchOffProtection(ctx context.Context, f *facts) (outcome, error) {

@@ -139,7 +139,8 @@ func (d *Destroyer) RemoveHalfMade(ctx context.Context, tasks *request.Tasks, u 
 	r := d.newRemoval(Target{VMID: vmid, Nodes: []string{node}, Tasks: tasks, Pool: u.Listed.Pool,
 		Baseline: guest.OwnBaseline(node, vmid, guard.OwnVolumes(vmid, now.Values)), HalfMade: NewHalfMade(u.Digest,
 			[]pve.UPID{u.Dead}),
-		Protected: true, Owns: likeHalfMade(now.Values), Exactly: true, Mark: d.guests.NewMark(guest.ClusterName(u.Resources), vmid)},
+		Protected: true, Owns: likeHalfMade(now.Values), Exactly: true,
+		Mark: d.guests.NewMark(guest.ClusterName(u.Resources), vmid)},
 		policy{})
 	r.ha.purge = true
 	err = r.run(ctx)

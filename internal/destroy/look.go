@@ -74,7 +74,7 @@ func (r *removal) look(ctx context.Context) (facts, error) {
 	f := facts{view: r.view, left: r.left, lastDestroy: r.tasks.lastDestroy()}
 	if r.view.owner == guest.Ours {
 		f.adopted = adopted(r, r.view.config.Values)
-		f.spared = r.spares(f.config.Values)
+		f.spared = spares(r, f.config.Values)
 	}
 	return f, err
 }

@@ -94,7 +94,7 @@ func (r *report) leftovers(failed error) []saga.Residue {
 		left = append(left, r.unseen(reason))
 	}
 	for _, v := range r.left {
-		if (r.committed || r.spares(r.view.has())) && r.view.at() != "" && guest.Uses(r.view.has(), v) {
+		if (r.committed || spares(r.removal, r.view.has())) && r.view.at() != "" && guest.Uses(r.view.has(), v) {
 			continue // it is the VM's, which stands
 		}
 		why := reason
@@ -126,7 +126,7 @@ func (r *report) guest(node, reason string) saga.Residue {
 	}
 	left := saga.Residue{Kind: "guest", Node: node, ID: fmt.Sprint(r.VMID), Reason: reason, Command: command,
 		What: fmt.Sprintf("VM %d on node %s", r.VMID, node)}
-	if r.spares(has) || len(adopted(r.removal, has)) > 0 { // they would go with it
+	if spares(r.removal, has) || len(adopted(r.removal, has)) > 0 { // they would go with it
 		left.Command = ""
 	}
 	for _, volume := range slices.Sorted(maps.Keys(r.users)) {

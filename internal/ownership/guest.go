@@ -130,7 +130,8 @@ func Judge(g Guest) Verdict {
 		return Verdict{Owner: Unknown, Reason: fmt.Sprintf("%s has begun %s on it since (%s)", other.User, other.Type,
 			other.UPID)}
 	}
-	return Verdict{Owner: Ours, Maker: maker, Work: g.work(maker), Whole: (maker.Well || g.isClonedAtLast()) && !g.destroyedSince(maker),
+	return Verdict{Owner: Ours, Maker: maker, Work: g.work(maker),
+		Whole:  (maker.Well || g.isClonedAtLast()) && !g.destroyedSince(maker),
 		Reason: fmt.Sprintf("its mark is signed, and task %s of %s has made it", maker.UPID, maker.User)}
 }
 

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
@@ -147,6 +148,88 @@ func TestDetachedNameOfAVMWhoseCreateFailed(t *testing.T) {
 		}
 		if left := rig.TracesOf(w, 400); (len(left) > 0) != stays {
 			t.Errorf("of %d: left %v", size, left)
+		}
+	}
+}
+
+// TestProtectedSinceItsCreateFailed: a create has failed and left its VM, or kept it. A destroy takes it away, with the
+// protection that it has from its source. Once an administrator protects it, it stays, and the destroy says so.
+func TestProtectedSinceItsCreateFailed(t *testing.T) {
+	const kept = "on_failure = \"keep\"\n"
+	own := strings.Replace(madeVM, "stopped", "running", 1)
+	clone := "vmid = 400\nnode = \"pve1\"\nname = \"x\"\nclone = { vmid = 9000 }\n"
+	for name, c := range map[string]struct {
+		body     string
+		protects bool
+	}{
+		"kept":                         {own + kept, true},
+		"left":                         {own, true},
+		"kept, as it was":              {own + kept, false},
+		"kept clone of a protected VM": {clone + kept, false},
+		"left clone of a protected VM": {clone, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := rig.NewWorld(t)
+			w.Change(func(world *state.World) { world.Guests[9000].Config["protection"] = "1" })
+			s := w.Session(t, rig.TokenNoSSH, rig.VMBlock(c.body))
+			fails := func(method, path string) fault.Rule {
+				return fault.Rule{Match: fault.Match{Method: method, Path: "/nodes/{node}/qemu/{vmid}" + path}, Phase: fault.Before,
+					Status: 500, Reason: "not now", Times: -1}
+			}
+			w.Sim.SetFaults([]fault.Rule{fails(http.MethodPost, "/status/start"), fails(http.MethodDelete, "")})
+			if err := s.Run(t.Context()); err == nil {
+				t.Fatal("the create has not failed")
+			}
+			w.Sim.SetFaults(nil)
+			if c.protects {
+				w.Change(func(world *state.World) { world.Guests[400].Config["protection"] = "1" })
+			}
+			planned, err := s.Plan(t.Context(), terraformtest.ToDestroy())
+			rig.Must(t, err)
+			err = s.Apply(t.Context(), planned)
+			w.Change(func(world *state.World) {
+				if (world.Guests[400] != nil) != c.protects || (err != nil) != c.protects ||
+					c.protects && (world.Guests[400].Config["protection"] != "1" || !strings.Contains(err.Error(), "is protected, and its create")) {
+					t.Errorf("the VM is there %t: %v", world.Guests[400] != nil, err)
+				}
+			})
+		})
+	}
+}
+
+// TestDiskGivenWhileTheCreateWaits: a third party gives a disk to the VM while its create waits for the guest. The plan
+// of a destroy names that disk, at once and after a refresh. It does not name the disks that a clone has from its source.
+func TestDiskGivenWhileTheCreateWaits(t *testing.T) {
+	for _, more := range []string{"", "clone = { vmid = 9000 }\nprotection = false"} {
+		for _, given := range []bool{true, false} {
+			inTime(t, func(t *testing.T, w *rig.World) {
+				s := w.Session(t, rig.TokenNoSSH, awaited(`wait_for = { ipv4 = true, timeout = "2m" }`, more))
+				rig.SilenceAgent(w, 8)
+				theirs := ""
+				go func() {
+					time.Sleep(10 * time.Second)
+					w.Change(func(world *state.World) {
+						if g := world.Guests[500]; g != nil && g.Config["lock"] == "" && given {
+							theirs = putDisk(world, g, "scsi5")
+						}
+					})
+				}()
+				rig.Must(t, s.Run(t.Context()))
+				for _, refreshed := range []bool{false, true} {
+					if refreshed {
+						rig.Must(t, s.Refresh(t.Context()))
+					}
+					_, err := s.Plan(t.Context(), terraformtest.ToDestroy())
+					rig.Must(t, err)
+					said := s.Diagnostics().String()
+					if (theirs != "") != given || strings.Contains(said, "local-zfs:vm-500-") != given || !strings.Contains(said, theirs) {
+						t.Errorf("%q, given %t, refreshed %t: the plan said %q", more, given, refreshed, said)
+					}
+				}
+				if err := s.Run(t.Context()); err != nil || strings.Contains(s.Diagnostics().String(), "disk") {
+					t.Errorf("%q, given %t: a plan without a change: %s, %v", more, given, s.Diagnostics(), err)
+				}
+			})
 		}
 	}
 }
