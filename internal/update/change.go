@@ -99,8 +99,7 @@ type update struct {
 	warnings []guest.Warning
 	deaf     *unobeyed
 	began    time.Time // by the clock of this machine
-	// firewalled: requests about the firewall may have been sent.
-	firewalled bool
+	reached  Reached
 }
 
 // newUpdate begins with a configuration that was just read.
@@ -142,3 +141,20 @@ func (u *update) disobedient(err *guest.FieldError, runs string) error {
 func (u *update) warn(summary, detail string) {
 	u.warnings = append(u.warnings, guest.Warning{Summary: summary, Detail: detail})
 }
+
+// Reached says which parts of its plan an update has sent, or may have sent. Of a part that it has not reached nothing
+// was done: what the plan was to take over there is a third party's still.
+type Reached struct{ Options, Firewall, HA bool }
+
+// UnfinishedError is the error of an update, with the parts that it has reached.
+type UnfinishedError struct {
+	Reached
+
+	err error
+}
+
+// Error is the error itself.
+func (u *UnfinishedError) Error() string { return u.err.Error() }
+
+// Unwrap returns the error as one of a list, so that each error that is joined in it has its own diagnostic.
+func (u *UnfinishedError) Unwrap() []error { return []error{u.err} }

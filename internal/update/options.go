@@ -34,7 +34,7 @@ func (u *update) setOptions(ctx context.Context, t todo, unplugged map[string]st
 	if err := errors.Join(u.checkCloudInitDrive(config, t, c), (disks{u}).checkGrowth(config, t)); err != nil {
 		return sent{}, unplugged, err
 	}
-	if len(c.Set)+len(c.Delete) == 0 {
+	if u.reached.Options = len(c.Set)+len(c.Delete) == 0; u.reached.Options {
 		return sent{}, unplugged, nil
 	}
 	c.ImportStorage = u.r.ImportStorage
@@ -48,9 +48,10 @@ func (u *update) setOptions(ctx context.Context, t todo, unplugged map[string]st
 	if sends(c, "smbios1") {
 		u.claim.Next = identityAfter(config, c)
 	}
+	u.reached.Options = true
 	if err := u.apply(ctx, c, config); err != nil {
-		if pve.IsKind(err, pve.DigestMismatch) { // it has emptied no slot
-			done.removed = nil
+		if pve.IsKind(err, pve.DigestMismatch) { // it has done nothing
+			u.reached.Options, done.removed = false, nil
 		}
 		return done, unplugged, u.takeBack(ctx, c, config, err)
 	}

@@ -24,7 +24,6 @@ type results struct {
 	pool      string      // that the VM is in by now
 	started   bool        // the guest was started
 	restarted bool        // the guest was restarted
-	refused   bool        // the VM has become another since, and only its power and its HA entry were changed
 }
 
 // steps is the order of an update. There is no undo: completed steps stay, and the state says so. A step with nothing
@@ -200,7 +199,6 @@ func (r *results) beginAgain(ctx context.Context, u *update) error {
 	if err = cmp.Or(stillLeft(u.r, config), checkFilled(u.r, config)); err == nil {
 		err = r.begin(ctx, u)
 	}
-	r.refused = err != nil
 	return err
 }
 
@@ -222,9 +220,6 @@ func (u *update) run(ctx context.Context, r *results) error {
 		within, ended := oplog.Step(ctx, name)
 		err := step.Do(within)
 		ended(err)
-		if r.refused { // so that the state gets nothing that the plan was to take over
-			return err
-		}
 		if err != nil {
 			return &saga.StepError{Step: name, Err: u.afterFailure(ctx, r, err)}
 		}

@@ -130,9 +130,12 @@ func (u *update) setFirewall(ctx context.Context) error {
 	if reflect.DeepEqual(u.r.PriorFirewall, u.r.Firewall) {
 		return nil
 	}
-	u.firewalled = true
 	defer u.view.Forget() // it looks before it sends
-	guard := func(ctx context.Context) error { return guest.GuardNow(ctx, u.view) }
+	guard := func(ctx context.Context) error {
+		err := guest.GuardNow(ctx, u.view)
+		u.reached.Firewall = u.reached.Firewall || err == nil
+		return err
+	}
 	return u.view.Send(ctx, func(ctx context.Context) error {
 		guests, at := u.changer.guests, u.view.Node()
 		if u.r.PriorFirewall == nil {
@@ -160,7 +163,10 @@ func (u *update) enterHA(ctx context.Context) error {
 // changeHA makes the HA entry the planned one. HA starts and stops the guest.
 func (u *update) changeHA(ctx context.Context) error {
 	u.view.Powered = true
-	prove := u.view.BeforeEach(u.view.IsThere, func(context.Context) error { return nil })
+	prove := u.view.BeforeEach(u.view.IsThere, func(context.Context) error {
+		u.reached.HA = true
+		return nil
+	})
 	return u.changer.guests.ChangeHA(ctx, u.vmid, u.r.PriorHA, u.r.HA, prove)
 }
 

@@ -12,7 +12,8 @@ import (
 )
 
 // Update changes a VM in place: exactly what differs between Prior and Planned is sent. On an error the guest, if it
-// has a VMID, is the VM as it is now. A failed step is a *saga.StepError.
+// has a VMID, is the VM as it is now. A failed step is a *saga.StepError. What was reached is told by an
+// *UnfinishedError; without one it is nothing.
 func (c *Changer) Update(ctx context.Context, r Request) (guest.Guest, []guest.Warning, error) {
 	at, err := c.guests.FindUnlocked(ctx, r.Ref)
 	if err != nil {
@@ -28,15 +29,24 @@ func (c *Changer) Update(ctx context.Context, r Request) (guest.Guest, []guest.W
 		return guest.Guest{}, nil, err
 	}
 	if err := checkFilled(r, at.Config); err != nil {
-		return guest.Guest{}, nil, err // not the VM: the state would get the disk, since the plan names its slot
+		return guest.Guest{}, nil, err
 	}
 	u := c.newUpdate(r, at)
-	done := results{pool: r.PriorPool}
-	err = u.run(ctx, &done)
+	changed, err := u.carryOut(ctx)
+	if err != nil {
+		err = &UnfinishedError{u.reached, err}
+	}
+	return changed, u.warnings, err
+}
+
+// carryOut does the update, and returns the VM as it is then.
+func (u *update) carryOut(ctx context.Context) (guest.Guest, error) {
+	done := results{pool: u.r.PriorPool}
+	err := u.run(ctx, &done)
 	if err != nil || u.view.Powered {
 		u.view.Forget()
 	}
-	grace, cancel := c.jobs.Grace(ctx)
+	grace, cancel := u.changer.jobs.Grace(ctx)
 	defer cancel()
 	changed, readErr := u.outcome(grace, err != nil)
 	changed.Pool = done.pool
@@ -52,18 +62,18 @@ func (c *Changer) Update(ctx context.Context, r Request) (guest.Guest, []guest.W
 		if left := u.leftFirewall(grace, readErr); left != "" {
 			u.warnings = append(u.warnings, guest.Warning{Summary: fmt.Sprintf("Firewall of VM %d", u.vmid), Detail: left})
 		}
-		return guest.Guest{}, u.warnings, readErr
+		return guest.Guest{}, readErr
 	}
 	if err == nil {
 		err = u.await(ctx, &changed, done.started || done.restarted)
 	}
-	return changed, u.warnings, err
+	return changed, err
 }
 
 // leftFirewall names the firewall file that this update left of a VM that was removed meanwhile. readErr is why the VM
 // could not be read: what the cluster's listing says of a VM that is not there any more depends on its nodes' daemons.
 func (u *update) leftFirewall(ctx context.Context, readErr error) string {
-	if !u.firewalled || !u.view.Gone && !pve.IsKind(readErr, pve.NotFound) {
+	if !u.reached.Firewall || !u.view.Gone && !pve.IsKind(readErr, pve.NotFound) {
 		return ""
 	}
 	return guest.NameLeftFirewall(ctx, u.changer.guests, u.view.Node(), u.vmid)

@@ -14,7 +14,6 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/thirdparty"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/saga"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
@@ -233,7 +232,7 @@ func TestRefusedChangeDestroysNothing(t *testing.T) {
 }
 
 // TestSlotFilledDuringAWait: a third party fills the slot of a new disk while the guest is shut down. The update is
-// refused as one that has not begun: the state gets no such disk.
+// refused as one that has not reached its options: the state gets no such disk.
 func TestSlotFilledDuringAWait(t *testing.T) {
 	w := newWorld(t, pve.Params{"scsi0": "local-zfs:1", "scsihw": "virtio-scsi-pci"})
 	r := w.request()
@@ -243,8 +242,9 @@ func TestSlotFilledDuringAWait(t *testing.T) {
 	})
 	_, _, err := w.update(r)
 	w.answered = nil
-	var step *saga.StepError
-	if err == nil || !strings.Contains(err.Error(), "scsi1 of VM 400 has changed since the plan") || errors.As(err, &step) {
+	var unfinished *UnfinishedError
+	if err == nil || !strings.Contains(err.Error(), "scsi1 of VM 400 has changed since the plan") ||
+		!errors.As(err, &unfinished) || unfinished.Options {
 		t.Errorf("the update says %v", err)
 	}
 	if is := guest.VolumeOf(w.config()["scsi1"]); is != theirs {
@@ -274,8 +274,9 @@ func TestLeftoverThatIsCompletedDuringAWait(t *testing.T) {
 					})
 					_, _, err := w.update(r)
 					w.answered = nil
-					var step *saga.StepError
-					refused := err != nil && strings.Contains(err.Error(), "VM 400 has changed since the plan") && !errors.As(err, &step)
+					var unfinished *UnfinishedError
+					refused := err != nil && strings.Contains(err.Error(), "VM 400 has changed since the plan") &&
+						errors.As(err, &unfinished) && !unfinished.Options
 					if refused != completed || (w.config()["cores"] == "1") != completed {
 						t.Errorf("the update says %v; the VM is %v", err, w.config())
 					}

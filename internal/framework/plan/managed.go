@@ -57,6 +57,15 @@ func (m Managed) Union(other Managed) Managed {
 	return all
 }
 
+// Without is the set less an attribute and its parts.
+func (m Managed) Without(attribute string) Managed {
+	all := maps.Clone(m)
+	maps.DeleteFunc(all, func(path string, _ bool) bool {
+		return path == attribute || strings.HasPrefix(path, attribute+".")
+	})
+	return all
+}
+
 // ManagedAfter returns the managed paths after an update: the configured paths that were managed before or that the
 // update changed.
 func (s Shape) ManagedAfter(before Managed, config, prior, planned tftypes.Value) Managed {

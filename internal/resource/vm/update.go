@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/hashicorp/terraform-plugin-framework/resource"
+	"github.com/hashicorp/terraform-plugin-go/tftypes"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/framework/plan"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
@@ -12,7 +13,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/kit"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/model"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/planning"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/saga"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/update"
 )
 
 // Update changes the VM in place. When it fails in the middle the state says what is true on the server by then.
@@ -58,7 +59,7 @@ func (r *Resource) Update(ctx context.Context, req resource.UpdateRequest, resp 
 	resp.Diagnostics.Append(kit.Warn(warnings)...)
 	resp.Diagnostics.Append(kit.Diagnose(model.NamedAfterWaiting(attempt, err), err)...)
 	if guest.VMID != 0 {
-		if err == nil || hasBegun(err) && !ownership.IsMark(model.Value(guest.Spec.Description)) {
+		if err == nil || reached(err).Options && !ownership.IsMark(model.Value(guest.Spec.Description)) {
 			resp.Diagnostics.Append(private.Accept(ctx, vmid, resp.Private)...)
 		}
 		_, diags := private.NoteDetached(ctx, resp.Private, &prior, guest)
@@ -75,20 +76,13 @@ func (r *Resource) Update(ctx context.Context, req resource.UpdateRequest, resp 
 	resp.Diagnostics.Append(private.NoteIdentity(ctx, resp.Private, guest.Identity)...)
 }
 
-// hasBegun reports whether an update that failed has begun a step. Else nothing was done.
-func hasBegun(err error) bool {
-	var step *saga.StepError
-	return errors.As(err, &step) || model.IsWaiting(err)
-}
-
-// afterFailedUpdate writes what is true by now. Once a step was begun, both what was and what was to be set is managed
-// from here on. Before that nothing was done: a device that the plan was to take over is a third party's still.
+// afterFailedUpdate writes what is true by now. Of the parts of the plan that the update has reached, both what was and
+// what was to be set is managed from here on. Of the others nothing was done: a device, a firewall or an HA entry that
+// the plan was to take over is a third party's still.
 func afterFailedUpdate(ctx context.Context, v model.Values, req resource.UpdateRequest, resp *resource.UpdateResponse,
 	guest guest.Guest, private model.PrivateState, planned plan.Managed, cause error) {
-	target := req.State.Raw
-	if hasBegun(cause) || guest.VMID == 0 { // a VM that cannot be read back may have changed
-		target, private.Managed = req.Plan.Raw, private.Managed.Union(planned)
-	}
+	target, managed := reachedOf(req, planned, cause)
+	private.Managed = private.Managed.Union(managed)
 	resp.Diagnostics.Append(resp.Private.SetKey(ctx, model.KeyManaged, private.Managed.JSON())...)
 	if guest.VMID == 0 {
 		return // the state stays as it was, and the next refresh tells
@@ -101,4 +95,29 @@ func afterFailedUpdate(ctx context.Context, v model.Values, req resource.UpdateR
 		resp.State.Raw = v.Shape.Between(req.State.Raw, target, server)
 		resp.Diagnostics.Append(private.HideUUID(ctx, &resp.State)...)
 	}
+}
+
+// reached is how far an update has come that failed.
+func reached(err error) update.Reached {
+	var unfinished *update.UnfinishedError
+	if !errors.As(err, &unfinished) {
+		return update.Reached{}
+	}
+	return unfinished.Reached
+}
+
+// reachedOf is the part of a plan that a failed update has reached, with the paths that are managed by it.
+func reachedOf(req resource.UpdateRequest, planned plan.Managed, cause error) (tftypes.Value, plan.Managed) {
+	far := reached(cause)
+	if !far.Options {
+		return req.State.Raw, nil
+	}
+	target := req.Plan.Raw
+	for attribute, sent := range map[string]bool{"firewall": far.Firewall, "ha": far.HA} {
+		if !sent {
+			target = plan.Replace(target, attribute, plan.At(req.State.Raw, attribute))
+			planned = planned.Without(attribute)
+		}
+	}
+	return target, planned
 }
