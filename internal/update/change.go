@@ -66,7 +66,7 @@ type Request struct {
 	DestroyRemoved bool
 }
 
-// Notes are what was noted of the VM when the plan was made, beside Prior.
+// Notes are what was noted of the VM when the plan was made, beside Prior. They follow what the update itself makes of it.
 type Notes struct {
 	// Leftover is the proof of the failed create that has left the VM, which its user has untainted. Nil: none has.
 	Leftover *guest.Proof
@@ -88,7 +88,7 @@ const (
 	RestartForcibly                  // reboot; cut off a guest that does not obey
 )
 
-// update is one change of a VM: what is wanted, which never changes, and the one view of the server.
+// update is one change of a VM: what is wanted, which stays, and the one view of the server.
 type update struct {
 	changer  *Changer
 	r        Request

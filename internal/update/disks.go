@@ -88,7 +88,7 @@ func (d disks) shapeDisks(ctx context.Context, t todo) (_ todo, done shaped, err
 	if err != nil {
 		return t, done, err
 	}
-	if t, err = recompare(ctx, d.view, t, func(slot string) bool { return slots[slot] }); err == nil {
+	if t, err = d.recompare(ctx, t, func(slot string) bool { return slots[slot] }); err == nil {
 		err = d.checkMoved(t, slots)
 	}
 	return t, done, err

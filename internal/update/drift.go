@@ -116,6 +116,24 @@ func (n Notes) hasSize(disk vm.Disk) bool {
 	return disk.Size == nil || vm.FitsSize(*disk.Size, n.Sizes[disk.Volume])
 }
 
+// noteOthers notes what this update has made of disks that the plan takes over, or has left in their slots: their names
+// and sizes are others by now.
+func (u *update) noteOthers(config pve.PendingConfig, changed func(slot string) bool) {
+	server, known := vm.Decode(config.Merged()), vm.Devices(u.r.Prior)
+	has, others, sizes := vm.Devices(server), join(u.r.Others, nil), map[string]int64{}
+	maps.Copy(sizes, u.r.Sizes)
+	for slot := range vm.Devices(u.r.Planned) {
+		if _, ours := known[slot]; ours || !vm.IsSlot(slot) || has[slot] == "" || !changed(slot) {
+			continue
+		}
+		others[slot] = has[slot]
+		if size := server.Disks[slot].Size; size != nil {
+			sizes[has[slot]] = *size
+		}
+	}
+	u.r.Others, u.r.Sizes = others, sizes
+}
+
 // slotAttribute is the attribute of a slot: that of the optical drive that one of the VMs has in it, else that of its
 // kind of device, which is a disk on a bus.
 func slotAttribute(slot string, vms ...vm.Spec) string {

@@ -56,20 +56,23 @@ func (m migration) migrate(ctx context.Context, t todo) (todo, error) {
 	if err != nil {
 		return t, err
 	}
-	isDestroyed := func(slot string) bool { return m.r.DestroyRemoved && !hasDisk(t.planned.Disks, slot) }
-	return recompare(ctx, m.view, t, stillIn(vm.Encode(t.prior), sent, arrived.Merged(), isDestroyed))
+	mustFit := func(slot string) bool {
+		return m.r.DestroyRemoved && !hasDisk(t.planned.Disks, slot) || !hasDisk(t.prior.Disks, slot)
+	}
+	known := join(m.r.Others, vm.Encode(t.prior))
+	return m.recompare(ctx, t, stillIn(known, sent, arrived.Merged(), mustFit))
 }
 
 // stillIn reports of a slot whether the disk that is known to be in it was there when a migration was sent, and is
 // there on arrival: a migration gives disks new names, but makes none of a third party's the VM's. A cloud-init drive
-// has one name only. One that is to be destroyed must have its size still, although a migration corrects the size in
-// the configuration (qemu-server QemuMigrate.pm config_update_local_disksizes).
-func stillIn(known, sent, arrived map[string]string, isDestroyed func(slot string) bool) func(slot string) bool {
+// has one name only. One that is to be destroyed or taken over must have its size still, although a migration corrects
+// the size in the configuration (qemu-server QemuMigrate.pm config_update_local_disksizes).
+func stillIn(known, sent, arrived map[string]string, mustFit func(slot string) bool) func(slot string) bool {
 	before, after := vm.Decode(sent).Disks, vm.Decode(arrived).Disks
 	return func(slot string) bool {
 		volume, was, is := guest.VolumeOf(sent[slot]), before[slot], after[slot]
-		isThere := !isDestroyed(slot) || was.Size == nil || is.Size == nil || isAsLarge(is, was)
-		return volid.IsCloudInit(volume) || volid.Same(volume, guest.VolumeOf(known[slot])) && isThere
+		isThere := !mustFit(slot) || was.Size == nil || is.Size == nil || isAsLarge(is, was)
+		return volid.IsCloudInit(volume) || volume != "" && volid.Same(volume, guest.VolumeOf(known[slot])) && isThere
 	}
 }
 

@@ -1,7 +1,6 @@
 package update
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -183,7 +182,7 @@ func (r *results) begin(ctx context.Context, u *update) error {
 	}
 	prior, planned, err := disks{u}.withDoneMoves(ctx)
 	if err == nil {
-		r.todo, err = compare(u.vmid, u.before, prior, planned, loose)
+		r.todo, err = u.compare(u.before, prior, planned, loose)
 	}
 	return err
 }
@@ -196,10 +195,10 @@ func (r *results) beginAgain(ctx context.Context, u *update) error {
 		return err
 	}
 	u.before = config
-	if err = cmp.Or(stillLeft(u.r, config), checkFilled(u.r, config)); err == nil {
-		err = r.begin(ctx, u)
+	if err := stillLeft(u.r, config); err != nil {
+		return err
 	}
-	return err
+	return r.begin(ctx, u)
 }
 
 // run does the steps, and after a failed one what remains to be done.

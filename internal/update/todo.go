@@ -25,9 +25,12 @@ type todo struct {
 	emptied        []string          // options that were deleted for the change since
 }
 
-// compare works out what to send, from the server's present configuration.
-func compare(vmid int, config pve.PendingConfig, prior, planned vm.Spec, loose map[string]bool) (todo, error) {
-	server := vm.Decode(config.Merged())
+// compare works out what to send, from the server's present configuration, after each wait again.
+func (u *update) compare(config pve.PendingConfig, prior, planned vm.Spec, loose map[string]bool) (todo, error) {
+	vmid, server := u.vmid, vm.Decode(config.Merged())
+	if err := checkFilled(u.r, config); err != nil {
+		return todo{}, err
+	}
 	if err := notTakenOver(vmid, server, prior); err != nil {
 		return todo{}, err
 	}
@@ -75,13 +78,14 @@ func notTakenOver(vmid int, server, prior vm.Spec) error {
 }
 
 // recompare compares again after a step has changed drives: the rest of the change begins with where they are now.
-func recompare(ctx context.Context, v *guest.View, t todo, changed func(slot string) bool) (todo, error) {
-	config, err := v.Fresh(ctx)
+func (u *update) recompare(ctx context.Context, t todo, changed func(slot string) bool) (todo, error) {
+	config, err := u.view.Fresh(ctx)
 	if err != nil {
 		return t, err
 	}
+	u.noteOthers(config, changed)
 	planned := withoutOldNames(t.prior, t.planned)
-	next, err := compare(v.VMID, config, withMoved(t.prior, vm.Decode(config.Merged()), changed), planned, t.loose)
+	next, err := u.compare(config, withMoved(t.prior, vm.Decode(config.Merged()), changed), planned, t.loose)
 	if err != nil {
 		return t, err
 	}

@@ -28,9 +28,6 @@ func (c *Changer) Update(ctx context.Context, r Request) (guest.Guest, []guest.W
 	if r.Planned, err = c.sources.Resolve(ctx, cmp.Or(r.Node, at.Node), r.Prior, r.Planned); err != nil {
 		return guest.Guest{}, nil, err
 	}
-	if err := checkFilled(r, at.Config); err != nil {
-		return guest.Guest{}, nil, err
-	}
 	u := c.newUpdate(r, at)
 	changed, err := u.carryOut(ctx)
 	if err != nil {

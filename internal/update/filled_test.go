@@ -1,0 +1,80 @@
+package update
+
+import (
+	"errors"
+	"maps"
+	"strings"
+	"testing"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+)
+
+// TestSlotFilledBetweenSteps: a third party fills the slot of a new disk while another disk moves, or while HA has not
+// acted on a migration yet. The disk is theirs still. One that the plan has known there is taken over.
+func TestSlotFilledBetweenSteps(t *testing.T) {
+	move := func(_ *world, r *Request) {
+		with(r, "scsi0", func(d *vm.Disk) { d.Storage, d.Volume = "local-lvm", "" })
+	}
+	migrate := func(w *world, r *Request) {
+		inWorld(w, func(all *state.World) {
+			all.HA = map[string]*state.HAResource{"vm:400": {SID: "vm:400", State: "stopped"}}
+			for _, who := range []string{"terraform@pve", "terraform@pve!prov"} {
+				all.ACL = append(all.ACL, state.ACLEntry{Path: "/", Role: "Administrator", Subject: who, Propagate: true})
+			}
+		})
+		r.PriorHA, r.HA, r.Ref.HA = &guest.HA{State: new("stopped")}, &guest.HA{State: new("stopped")}, true
+		r.Node = "pve2"
+	}
+	fill := func(w *world) {
+		inWorld(w, func(all *state.World) {
+			if g := all.Guests[theVM]; g.Config["lock"] == "" && g.Node == "pve1" {
+				swap("scsi1", "1G")(all, g)
+				delete(g.Config, "unused0")
+			}
+		})
+	}
+	for name, c := range map[string]struct {
+		plan  func(*world, *Request)
+		after string
+		known bool
+	}{
+		"during a move":               {move, "move_disk", false},
+		"during a migration by HA":    {migrate, "/migrate", false},
+		"before the plan, and a move": {move, "", true},
+		"before the plan, and HA":     {migrate, "", true},
+		"before the plan, and both":   {func(w *world, r *Request) { move(w, r); migrate(w, r) }, "", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, pve.Params{"scsi0": "local-zfs:1", "scsihw": "virtio-scsi-pci"})
+			r := w.request()
+			c.plan(w, &r)
+			with(&r, "scsi1", func(d *vm.Disk) { *d = vm.Disk{Storage: "local-lvm", Size: new(int64(5 << 30))} })
+			did := c.known
+			if c.known {
+				fill(w)
+				r.Others, r.Sizes = map[string]string{"scsi1": theirs}, map[string]int64{theirs: 1 << 30}
+			}
+			w.answered = func() {
+				if !did && w.sent(c.after) > 0 {
+					did = true
+					fill(w)
+				}
+			}
+			_, _, err := w.update(r)
+			w.answered = nil
+			var is map[string]string
+			inWorld(w, func(all *state.World) { is = maps.Clone(all.Guests[theVM].Config) })
+			var unfinished *UnfinishedError
+			switch {
+			case c.known && (err != nil || !strings.HasPrefix(is["scsi1"], "local-lvm:") || !strings.HasSuffix(is["scsi1"], "size=5G")):
+				t.Errorf("it is not taken over: %v after %v\n%v", is, w.writes(), err)
+			case !c.known && (!did || !errors.As(err, &unfinished) || unfinished.Options ||
+				!strings.Contains(err.Error(), "scsi1 of VM 400 has changed since the plan") || !strings.HasSuffix(is["scsi1"], "size=1G")):
+				t.Errorf("it is taken over: %v after %v\n%v", is, w.writes(), err)
+			}
+		})
+	}
+}
