@@ -57,6 +57,27 @@ func (s slots) adoptable(ctx context.Context) (map[string]bool, error) {
 	return loose, nil
 }
 
+// stillFree looks once more, right before volumes are attached, whether another guest has got one, if a task or HA was
+// awaited since the look of the beginning.
+func (s slots) stillFree(ctx context.Context, attached map[string]string, config pve.PendingConfig) error {
+	if !s.view.Powered && len(s.view.Tasks.UPIDs) == 0 {
+		return nil
+	}
+	held := guest.HoldingsOf(config)
+	for _, slot := range slices.Sorted(maps.Keys(attached)) {
+		volume := attached[slot]
+		if owner, _ := volid.Owner(volume); owner != s.vmid || held.SlotOf(volume) != "" {
+			continue // keepBorrowed looks for the volumes of others
+		}
+		if err := s.changer.destroyer.CheckTaken(ctx, s.inState(), []string{volume}); err != nil {
+			return &guest.FieldError{Path: "disks." + slot + ".imported_disk.volume", Summary: volume + " cannot be attached",
+				Detail: fmt.Sprintf("It was not touched, and the options of VM %d were not changed. Make sure that no other guest "+
+					"uses it, and apply again", s.vmid), Err: err}
+		}
+	}
+	return nil
+}
+
 func notAdopted(slot, volume string, err error) error {
 	return &guest.FieldError{Path: "disks." + slot + ".imported_disk.volume", Summary: volume + " cannot be adopted",
 		Detail: "It was not touched, and nothing was changed", Err: err}

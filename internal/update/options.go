@@ -40,6 +40,9 @@ func (u *update) setOptions(ctx context.Context, t todo, unplugged map[string]st
 	c.ImportStorage = u.r.ImportStorage
 	t.change = c
 	removed, err := volumes{u}.removedDisks(t, config)
+	if err == nil {
+		err = slots{u}.stillFree(ctx, t.attached(), config)
+	}
 	if err != nil {
 		return sent{}, unplugged, err
 	}
