@@ -46,8 +46,8 @@ func (u *update) setOptions(ctx context.Context, t todo, unplugged map[string]st
 	if err != nil {
 		return sent{}, unplugged, err
 	}
-	done := sent{options: slices.Concat(slices.Sorted(maps.Keys(c.Set)), c.Delete), attached: t.attached(),
-		removed: removed, order: u.orderToKeep(config, c)}
+	done := sent{options: slices.Concat(slices.Sorted(maps.Keys(c.Set)), c.Delete, t.emptied),
+		attached: t.attached(), removed: removed, order: u.orderToKeep(config, c)}
 	if sends(c, "smbios1") {
 		u.claim.Next = identityAfter(config, c)
 	}
