@@ -67,20 +67,6 @@ func (p power) afterOptions(ctx context.Context) (config pve.PendingConfig, stat
 	return config, status, err
 }
 
-// restartNow restarts a guest, and cuts off one that does not obey if the policy says so.
-func (p power) restartNow(ctx context.Context, status pve.GuestStatus, due []string) error {
-	refused := p.reboot(ctx, status, due)
-	if refused == nil || p.r.Restart != RestartForcibly || ctx.Err() != nil {
-		return refused
-	}
-	err := p.cutOff(ctx)
-	if err == nil {
-		p.warn(fmt.Sprintf("VM %d was cut off and started again", p.vmid), "It did not restart when it was asked to: "+
-			refused.Error())
-	}
-	return err
-}
-
 // resend sends pending options of an earlier change again. They may wait only because the task died that was to hand
 // them to the guest: PVE tries only the options of the current request (qemu-server QemuServer.pm
 // vmconfig_hotplug_pending). It returns the options that still wait.
@@ -133,7 +119,7 @@ func (p power) due(config pve.PendingConfig, sent []string) []string {
 func (p power) reboot(ctx context.Context, before pve.GuestStatus, due []string) error {
 	timeout := guest.StopTimeout(p.r.StopTimeout)
 	if isPaused(before) {
-		return p.notRestarted("A paused guest cannot be restarted. Resume it", due, nil)
+		return p.pausedGuest(due, nil)
 	}
 	params := guest.Within(timeout)
 	_, err := p.view.Power(ctx, request.Request{Type: "qmreboot", Done: p.isNewProcess(before),
@@ -156,7 +142,7 @@ func (p power) afterReboot(ctx context.Context, before pve.GuestStatus, due []st
 	case !disobeyed(cause):
 		return p.notRestarted("PVE did not restart it", due, cause)
 	case p.r.Restart == RestartForcibly:
-		return p.notRestarted(late, due, cause)
+		return p.force(ctx, due, p.notRestarted(late, due, cause))
 	}
 	again := p.isNewProcess(before)
 	ended, _ := p.watchDisobedient(ctx, func(ctx context.Context) (bool, error) {
@@ -199,6 +185,10 @@ func (p power) notRestarted(detail string, due []string, err error) *guest.Field
 		Detail: detail + ". Waiting for its restart: " + strings.Join(due, ", "), Err: err}
 }
 
+func (p power) pausedGuest(due []string, err error) error {
+	return p.notRestarted("A paused guest cannot be restarted, and is not cut off. Resume it", due, err)
+}
+
 // isNewProcess reports whether another process runs the guest than before.
 func (p power) isNewProcess(before pve.GuestStatus) func(context.Context) (bool, error) {
 	return func(ctx context.Context) (bool, error) {
@@ -235,7 +225,27 @@ func (p power) awaitStart(ctx context.Context, before pve.GuestStatus) error {
 	return nil
 }
 
-// cutOff stops a guest hard and starts it again, as reboot_policy = "force" asks for.
+// force cuts off a guest that was asked to shut down and did not obey, and starts it again, as reboot_policy = "force"
+// asks for.
+func (p power) force(ctx context.Context, due []string, disobeyed error) error {
+	if ctx.Err() != nil {
+		return disobeyed
+	}
+	status, err := p.lookAgain(ctx)
+	switch {
+	case err != nil:
+		return errors.Join(disobeyed, err)
+	case isPaused(status):
+		return p.pausedGuest(due, disobeyed)
+	}
+	if err = p.cutOff(ctx); err == nil {
+		p.warn(fmt.Sprintf("VM %d was cut off and started again", p.vmid), "It did not restart when it was asked to: "+
+			disobeyed.Error())
+	}
+	return err
+}
+
+// cutOff stops a guest hard and starts it again.
 func (p power) cutOff(ctx context.Context) error {
 	err := p.stopHard(ctx)
 	if err != nil {

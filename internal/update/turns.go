@@ -172,7 +172,7 @@ func (p power) inTurn(ctx context.Context, status pve.GuestStatus, due, sent []s
 			return false, err
 		}
 	}
-	if err = p.restartNow(ctx, status, due); mine == nil {
+	if err = p.reboot(ctx, status, due); mine == nil {
 		return true, err
 	}
 	return true, p.back(ctx, mine, err)
