@@ -24,27 +24,51 @@ type shaped struct {
 
 // movesNow splits the moves: a disk of a running guest whose aio changes moves after the restart that puts the new aio
 // in force. PVE moves no running disk with io_uring to storages where that hangs (qemu-server QemuServer.pm
-// clone_disk_check_io_uring).
-func (d disks) movesNow(ctx context.Context, t todo, current map[string]string) (now, late []vm.Move, err error) {
+// clone_disk_check_io_uring). So does one that waits for the restart: PVE moves the disk that is in the slot until then
+// (API2/Qemu.pm move_vm_disk).
+func (d disks) movesNow(ctx context.Context, t todo, config pve.PendingConfig) (now, late []vm.Move, err error) {
+	current, merged := config.Current(), config.Merged()
+	waits := func(m vm.Move) bool {
+		return isDisk(merged[m.Slot]) && guest.VolumeOf(current[m.Slot]) != guest.VolumeOf(merged[m.Slot])
+	}
 	changes := func(m vm.Move) bool {
 		disk, written := vm.Decode(t.change.Set).Disks[m.Slot]
 		return written && aioOf(disk) != aioOf(vm.Decode(current).Disks[m.Slot])
 	}
-	if d.r.Restart == RestartNever || d.r.PowerState == guest.Stopped || !slices.ContainsFunc(t.change.Moves, changes) {
+	waiting := slices.IndexFunc(t.change.Moves, waits)
+	if waiting < 0 && !slices.ContainsFunc(t.change.Moves, changes) {
 		return t.change.Moves, nil, nil
 	}
-	status, err := d.view.Status(ctx)
-	if err != nil || !status.IsRunning() {
-		return t.change.Moves, nil, err
+	restarts := d.r.Restart != RestartNever && d.r.PowerState != guest.Stopped
+	if restarts {
+		status, err := d.view.Status(ctx)
+		if err != nil {
+			return nil, nil, err
+		}
+		restarts = status.IsRunning()
+	}
+	if !restarts && waiting >= 0 {
+		return nil, nil, d.notYet(t.change.Moves[waiting].Slot, "storage", "moved")
 	}
 	for _, m := range t.change.Moves {
-		if changes(m) {
+		if restarts && (waits(m) || changes(m)) {
 			late = append(late, m)
 		} else {
 			now = append(now, m)
 		}
 	}
 	return now, late, nil
+}
+
+// notYet is the error for a disk that a guest does not have yet.
+func (d disks) notYet(slot, attribute, verb string) error {
+	at := slotAttribute(slot, d.r.Planned)
+	if strings.HasPrefix(at, "disks.") {
+		at += "." + attribute
+	}
+	return &guest.FieldError{Path: at, Summary: fmt.Sprintf("%s of VM %d cannot be %s yet", slot, d.vmid, verb),
+		Detail: fmt.Sprintf("The disk is attached at the next stop and start of the VM, and PVE does that with a disk only "+
+			"when it is attached. It was not touched. Stop and start VM %d, and apply again", d.vmid)}
 }
 
 func aioOf(d vm.Disk) string {
@@ -64,10 +88,10 @@ func (d disks) shapeDisks(ctx context.Context, t todo) (_ todo, done shaped, err
 		return t, shaped{}, err
 	}
 	var shape vm.Change
-	if shape.Moves, done.late, err = d.movesNow(ctx, t, config.Current()); err != nil {
+	if shape.Moves, done.late, err = d.movesNow(ctx, t, config); err != nil {
 		return t, done, err
 	}
-	done.lateVolumes = movedFrom(config.Current(), done.late)
+	done.lateVolumes = movedFrom(config.Merged(), done.late)
 	shape.Grow, _ = growable(config, t.growsInPlace())
 	slots := slotsOf(shape)
 	if len(slots) == 0 {
@@ -270,10 +294,12 @@ func (d disks) shapeLateDisks(ctx context.Context, moves []vm.Move, grow []vm.Gr
 	}
 	now, later := growable(config, grow)
 	if len(later) > 0 {
-		return nil, &guest.FieldError{Path: "disks." + later[0].Slot + ".size",
-			Summary: fmt.Sprintf("%s of VM %d cannot be grown yet", later[0].Slot, d.vmid),
-			Detail: "The disk is attached at the next stop and start of the running VM, and PVE grows a disk only then. Stop " +
-				"the VM, and apply again"}
+		return nil, d.notYet(later[0].Slot, "size", "grown")
+	}
+	for _, m := range moves {
+		if guest.VolumeOf(config.Current()[m.Slot]) != before[m.Slot] {
+			return nil, d.notYet(m.Slot, "storage", "moved")
+		}
 	}
 	moved = movedFrom(config.Current(), moves)
 	if err = d.moveDisks(ctx, moves, moved); err == nil && len(now) > 0 {
