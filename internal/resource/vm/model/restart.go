@@ -31,10 +31,26 @@ func (m *Model) IsStoppedByHA(prior Model) bool {
 		keepsOff(m.HA) && !keepsOff(prior.HA)
 }
 
-// manages tells whether the configuration has set an attribute, one below it or one above it.
+// WithOwed adds to the managed paths after an update those from before whose options leave the VM at its restart only:
+// that removal is the configuration's own. waiting are the options that wait.
+func WithOwed(after, before plan.Managed, prior Model, waiting []string) plan.Managed {
+	owed := plan.Managed{}
+	for _, option := range waiting {
+		at, ok := prior.attributePath(option)
+		for path := range before {
+			if ok && (path == at || strings.HasPrefix(path, at+".")) {
+				owed[path] = true
+			}
+		}
+	}
+	return after.Union(owed)
+}
+
+// manages tells whether the configuration has set an attribute, or one below it. A slot or a sub-option beside those
+// that it has set is none of its own, though it has set the map or the group.
 func manages(managed plan.Managed, at string) bool {
 	for path := range managed {
-		if path == at || strings.HasPrefix(path, at+".") || strings.HasPrefix(at, path+".") {
+		if path == at || strings.HasPrefix(path, at+".") {
 			return true
 		}
 	}

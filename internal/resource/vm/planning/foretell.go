@@ -39,7 +39,8 @@ func (p *Planning) foretell() {
 	if f.keepsAddresses() {
 		f.keep("addresses", "ipv4_address", "ipv6_address")
 	}
-	if !f.changes("efi_disk", "tpm_state", "node", "template") && (adds || !f.changes("disks")) {
+	leaves := slices.ContainsFunc(f.Prior.PendingChanges, vm.IsSlot) // maybe, at the restart
+	if !leaves && !f.changes("efi_disk", "tpm_state", "node", "template") && (adds || !f.changes("disks")) {
 		f.keep("unused_volumes")
 	}
 }
