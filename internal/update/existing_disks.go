@@ -80,7 +80,7 @@ func (s slots) stillFree(ctx context.Context, attached map[string]string, config
 
 func notAdopted(slot, volume string, err error) error {
 	return &guest.FieldError{Path: "disks." + slot + ".imported_disk.volume", Summary: volume + " cannot be adopted",
-		Detail: "It was not touched, and nothing was changed", Err: err}
+		Detail: "It was not touched, nor attached", Err: err}
 }
 
 // mayBorrow refuses a volume with the VMID of another VM, unless that VM holds it for others and no guest uses it. PVE
@@ -92,7 +92,7 @@ func (s slots) mayBorrow(ctx context.Context, slot, volume string) error {
 		return nil
 	}
 	return &guest.FieldError{Path: "disks." + slot + ".imported_disk.volume", Summary: volume + " cannot be attached",
-		Detail: volumeuse.WhyNotBorrowed(err) + ". Nothing was changed", Err: err}
+		Detail: volumeuse.WhyNotBorrowed(err) + ". It was not attached", Err: err}
 }
 
 // keepBorrowed looks again for guests that use the attached volumes, and gives back those that another operation has

@@ -116,7 +116,7 @@ func (s slots) movesBetweenSlots(t todo, current map[string]string) (map[string]
 func (s slots) cannotAttach(slot, why string) error {
 	return &guest.FieldError{Path: "disks." + slot + ".imported_disk.volume",
 		Summary: fmt.Sprintf("The volume cannot come into %s of VM %d", slot, s.vmid),
-		Detail:  "Nothing was changed: " + why}
+		Detail:  "It was not attached: " + why}
 }
 
 // unplug empties slots of a running guest by hotplug. It returns what was in them.

@@ -73,8 +73,8 @@ func notTakenOver(vmid int, server, prior vm.Spec) error {
 	}
 	return &guest.FieldError{Path: "description", Summary: fmt.Sprintf("VM %d is being made by another run", vmid),
 		Detail: "Its description is the ownership mark of a create that the plan has not seen: a create of an equal " +
-			"configuration, of another state, has taken the VM for its own. Nothing was changed. Give that configuration a " +
-			"VM of its own (another name or vmid), and plan again when its create is over"}
+			"configuration, of another state, has taken the VM for its own. Its options were not changed. Give that " +
+			"configuration a VM of its own (another name or vmid), and plan again when its create is over"}
 }
 
 // recompare compares again after a step has changed drives: the rest of the change begins with where they are now.
