@@ -12,6 +12,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/property"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
 )
 
 // shaped is the result of moving disks.
@@ -113,9 +114,32 @@ func (d disks) shapeDisks(ctx context.Context, t todo) (_ todo, done shaped, err
 		return t, done, err
 	}
 	if t, err = d.recompare(ctx, t, func(slot string) bool { return slots[slot] }); err == nil {
-		err = d.checkMoved(t, slots)
+		err = d.checkMoved(t, slotsOf(vm.Change{Moves: shape.Moves}))
 	}
 	return t, done, err
+}
+
+// stillMoved refuses to go on with slots whose disk a third party has exchanged since it was moved: his request may have
+// waited for the end of the move. PVE makes an unusedN of the disk that leaves a slot (qemu-server QemuServer.pm
+// vmconfig_register_unused_drive), and a name that the configuration did not have before is that of a disk that moved.
+func (d disks) stillMoved(ctx context.Context, before pve.PendingConfig, moves []vm.Move) error {
+	now, err := d.view.Fresh(ctx)
+	if err != nil {
+		return err
+	}
+	for _, volume := range slices.Sorted(maps.Keys(guest.HoldingsOf(now).Unused)) {
+		at := slices.IndexFunc(moves, func(m vm.Move) bool { return m.Storage == volid.Storage(volume) })
+		if at < 0 || guest.Uses(before.Current(), volume) || guest.Uses(before.Merged(), volume) {
+			continue
+		}
+		slot := moves[at].Slot
+		return &guest.FieldError{Path: slotAttribute(slot, d.r.Planned),
+			Summary: fmt.Sprintf("%s of VM %d has another disk than the one that was moved", slot, d.vmid),
+			Detail: fmt.Sprintf("PVE has moved it to storage %s, and a third party has put another disk into the slot since, "+
+				"which was not touched. %s is detached (%s), and stays with the VM. Make a new plan, which shows what is there",
+				moves[at].Storage, volume, unusedEntry(now.Current(), volume))}
+	}
+	return nil
 }
 
 // waitAgain sends what waited for a restart in slots once more, for the volumes that are in them by now. A slot that

@@ -25,6 +25,7 @@ func (u *update) moveDisks(ctx context.Context, moves []vm.Move, from map[string
 	if len(moves) == 0 {
 		return nil
 	}
+	before := u.view.Last()
 	err := u.view.Send(ctx, func(ctx context.Context) error {
 		return u.changer.destroyer.MoveInState(ctx, &u.view.Tasks, u.inState(), moves, from)
 	})
@@ -35,7 +36,10 @@ func (u *update) moveDisks(ctx context.Context, moves []vm.Move, from map[string
 				"restarted first, and moved after that. Or stop the VM for the move, with power_state = \"stopped\"",
 			Err: err}
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	return disks{u}.stillMoved(ctx, before, moves)
 }
 
 // apply sends a change of the configuration as it was read.

@@ -1,0 +1,65 @@
+package update
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+)
+
+// TestSwapAtTheEndOfAMove: the plan moves a disk, grows it and gives it another option, at once or after a restart. An
+// administrator's request to put another disk into the slot waits for PVE's lock, and gets it when the move ends. His
+// disk is neither grown nor changed. One that he only detaches from another slot meanwhile is no reason to refuse.
+func TestSwapAtTheEndOfAMove(t *testing.T) {
+	for name, c := range map[string]struct {
+		late, swap bool
+	}{"at once": {false, true}, "after a restart": {true, true}, "another slot": {false, false}} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, pve.Params{"scsi0": "local-zfs:1", "scsi1": "local-lvm:1", "scsihw": "virtio-scsi-pci", "boot": "order=scsi0"})
+			if c.late {
+				w.start()
+			}
+			r := w.request()
+			r.Planned.Disks = map[string]vm.Disk{"scsi0": r.Prior.Disks["scsi0"]}
+			r.Prior.Disks = map[string]vm.Disk{"scsi0": r.Prior.Disks["scsi0"]}
+			with(&r, "scsi0", func(d *vm.Disk) {
+				d.Storage, d.Volume, d.Size = "local-lvm", "", new(int64(5<<30))
+				if d.SSD = new(true); c.late {
+					d.AIO = new("native")
+				}
+			})
+			const his = "local-lvm:vm-400-disk-7,size=1G"
+			did := false
+			w.answered = func() {
+				if did || w.sent("move_disk") == 0 {
+					return
+				}
+				inWorld(w, func(all *state.World) {
+					g := all.Guests[theVM]
+					if did = strings.HasPrefix(g.Config["scsi0"], "local-lvm:"); !did { // the move is at work still
+						return
+					}
+					if !c.swap {
+						g.Config["unused0"] = guest.VolumeOf(g.Config["scsi1"])
+						delete(g.Config, "scsi1")
+						return
+					}
+					all.Put(&state.Volume{Storage: "local-lvm", Node: g.Node, Name: "vm-400-disk-7", Content: "images", VMID: theVM,
+						Format: "raw", Size: 1 << 30, Data: "theirs"})
+					g.Config["unused0"], g.Config["scsi0"] = guest.VolumeOf(g.Config["scsi0"]), his
+				})
+			}
+			_, _, err := w.update(r)
+			w.answered = nil
+			is := ""
+			inWorld(w, func(all *state.World) { is = all.Guests[theVM].Config["scsi0"] })
+			refused := err != nil && strings.Contains(err.Error(), "scsi0 of VM 400 has another disk than the one that was moved")
+			if !did || refused != c.swap || c.swap != (is == his) || err != nil && !refused {
+				t.Errorf("scsi0 is %s after %v: %v", is, w.writes(), err)
+			}
+		})
+	}
+}
