@@ -66,7 +66,7 @@ type Request struct {
 	DestroyRemoved bool
 }
 
-// Notes are what was noted of the VM when the plan was made, beside Prior. They follow what the update itself makes of it.
+// Notes are what was noted of the VM when the plan was made, beside Prior. They follow the update.
 type Notes struct {
 	// Leftover is the proof of the failed create that has left the VM, which its user has untainted. Nil: none has.
 	Leftover *guest.Proof

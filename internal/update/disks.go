@@ -113,14 +113,14 @@ func (d disks) shapeDisks(ctx context.Context, t todo) (_ todo, done shaped, err
 	if err != nil {
 		return t, done, err
 	}
-	if t, err = d.recompare(ctx, t, func(slot string) bool { return slots[slot] }); err == nil {
+	if t, err = recompare(ctx, d.update, t, func(slot string) bool { return slots[slot] }); err == nil {
 		err = d.checkMoved(t, slotsOf(vm.Change{Moves: shape.Moves}))
 	}
 	return t, done, err
 }
 
-// stillMoved refuses to go on with slots whose disk a third party has exchanged since it was moved: his request may have
-// waited for the end of the move. PVE makes an unusedN of the disk that leaves a slot (qemu-server QemuServer.pm
+// stillMoved refuses to go on with slots whose disk a third party has exchanged since it was moved: that request may
+// have waited for the end of the move. PVE makes an unusedN of the disk that leaves a slot (qemu-server QemuServer.pm
 // vmconfig_register_unused_drive), and a name that the configuration did not have before is that of a disk that moved.
 func (d disks) stillMoved(ctx context.Context, before pve.PendingConfig, moves []vm.Move) error {
 	now, err := d.view.Fresh(ctx)

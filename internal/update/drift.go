@@ -118,7 +118,7 @@ func (n Notes) hasSize(disk vm.Disk) bool {
 
 // noteOthers notes what this update has made of disks that the plan takes over, or has left in their slots: their names
 // and sizes are others by now.
-func (u *update) noteOthers(config pve.PendingConfig, changed func(slot string) bool) {
+func noteOthers(u *update, config pve.PendingConfig, changed func(slot string) bool) {
 	server, known := vm.Decode(config.Merged()), vm.Devices(u.r.Prior)
 	has, others, sizes := vm.Devices(server), join(u.r.Others, nil), map[string]int64{}
 	maps.Copy(sizes, u.r.Sizes)

@@ -192,8 +192,8 @@ func (d disks) keepPendingDisks(ctx context.Context, t todo) (todo, error) {
 	if config, err = d.view.Fresh(ctx); err != nil {
 		return t, err
 	}
-	d.noteOthers(config, func(slot string) bool { return slices.Contains(slots, slot) })
-	return d.compare(config, t.prior, t.planned, t.loose)
+	noteOthers(d.update, config, func(slot string) bool { return slices.Contains(slots, slot) })
+	return compare(d.update, config, t.prior, t.planned, t.loose)
 }
 
 // canBecome reports whether a disk can become the wanted one without being moved or made again.

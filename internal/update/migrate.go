@@ -60,7 +60,7 @@ func (m migration) migrate(ctx context.Context, t todo) (todo, error) {
 		return m.r.DestroyRemoved && !hasDisk(t.planned.Disks, slot) || !hasDisk(t.prior.Disks, slot)
 	}
 	known := join(m.r.Others, vm.Encode(t.prior))
-	return m.recompare(ctx, t, stillIn(known, sent, arrived.Merged(), mustFit))
+	return recompare(ctx, m.update, t, stillIn(known, sent, arrived.Merged(), mustFit))
 }
 
 // stillIn reports of a slot whether the disk that is known to be in it was there when a migration was sent, and is

@@ -106,8 +106,8 @@ func canBeResent(option string) bool {
 	return len(vm.Slots(map[string]string{option: ""})) == 0 && option != "cipassword"
 }
 
-// due are the options of this change, and of earlier ones, that wait for a restart. None is a third party's, whenever it
-// came, nor a boot order from which PVE itself removes a deleted device (qemu-server API2/Qemu.pm update_vm_api).
+// due are the options of this change, and of earlier ones, that wait for a restart. None is a third party's, whenever
+// it came, nor a boot order from which PVE itself removes a deleted device (qemu-server API2/Qemu.pm update_vm_api).
 func (p power) due(config pve.PendingConfig, sent []string) []string {
 	return slices.DeleteFunc(config.Waiting(), func(option string) bool {
 		return !slices.Contains(sent, option) && !slices.Contains(p.r.Due, option)

@@ -182,7 +182,7 @@ func (r *results) begin(ctx context.Context, u *update) error {
 	}
 	prior, planned, err := disks{u}.withDoneMoves(ctx)
 	if err == nil {
-		r.todo, err = u.compare(u.before, prior, planned, loose)
+		r.todo, err = compare(u, u.before, prior, planned, loose)
 	}
 	return err
 }

@@ -26,7 +26,7 @@ type todo struct {
 }
 
 // compare works out what to send, from the server's present configuration, after each wait again.
-func (u *update) compare(config pve.PendingConfig, prior, planned vm.Spec, loose map[string]bool) (todo, error) {
+func compare(u *update, config pve.PendingConfig, prior, planned vm.Spec, loose map[string]bool) (todo, error) {
 	vmid, server := u.vmid, vm.Decode(config.Merged())
 	if err := checkFilled(u.r, config); err != nil {
 		return todo{}, err
@@ -78,14 +78,14 @@ func notTakenOver(vmid int, server, prior vm.Spec) error {
 }
 
 // recompare compares again after a step has changed drives: the rest of the change begins with where they are now.
-func (u *update) recompare(ctx context.Context, t todo, changed func(slot string) bool) (todo, error) {
+func recompare(ctx context.Context, u *update, t todo, changed func(slot string) bool) (todo, error) {
 	config, err := u.view.Fresh(ctx)
 	if err != nil {
 		return t, err
 	}
-	u.noteOthers(config, changed)
+	noteOthers(u, config, changed)
 	planned := withoutOldNames(t.prior, t.planned)
-	next, err := u.compare(config, withMoved(t.prior, vm.Decode(config.Merged()), changed), planned, t.loose)
+	next, err := compare(u, config, withMoved(t.prior, vm.Decode(config.Merged()), changed), planned, t.loose)
 	if err != nil {
 		return t, err
 	}

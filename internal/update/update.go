@@ -29,7 +29,7 @@ func (c *Changer) Update(ctx context.Context, r Request) (guest.Guest, []guest.W
 		return guest.Guest{}, nil, err
 	}
 	u := c.newUpdate(r, at)
-	changed, err := u.carryOut(ctx)
+	changed, err := carryOut(ctx, u)
 	if err != nil {
 		err = &UnfinishedError{u.reached, err}
 	}
@@ -37,7 +37,7 @@ func (c *Changer) Update(ctx context.Context, r Request) (guest.Guest, []guest.W
 }
 
 // carryOut does the update, and returns the VM as it is then.
-func (u *update) carryOut(ctx context.Context) (guest.Guest, error) {
+func carryOut(ctx context.Context, u *update) (guest.Guest, error) {
 	done := results{pool: u.r.PriorPool}
 	err := u.run(ctx, &done)
 	if err != nil || u.view.Powered {

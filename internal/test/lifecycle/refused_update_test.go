@@ -1,9 +1,11 @@
 package lifecycle_test
 
 import (
+	"net/http"
 	"strings"
 	"testing"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
 )
@@ -31,6 +33,129 @@ func TestDevicesAfterARefusedUpdate(t *testing.T) {
 	w.Reconfigure(t, s, rig.RootTicket, rig.VMBlock(before))
 	rig.Must(t, s.Converge(t.Context()))
 	if is := rig.GuestOf(w, 400).Config; !strings.HasPrefix(is["scsi1"], theirs) || is["net1"] == "" {
+		t.Errorf("the VM is %v", is)
+	}
+}
+
+// TestAfterAFailedUpdate: an update fails before it has reached a part of its plan. A third party's devices there do
+// not come into the state: with the configuration of before, nothing becomes of them. A part that was reached does.
+func TestAfterAFailedUpdate(t *testing.T) {
+	t.Parallel()
+	const own = `scsi0 = { storage = "local-zfs", size = "1G" }`
+	const more = `scsi1 = { storage = "local-zfs", size = "1G" }`
+	const head = "vmid = 400\nname = \"x\"\nremoved_disks = \"destroy\"\nshutdown_timeout = \"10s\"\ntimeouts = { update = \"1m\" }\n"
+	before := head + "node = \"pve1\"\npower_state = \"running\"\ndisks = { " + own + " }\n"
+	moved := strings.Replace(before, "pve1", "pve2", 1)
+	taking := func(body string) string {
+		return strings.Replace(body, own, own+", "+more, 1) + "networks = { net1 = { bridge = \"vmbr0\", mtu = 1400 } }\n"
+	}
+	disk := func(world *state.World) {
+		g := world.Guests[400]
+		g.Config["scsi1"] = putDisk(world, g, "scsi1") + ",size=1G"
+		g.Config["net1"] = "virtio=BC:24:11:99:99:99,bridge=vmbr0"
+	}
+	hasDisk := func(world *state.World) bool {
+		g := world.Guests[400]
+		return strings.Contains(g.Config["scsi1"], "by-hand") && g.Config["net1"] != "" &&
+			world.Volume("pve1", strings.Split(g.Config["scsi1"], ",")[0]) != nil
+	}
+	firewall := func(world *state.World) {
+		world.Firewall[400] = &state.FirewallFile{Options: map[string]string{"enable": "1", "policy_in": "DROP"},
+			Rules: []map[string]string{{"type": "in", "action": "ACCEPT", "enable": "1", "proto": "tcp", "dport": "22"}}}
+	}
+	hasFirewall := func(world *state.World) bool {
+		f := world.Firewall[400]
+		return f != nil && len(f.Rules) == 1 && f.Options["enable"] == "1" && f.Options["policy_in"] == "DROP"
+	}
+	const rules = "firewall = { policy_in = \"ACCEPT\", rules = [{ type = \"in\", action = \"ACCEPT\", proto = \"tcp\", dport = \"443\" }] }\n"
+	ha := func(world *state.World) {
+		world.HA["vm:400"] = &state.HAResource{SID: "vm:400", State: "started", Options: map[string]string{"max_restart": "3"}}
+	}
+	hasHA := func(world *state.World) bool { return world.HA["vm:400"] != nil }
+	fails := func(path string) func(*rig.World) {
+		return func(w *rig.World) {
+			w.Sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: http.MethodPost, Path: "/nodes/{node}/qemu/{vmid}" + path},
+				Phase: fault.Before, Status: 500, Reason: "not now", Times: -1}})
+		}
+	}
+	locked := func(w *rig.World) { w.Sim.StaleLock(400, "backup", "") }
+	deaf := func(w *rig.World) {
+		w.Change(func(world *state.World) { world.Guests[400].Ignores = []string{"shutdown"} })
+	}
+	for name, c := range map[string]struct {
+		after  string
+		theirs func(*state.World)
+		since  bool // they come after the plan
+		fail   func(*rig.World)
+		stays  func(*state.World) bool
+		taken  bool // stays is not to hold: the part was reached
+	}{
+		"devices, locked":             {after: taking(before), theirs: disk, fail: locked, stays: hasDisk},
+		"devices, not shut down":      {after: taking(strings.Replace(before, "running", "stopped", 1)), theirs: disk, fail: deaf, stays: hasDisk},
+		"devices, not migrated":       {after: taking(moved), theirs: disk, fail: fails("/migrate"), stays: hasDisk},
+		"devices, not restarted":      {after: taking(before) + "cpu = { cores = 2 }\n", theirs: disk, fail: fails("/status/reboot"), stays: hasDisk, taken: true},
+		"firewall, not migrated":      {after: moved + "firewall = { enabled = true }\n", theirs: firewall, fail: fails("/migrate"), stays: hasFirewall},
+		"firewall since, not set":     {after: before + rules, theirs: firewall, since: true, fail: func(*rig.World) {}, stays: hasFirewall},
+		"HA since, not migrated":      {after: moved + "ha = { state = \"started\" }\n", theirs: ha, since: true, fail: fails("/migrate"), stays: hasHA},
+		"HA since, with new firewall": {after: before + rules + "ha = { state = \"started\" }\n", theirs: func(world *state.World) { firewall(world); ha(world) }, since: true, fail: func(*rig.World) {}, stays: hasHA},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := rig.NewWorld(t)
+			s := w.Session(t, rig.RootTicket, rig.VMBlock(before))
+			rig.Must(t, s.Converge(t.Context()))
+			if !c.since {
+				w.Change(c.theirs)
+			}
+			w.Reconfigure(t, s, rig.RootTicket, rig.VMBlock(c.after))
+			w.ExpectPowerOffs(state.PowerShutdown, state.PowerReboot)
+			plan, err := s.Plan(t.Context())
+			rig.Must(t, err)
+			if c.since {
+				w.Change(c.theirs)
+			}
+			c.fail(w)
+			if err = s.Apply(t.Context(), plan); err == nil {
+				t.Fatal("the update has not failed")
+			}
+			w.Sim.SetFaults(nil)
+			w.Change(func(world *state.World) {
+				world.Guests[400].Ignores = nil
+				delete(world.Guests[400].Config, "lock")
+			})
+			w.Reconfigure(t, s, rig.RootTicket, rig.VMBlock(before))
+			rig.Must(t, s.Converge(t.Context()))
+			w.Change(func(world *state.World) {
+				if c.stays(world) == c.taken {
+					t.Errorf("after %v\nthe VM is %v, %+v, %v", err, world.Guests[400].Config, world.Firewall[400], world.HA)
+				}
+			})
+		})
+	}
+}
+
+// TestForgottenDiskAfterALockedUpdate: a disk that an import has found is not managed. An update that ends at a lock, and
+// was to change an option of it, does not manage it either: a configuration without the disk forgets it.
+func TestForgottenDiskAfterALockedUpdate(t *testing.T) {
+	t.Parallel()
+	w := rig.NewWorld(t)
+	const head = "vmid = 400\nname = \"x\"\nnode = \"pve1\"\nremoved_disks = \"destroy\"\npower_state = \"stopped\"\ntimeouts = { update = \"5s\" }\n"
+	with := func(more string) string {
+		return rig.VMBlock(head + `disks = { scsi0 = { storage = "local-zfs", size = "1G" }` + more + " }\n")
+	}
+	const second = `, scsi1 = { storage = "local-zfs", size = "1G" }`
+	rig.Must(t, w.Session(t, rig.RootTicket, with(second)).Converge(t.Context()))
+	s := w.Session(t, rig.RootTicket, with(second))
+	rig.Must(t, s.Import(t.Context(), "proxmox_vm.x", "400"))
+	w.Reconfigure(t, s, rig.RootTicket, with(strings.Replace(second, "1G\"", "1G\", backup = false", 1)))
+	plan, err := s.Plan(t.Context())
+	rig.Must(t, err)
+	w.Sim.StaleLock(400, "backup", "")
+	rig.MustSay(t, s.Apply(t.Context(), plan), "backup")
+	w.Change(func(world *state.World) { delete(world.Guests[400].Config, "lock") })
+	w.Reconfigure(t, s, rig.RootTicket, with(""))
+	rig.Must(t, s.Run(t.Context()))
+	if is := rig.GuestOf(w, 400).Config; is["scsi1"] == "" {
 		t.Errorf("the VM is %v", is)
 	}
 }
