@@ -38,6 +38,9 @@ func (d *Disks) CheckMove(ctx context.Context, was Disk, w Wanted) error {
 		at = "format"
 	}
 	users, strays, err := d.remover.Carriers(ctx, was.Node, was.Volume)
+	if err != nil { // such as a node that is off: a refresh has looked whether the disk is where it was
+		users, err = d.users(ctx, was)
+	}
 	switch {
 	case err != nil:
 		return err

@@ -8,8 +8,8 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/path"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/disk"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/kit"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/volumeuse"
 )
 
 // keyAstray notes that a third party has moved the disk, or the VM that holds it, while a guest had the disk, or may
@@ -40,7 +40,8 @@ func (r *Resource) checkAstray(ctx context.Context, private kit.PrivateReader, v
 		return diags
 	}
 	err := r.Session.VMs.Disks.CheckAstray(ctx, state.known())
-	if errors.Is(err, volumeuse.ErrUnseen) {
+	var refused *guest.FieldError
+	if err != nil && !errors.As(err, &refused) { // such as a node that is off, whose guests cannot be read
 		diags.AddAttributeWarning(path.Root("storage"), "The "+state.thing()+" was moved outside Terraform", "Whether a "+
 			"guest has another copy of it cannot be told, and nothing of that was changed: "+err.Error()+".")
 		return diags
