@@ -32,15 +32,22 @@ func (m *Model) IsStoppedByHA(prior Model) bool {
 }
 
 // WithOwed adds to the managed paths after an update those from before whose options leave the VM at its restart only:
-// that removal is the configuration's own. waiting are the options that wait.
+// that removal is the configuration's own. waiting are the options that wait. A drive that is gone from the state is
+// found under the path of a disk in its slot from then on.
 func WithOwed(after, before plan.Managed, prior Model, waiting []string) plan.Managed {
 	owed := plan.Managed{}
 	for _, option := range waiting {
 		at, ok := prior.attributePath(option)
+		if !ok || !manages(before, at) {
+			continue
+		}
 		for path := range before {
-			if ok && (path == at || strings.HasPrefix(path, at+".")) {
+			if path == at || strings.HasPrefix(path, at+".") {
 				owed[path] = true
 			}
+		}
+		if gone, ok := new(Model).attributePath(option); ok {
+			owed[gone] = true
 		}
 	}
 	return after.Union(owed)

@@ -30,9 +30,15 @@ func (p *Planning) chooseNode(ctx context.Context) {
 
 // planPendingChanges plans the restart that an earlier apply owes.
 func (p *Planning) planPendingChanges() {
-	if len(model.PendingRestart(p.Prior, p.Plan, p.private.Managed)) > 0 {
-		p.Value, p.changed = plan.Edit(p.Value, map[string]bool{"pending_changes": true}, nil), true
+	owed := model.PendingRestart(p.Prior, p.Plan, p.private.Managed)
+	if len(owed) == 0 {
+		return
 	}
+	unknown := map[string]bool{"pending_changes": true}
+	if slices.ContainsFunc(owed, vm.IsSlot) { // a drive that leaves its slot then is an unused disk
+		unknown["unused_volumes"] = true
+	}
+	p.Value, p.changed = plan.Edit(p.Value, unknown, nil), true
 }
 
 // consequences are the attributes, by their dotted paths, that other changes make unknown or null.
