@@ -15,6 +15,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/ownership"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/clock"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
@@ -43,13 +44,19 @@ const elsewhere = "elsewhere 00000000-0000-0000-0000-000000000000 pid:[1] 1 1"
 // that far.
 func (b bench) kill(t *testing.T, process string, r Request, n int) bool {
 	t.Helper()
+	return b.killBy(t, process, r, n, nil)
+}
+
+// killBy is kill of a run that has root on the nodes.
+func (b bench) killBy(t *testing.T, process string, r Request, n int, root request.Root) bool {
+	t.Helper()
 	b.guests.Process = process
 	here := mortal{b.jobs.Clock, b.sim}
 	config := pve.Config{Endpoint: b.sim.Endpoint(), CACertificate: b.sim.CAPEM(), DialTLSContext: b.sim.DialTLSContext,
 		Clock: here}
 	token(&config, b.sim.Credentials())
 	doomed := creatorWith(t, config)
-	doomed.guests.Process = process
+	doomed.guests.Process, doomed.jobs.Root = process, root
 	var rules []fault.Rule
 	for k := range 60 {
 		rules = append(rules, fault.Rule{Match: fault.Match{Nth: n + k}, Phase: fault.Before})

@@ -93,11 +93,14 @@ func notMade(ctx context.Context, c *Creator, p plan, u unfinished, work []strin
 // filledAtFirst are the slots that the task which makes the VM fills.
 func (p plan) filledAtFirst() map[string]string {
 	if p.from == nil {
-		return vm.Encode(p.spec)
+		first := vm.Encode(p.spec)
+		maps.DeleteFunc(first, vm.ImportsPath) // root imports these after it
+		return first
 	}
-	first := maps.Clone(p.from.config)
-	maps.Copy(first, p.from.snapshot)
-	return first
+	if p.from.snapshot != nil { // a clone of it has what it has (qemu-server API2/Qemu.pm clone_vm)
+		return p.from.snapshot
+	}
+	return p.from.config
 }
 
 // whyNotOurs is why a dead run's VM stays, whether it would be completed or removed: it has volumes that this create
@@ -117,25 +120,11 @@ func whyNotOurs(ctx context.Context, c *Creator, p plan, u unfinished, work []st
 	return ""
 }
 
-// isOfAnotherSource reports whether a dead run's VM is a clone of another template than this create would clone: one
-// that is made afresh has the name or the VMID of the old one. PVE copies the time of creation with all options that it
-// does not renew (qemu-server API2/Qemu.pm clone_vm), and no request sets it.
-func (p plan) isOfAnotherSource(dead guard.Unowned) bool {
-	if p.r.Clone == nil {
-		return false
-	}
-	source := p.from.config
-	if p.from.snapshot != nil {
-		source = p.from.snapshot
-	}
-	return dead.Mark.Source != p.from.vmid || dead.Config["meta"] != source["meta"]
-}
-
 // whyNotCompleted is why a dead run's VM stays as it is: its source is another one by now, or a third party has one of
 // its disks. "" where nothing is in the way.
-func (c *Creator) whyNotCompleted(ctx context.Context, p plan, dead guard.Unowned) (string, error) {
+func (c *Creator) whyNotCompleted(ctx context.Context, p plan, dead guard.Unowned, remade bool) (string, error) {
 	vmid, node := dead.Listed.VMID, dead.Listed.Node
-	if p.isOfAnotherSource(dead) {
+	if p.r.Clone != nil && (remade || dead.Mark.Source != p.from.vmid) {
 		return fmt.Sprintf("it is a clone of another VM than the source of this create, which is VM %d now: a template "+
 			"was made again since, and the disks are those of the old one", p.from.vmid), nil
 	}

@@ -82,8 +82,10 @@ func TestResumeOfACloneWithCloudInit(t *testing.T) {
 // TestResumeOfACloneWhoseTemplateIsAnother: a template was made again between the death of a run and the next apply,
 // under its VMID or under its name. The VM of the dead run has the disks of the old one: it is named, and not completed.
 func TestResumeOfACloneWhoseTemplateIsAnother(t *testing.T) {
-	again := func(w *state.World) {
-		w.Guests[9000].Config["meta"] = "creation-qemu=9.2.0,ctime=1800000000"
+	again := func(w *state.World) { // by a clone or from a backup, which keep the time of creation
+		upid := fmt.Sprintf("UPID:pve1:00001111:00002222:%08X:qmdestroy:9000:root@pam:", w.Clock.Now().Unix())
+		w.Tasks[upid] = &state.Task{UPID: upid, Node: "pve1", Type: "qmdestroy", ID: "9000", User: "root@pam",
+			Start: w.Clock.Now(), End: w.Clock.Now(), ExitStatus: "OK"}
 	}
 	for way, change := range map[string]func(*state.World){"": nil, "under its VMID": again, "under its name": func(w *state.World) {
 		g := w.Guests[9000]
@@ -106,6 +108,7 @@ func TestResumeOfACloneWhoseTemplateIsAnother(t *testing.T) {
 					return
 				}
 				whole := b.vms()[150] != nil && b.vms()[150]["lock"] == ""
+				time.Sleep(2 * time.Second)
 				if change != nil {
 					b.change(change)
 				}

@@ -228,7 +228,7 @@ func (c *Creator) tryContinue(ctx context.Context, p plan, found findings, u unf
 	if !v.Whole || u.config["lock"] != "" {
 		return nil, nil, c.removeDead(ctx, p.r, dead)
 	}
-	switch why, err := c.whyNotCompleted(ctx, p, dead); {
+	switch why, err := c.whyNotCompleted(ctx, p, dead, v.Remade); {
 	case err != nil:
 		return nil, nil, err
 	case why != "":

@@ -137,7 +137,7 @@ func (r *Runs) Judge(ctx context.Context, resources pve.Resources, node string, 
 	return ownership.Judge(facts)
 }
 
-// tasksOn returns the tasks of a node that name a marked VM, or may have cloned it. The tasks of all users must be
+// tasksOn returns the tasks of a node that name a marked VM, or the one that it is a clone of. The tasks of all users must be
 // visible.
 func (r *Runs) tasksOn(ctx context.Context, n pve.Resource, mark ownership.Mark) (all []ownership.Task, err error) {
 	if err := r.seesTasks(ctx, n.Node); err != nil {
@@ -150,7 +150,7 @@ func (r *Runs) tasksOn(ctx context.Context, n pve.Resource, mark ownership.Mark)
 func (r *Runs) listTasks(ctx context.Context, node string, mark ownership.Mark) (all []ownership.Task, err error) {
 	filters := []pve.TaskFilter{{VMID: mark.VMID}}
 	if mark.Source != 0 {
-		filters = append(filters, pve.TaskFilter{VMID: mark.Source, Type: "qmclone"})
+		filters = append(filters, pve.TaskFilter{VMID: mark.Source})
 	}
 	for _, filter := range filters {
 		tasks, err := r.api.Tasks().List(ctx, node, filter)

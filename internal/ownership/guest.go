@@ -28,6 +28,8 @@ type Verdict struct {
 	Whole bool
 	// Maker is the task that made a guest of ours.
 	Maker Task
+	// Remade: the VM that a guest of ours was cloned of is another one by now, or another state of it.
+	Remade bool
 	// Work are the UPIDs of the tasks by which our create may have made the disks of a guest of ours: the maker, and those
 	// of ours that name the guest and began since.
 	Work []string
@@ -130,7 +132,7 @@ func Judge(g Guest) Verdict {
 		return Verdict{Owner: Unknown, Reason: fmt.Sprintf("%s has begun %s on it since (%s)", other.User, other.Type,
 			other.UPID)}
 	}
-	return Verdict{Owner: Ours, Maker: maker, Work: g.work(maker),
+	return Verdict{Owner: Ours, Maker: maker, Work: g.work(maker), Remade: g.remadeSince(maker),
 		Whole:  (maker.Well || g.isClonedAtLast()) && !g.destroyedSince(maker),
 		Reason: fmt.Sprintf("its mark is signed, and task %s of %s has made it", maker.UPID, maker.User)}
 }
@@ -216,6 +218,13 @@ func (g Guest) isClonedAtLast() bool { return g.Mark.By == "qmclone" && g.Mark.T
 func (g Guest) destroyedSince(maker Task) bool {
 	return slices.ContainsFunc(g.Tasks, func(t Task) bool {
 		return t.ID == strconv.Itoa(g.VMID) && t.Type == "qmdestroy" && g.isLater(t, maker)
+	})
+}
+
+// remadeSince reports whether the source of a clone was destroyed, made, restored or rolled back since.
+func (g Guest) remadeSince(maker Task) bool {
+	return maker.Type == "qmclone" && slices.ContainsFunc(g.Tasks, func(t Task) bool {
+		return t.ID == strconv.Itoa(g.Mark.Source) && t.makes() && g.isLater(t, maker)
 	})
 }
 

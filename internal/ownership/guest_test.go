@@ -318,6 +318,26 @@ func TestOwnershipNamesTheWork(t *testing.T) {
 	}
 }
 
+// TestOwnershipOfAClonedSource: a source that was destroyed, made or restored since is another one.
+func TestOwnershipOfAClonedSource(t *testing.T) {
+	for typ, remade := range map[string]bool{"qmdestroy": true, "qmrestore": true, "qmcreate": true, "qmrollback": true,
+		"qmtemplate": false, "qmclone": false, "vzdump": false} {
+		for _, m := range makings() {
+			f := factsOf(m)
+			f.Mark = f.Mark.Sign(theKey())
+			isClone := f.Mark.By == "qmclone"
+			f.add("qmdestroy", source, neighbor, "pve1", 20*time.Hour) // before
+			if v := f.judged(); v.Owner != Ours || v.Remade {
+				t.Errorf("%s: %+v", m, v)
+			}
+			f.add(typ, source, neighbor, "pve1", time.Second)
+			if v := f.judged(); v.Owner != Ours || v.Remade != (remade && isClone) {
+				t.Errorf("%s, %s: %+v", m, typ, v)
+			}
+		}
+	}
+}
+
 // TestOwnershipZeroVerdict: a verdict that was not made allows nothing.
 func TestOwnershipZeroVerdict(t *testing.T) {
 	if v := (Verdict{}); v.Owner != Unknown || v.Whole {
