@@ -90,17 +90,23 @@ func notMade(ctx context.Context, c *Creator, p plan, u unfinished, work []strin
 	return append(guard.OwnVolumes(u.listed.VMID, others), unmade...), err
 }
 
-// filledAtFirst are the slots that the task which makes the VM fills.
+// filledAtFirst are the options with the slots into which the task that makes the VM puts disks.
 func (p plan) filledAtFirst() map[string]string {
 	if p.from == nil {
 		first := vm.Encode(p.spec)
 		maps.DeleteFunc(first, vm.ImportsPath) // root imports these after it
 		return first
 	}
+	first := p.from.config
 	if p.from.snapshot != nil { // a clone of it has what it has (qemu-server API2/Qemu.pm clone_vm)
-		return p.from.snapshot
+		first = p.from.snapshot
 	}
-	return p.from.config
+	first = maps.Clone(first)
+	maps.DeleteFunc(first, func(option, value string) bool { // an optical drive is no disk
+		_, owned := volid.Owner(guest.VolumeOf(value))
+		return vm.IsSlot(option) && !owned
+	})
+	return first
 }
 
 // whyNotOurs is why a dead run's VM stays, whether it would be completed or removed: it has volumes that this create

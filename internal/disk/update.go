@@ -55,6 +55,14 @@ func (d *Disks) CheckMove(ctx context.Context, was Disk, w Wanted) error {
 			was.Volume, named(users))}
 }
 
+// IsShared reports whether other nodes have the volume of a disk, too, so that a migration copies nothing; false where
+// that cannot be told.
+func (d *Disks) IsShared(ctx context.Context, held Disk) bool {
+	resources, _, err := d.api.Listing().Recent(ctx)
+	storage, _ := resources.Storage(held.Node, held.Storage())
+	return err == nil && storage.Shared
+}
+
 // CheckAstray refuses a disk from under which a third party has moved the VM that holds it, or its volume, while a
 // guest had it: what the VM holds now may be an old copy.
 func (d *Disks) CheckAstray(ctx context.Context, held Disk) error {

@@ -137,8 +137,8 @@ func (r *Runs) Judge(ctx context.Context, resources pve.Resources, node string, 
 	return ownership.Judge(facts)
 }
 
-// tasksOn returns the tasks of a node that name a marked VM, or the one that it is a clone of. The tasks of all users must be
-// visible.
+// tasksOn returns the tasks of a node that name a marked VM, or the one that it is a clone of. The tasks of all users
+// must be visible.
 func (r *Runs) tasksOn(ctx context.Context, n pve.Resource, mark ownership.Mark) (all []ownership.Task, err error) {
 	if err := r.seesTasks(ctx, n.Node); err != nil {
 		return nil, err

@@ -184,7 +184,8 @@ func (l *look) judgeMark(ctx context.Context, i Item, mark ownership.Mark, confi
 		i.Reason += fmt.Sprintf(", but it has disks of which no task of its create says that it has made them (%s): a third "+
 			"party may have put them there", strings.Join(unmade, ", "))
 	case config["protection"] == "1" && !destroy.InheritsProtection(ctx, l.api, l.before, mark):
-		i.Reason += ", but it is protected, and its create has not done that: a user keeps it"
+		i.Reason += ", but it is protected, and neither its create nor its source, as that is now, accounts for it: a " +
+			"user may keep it"
 	case shared != nil:
 		i.Reason += ", but " + shared.Error()
 	case life == guest.Dead:

@@ -118,7 +118,7 @@ func markedRows() map[string]markedRow {
 		"of another VM":                       {mark: func(m *ownership.Mark) { m.VMID = 301 }},
 		"of another cluster":                  {mark: func(m *ownership.Mark) { m.Cluster = "pve9" }},
 		"of an earlier release":               {happens: option("description", "Terraform is creating this VM. Do not touch it.\n\ncluster: pve1,pve2\nvmid: 300\ntransaction: 0123456789abcdef\nlease: 2026-01-01T00:00:00Z")},
-		"it is protected":                     {happens: option("protection", "1"), want: unknown, says: "it is protected, and its create has not done that"},
+		"it is protected":                     {happens: option("protection", "1"), want: unknown, says: "it is protected, and neither its create nor its source"},
 		"it runs":                             {happens: runs, want: certain + "qm stop 300 && " + destroy},
 		"it runs, elsewhere":                  {where: elsewhere, happens: runs, want: likely + "qm stop 300 && " + destroy},
 		"its disk is another guest's":         {happens: used, want: unknown, says: "also used by VM 600"},

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/framework/oplog"
@@ -109,7 +110,9 @@ func (l *logWire) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// Log gives the last lines of a task's log, oldest first, at most limit (1 or more).
+// Log gives the last lines of a task's log, oldest first, at most limit (1 or more). The error is a NotFound if PVE has
+// removed the log: it answers with a line that says so (pve-common Tools.pm dump_logfile), and still lists the task
+// (pve-manager bin/pveupdate cleanup_tasks).
 func (t TaskReader) Log(ctx context.Context, upid UPID, limit int) ([]string, error) {
 	op := "read the log of " + upid.Describe()
 	if !upid.Valid() || limit < 1 {
@@ -135,8 +138,14 @@ func (t TaskReader) Log(ctx context.Context, upid UPID, limit int) ([]string, er
 	for _, line := range lines {
 		out = append(out, t.client.conn.Redact(string(line.T)))
 	}
-	if len(out) == 1 && out[0] == "no content" {
+	if len(out) != 1 {
+		return out, nil
+	}
+	switch {
+	case out[0] == "no content":
 		return nil, nil
+	case strings.HasPrefix(out[0], "unable to open file - "):
+		return nil, &Error{Op: op, Kind: NotFound, Message: out[0]}
 	}
 	return out, nil
 }

@@ -213,6 +213,13 @@ func TestTaskLogIsTheTail(t *testing.T) {
 	if log, err := empty.client(t).Tasks().Log(t.Context(), taskUPID, 2); err != nil || len(log) != 0 {
 		t.Errorf("%q, %v", log, err)
 	}
+	const removed = `{"n":1,"t":"unable to open file - No such file or directory"}`
+	for _, data := range []string{removed, "[" + removed + "]"} { // an older and a newer dump_logfile
+		s := newServer(t, func(w http.ResponseWriter, _ seen, _ int) { fmt.Fprint(w, `{"total":1,"data":`+data+`}`) })
+		if log, err := s.client(t).Tasks().Log(t.Context(), taskUPID, 2); !IsKind(err, NotFound) || len(log) > 0 {
+			t.Errorf("%s: %q, %v", data, log, err)
+		}
+	}
 }
 
 func TestTaskList(t *testing.T) {

@@ -3,11 +3,14 @@ package update
 import (
 	"errors"
 	"maps"
+	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
@@ -77,4 +80,30 @@ func TestSlotFilledBetweenSteps(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestOptionsWhoseAnswerIsLost: PVE has changed the options, its answer is lost, and a third party changes one of them
+// before the update has looked. Then the options count as reached: the VM has what the plan has added.
+func TestOptionsWhoseAnswerIsLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, pve.Params{"cores": "1"})
+		r := w.request()
+		r.Planned.CPU.Cores = new(int64(2))
+		r.Planned.Networks = map[string]vm.NIC{"net1": {Model: "virtio", NICOptions: vm.NICOptions{Bridge: new("vmbr0")}}}
+		w.sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: http.MethodPut, Path: "/nodes/{node}/qemu/{vmid}/config"},
+			Phase: fault.After, Status: 596, Reason: "broken pipe", Times: 1}})
+		changed := false
+		w.answered = func() {
+			if !changed && w.sent("/config") > 0 {
+				changed = true
+				inWorld(w, func(all *state.World) { all.Guests[theVM].Config["cores"] = "4" })
+			}
+		}
+		_, _, err := w.update(r)
+		w.answered = nil
+		var unfinished *UnfinishedError
+		if !errors.As(err, &unfinished) || !unfinished.Options || w.config()["net1"] == "" {
+			t.Errorf("changed %t, reached %+v: %v; the VM has %v", changed, unfinished, err, w.config())
+		}
+	})
 }

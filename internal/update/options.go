@@ -8,6 +8,7 @@ import (
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
@@ -53,7 +54,8 @@ func (u *update) setOptions(ctx context.Context, t todo, unplugged map[string]st
 	}
 	u.reached.Options = true
 	if err := u.apply(ctx, c, config); err != nil {
-		if pve.IsKind(err, pve.DigestMismatch) { // it has done nothing
+		// A lost answer may have done it before the digest changed, and root may have filled a slot.
+		if pve.IsKind(err, pve.DigestMismatch) && !fault.Has(err, pve.Ambiguous) && len(u.changer.jobs.ByRoot(c)) == 0 {
 			u.reached.Options, done.removed = false, nil
 		}
 		return done, unplugged, u.takeBack(ctx, c, config, err)

@@ -89,7 +89,7 @@ func checkNetwork(text string) error {
 // is an alias to it.
 func fault(err error) string {
 	text := strings.TrimPrefix(err.Error(), "yaml: ")
-	if before, _, ok := strings.Cut(text, "'"); ok {
+	if before, _, ok := strings.Cut(text, "anchor '"); ok {
 		text = before + "(an anchor): a value that begins with \"*\" or \"&\" needs quotes"
 	}
 	return text

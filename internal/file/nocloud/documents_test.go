@@ -49,6 +49,7 @@ func TestCheck(t *testing.T) {
 		{nocloud.User, "password: hunter22\nchpasswd: { expire: false }\n", "first line"},
 		{nocloud.User, "#cloud-config\npassword: *hunter22\n", "needs quotes"},
 		{nocloud.User, "#cloud-config\npassword: hunter22: x: y\n", "no YAML"},
+		{nocloud.User, "#cloud-config\nhostname: a\nusers\n- name: hunter22\n", "could not find expected ':'"},
 		{nocloud.User, "#cloud-config\npassword: \"hunter22\n", "no YAML"},
 		{nocloud.User, "#cloud-config\npassword: @hunter22\n", "no YAML"},
 		{nocloud.User, "#cloud-config\na: &hunter22\n  - *hunter22\n", ""},

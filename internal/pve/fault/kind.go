@@ -1,6 +1,9 @@
 package fault
 
-import "errors"
+import (
+	"errors"
+	"slices"
+)
 
 // Kind is the meaning of an error for the caller. PVE has no error codes, only words; messages.go turns the words into
 // these.
@@ -69,3 +72,17 @@ func KindOf(err error) Kind {
 
 // IsKind tells whether err is an error of that Kind. IsKind(nil, …) is false.
 func IsKind(err error, k Kind) bool { return err != nil && KindOf(err) == k }
+
+// Has tells whether any error that is joined in err is of that Kind: IsKind goes by the first.
+func Has(err error, k Kind) bool {
+	if IsKind(err, k) {
+		return true
+	}
+	switch e := err.(type) { //nolint:errorlint // it walks the tree itself
+	case interface{ Unwrap() error }:
+		return Has(e.Unwrap(), k)
+	case interface{ Unwrap() []error }:
+		return slices.ContainsFunc(e.Unwrap(), func(err error) bool { return Has(err, k) })
+	}
+	return false
+}

@@ -21,7 +21,8 @@ const keyAstray kit.Note[bool] = "astray"
 func (r *Resource) noteAstray(ctx context.Context, from kit.PrivateReader, to kit.PrivateWriter,
 	was, is disk.Disk) diag.Diagnostics {
 	noted, diags := keyAstray.Read(ctx, from)
-	moved := was.Volume != "" && (was.Volume != is.Volume || was.Node != is.Node)
+	moved := was.Volume != "" && (was.Volume != is.Volume ||
+		was.Node != is.Node && !r.Session.VMs.Disks.IsShared(ctx, is))
 	if is.Volume == "" || !noted && !moved {
 		return diags
 	}

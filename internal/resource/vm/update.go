@@ -52,7 +52,7 @@ func (r *Resource) Update(ctx context.Context, req resource.UpdateRequest, resp 
 	if model.ChangesNothing(request, prior) {
 		resp.Diagnostics.Append(private.Accept(ctx, vmid, resp.Private)...)
 		resp.State.Raw = v.Shape.Settle(req.Plan.Raw, req.State.Raw)
-		managed = model.WithOwed(managed, private.Managed, prior, prior.PendingChanges)
+		resp.Diagnostics.Append(private.NoteOwed(ctx, resp.Private, prior, prior.PendingChanges)...)
 		resp.Diagnostics.Append(resp.Private.SetKey(ctx, model.KeyManaged, managed.JSON())...)
 		return
 	}
@@ -65,6 +65,7 @@ func (r *Resource) Update(ctx context.Context, req resource.UpdateRequest, resp 
 		}
 		_, diags := private.NoteDetached(ctx, resp.Private, &prior, guest)
 		resp.Diagnostics.Append(diags...)
+		resp.Diagnostics.Append(private.NoteOwed(ctx, resp.Private, prior, guest.Pending)...)
 	}
 	guest = prior.WithKnownAddresses(guest)
 	if err != nil && !model.IsWaiting(err) {
@@ -73,7 +74,6 @@ func (r *Resource) Update(ctx context.Context, req resource.UpdateRequest, resp 
 	}
 	resp.State.Raw, diags = newState(ctx, v, req.Plan.Raw, guest)
 	resp.Diagnostics.Append(diags...)
-	managed = model.WithOwed(managed, private.Managed, prior, guest.Pending)
 	resp.Diagnostics.Append(resp.Private.SetKey(ctx, model.KeyManaged, managed.JSON())...)
 	resp.Diagnostics.Append(private.NoteIdentity(ctx, resp.Private, guest.Identity)...)
 }

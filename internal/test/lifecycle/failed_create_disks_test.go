@@ -200,9 +200,26 @@ func TestProtectedSinceItsCreateFailed(t *testing.T) {
 // TestDiskGivenWhileTheCreateWaits: a third party gives a disk to the VM while its create waits for the guest. The plan
 // of a destroy names that disk, at once and after a refresh. It does not name the disks that a clone has from its source.
 func TestDiskGivenWhileTheCreateWaits(t *testing.T) {
-	for _, more := range []string{"", "clone = { vmid = 9000 }\nprotection = false"} {
+	for _, c := range []struct {
+		more, slot string
+		source     func(*state.World, *state.Guest) // it has the slot, and nothing that a clone copies into it
+	}{
+		{slot: "scsi5"}, {more: "clone = { vmid = 9000 }\nprotection = false", slot: "scsi5"},
+		{"clone = { vmid = 8000, full = true }", "ide0", func(_ *state.World, g *state.Guest) { g.Config["ide0"] = "none,media=cdrom" }},
+		{"clone = { vmid = 8000, full = true, snapshot = \"old\" }", "scsi5", func(world *state.World, g *state.Guest) {
+			snapshot := maps.Clone(g.Config)
+			snapshot["snaptime"] = "946684800"
+			g.Snaps, g.Config["parent"] = map[string]map[string]string{"old": snapshot}, "old"
+			world.Volume(g.Node, "local-lvm:vm-8000-disk-0").TakeSnapshot("old")
+			putDisk(world, g, "scsi5")
+		}},
+	} {
+		more := c.more
 		for _, given := range []bool{true, false} {
 			inTime(t, func(t *testing.T, w *rig.World) {
+				if c.source != nil {
+					w.Change(func(world *state.World) { c.source(world, world.Guests[8000]) })
+				}
 				s := w.Session(t, rig.TokenNoSSH, awaited(`wait_for = { ipv4 = true, timeout = "2m" }`, more))
 				rig.SilenceAgent(w, 8)
 				theirs := ""
@@ -210,7 +227,7 @@ func TestDiskGivenWhileTheCreateWaits(t *testing.T) {
 					time.Sleep(10 * time.Second)
 					w.Change(func(world *state.World) {
 						if g := world.Guests[500]; g != nil && g.Config["lock"] == "" && given {
-							theirs = putDisk(world, g, "scsi5")
+							theirs = putDisk(world, g, c.slot)
 						}
 					})
 				}()

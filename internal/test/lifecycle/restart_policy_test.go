@@ -138,3 +138,76 @@ func TestPendingByHandInAGroup(t *testing.T) {
 		})
 	}
 }
+
+// TestRestartThatIsOwed: a removal waits for a restart that the apply does not make, or that the guest does not obey. The
+// next apply that may restarts the guest, once, and nothing waits any more. If the guest is restarted by hand nothing is
+// owed, and a value that an administrator sets then is theirs.
+func TestRestartThatIsOwed(t *testing.T) {
+	t.Parallel()
+	const disk = "scsi0 = { storage = \"local-zfs\", size = \"1G\" }"
+	const one, never = "disks = { " + disk + " }\n", "reboot_policy = \"never\"\n"
+	const deaf = "shutdown_timeout = \"10s\"\ntimeouts = { update = \"1m\" }\n"
+	for name, c := range map[string]struct{ was, option, theirs string }{
+		"disk": {"disks = { " + disk + ", sata1 = { storage = \"local-zfs\", size = \"1G\" } }\n", "sata1", ""},
+		"CD-ROM": {one + "cdroms = { ide0 = { file = \"local:iso/debian.iso\" } }\n", "ide0",
+			"local:iso/debian.iso,media=cdrom,size=600M"},
+		"cloud-init": {one + "cloud_init = { storage = \"local-zfs\", slot = \"ide2\", user = \"a\" }\n", "ide2", ""},
+		"part":       {one + "cpu = { cores = 1, sockets = 2 }\n", "sockets", "4"},
+		"group":      {one + "watchdog = { model = \"i6300esb\" }\n", "watchdog", "model=ib700"},
+	} {
+		for _, how := range []string{"never", "deaf", "by hand"} {
+			if how == "by hand" && c.theirs == "" {
+				continue
+			}
+			t.Run(name+", "+how, func(t *testing.T) {
+				t.Parallel()
+				w := rig.NewWorld(t)
+				w.ExpectPowerOffs("stop")
+				s := w.Session(t, rig.RootTicket, "")
+				configure := func(lines string) error {
+					w.Reconfigure(t, s, rig.RootTicket, rig.NodeVMBlock("power_state = \"running\"\n"+lines))
+					return s.Converge(t.Context())
+				}
+				obeys := func(ignored ...string) {
+					w.Change(func(world *state.World) { world.Guests[400].Ignores = ignored })
+				}
+				policy, is := map[string]string{"deaf": deaf}[how], one
+				if name == "part" {
+					is += "cpu = { cores = 1 }\n"
+				}
+				if how != "deaf" {
+					policy = never
+				}
+				rig.Must(t, configure(policy+c.was))
+				obeys("shutdown")
+				if err := configure(policy + is); (err != nil) != (how == "deaf") || rig.GuestOf(w, 400).Config[c.option] == "" {
+					t.Fatal("nothing waits for a restart:", err)
+				}
+				obeys()
+				w.Sim.ResetPowerOffs()
+				want := ""
+				if how == "by hand" {
+					want = c.theirs
+					byHand(t, w, s, c.option, c.theirs)
+				}
+				rig.Must(t, configure(is))
+				g, offs := rig.GuestOf(w, 400), w.Sim.PowerOffs()
+				if g.Config[c.option] != want || len(g.Pending)+len(g.Deletes) > 0 || how != "by hand" && len(offs) != 1 {
+					t.Errorf("%s is %q, %v and %v wait after %v", c.option, g.Config[c.option], g.Pending, g.Deletes, offs)
+				}
+			})
+		}
+	}
+}
+
+// byHand restarts a guest, and sets an option that no configuration has.
+func byHand(t *testing.T, w *rig.World, s *terraformtest.Session, option, value string) {
+	restart := func() {
+		rig.RunTask(t, w, "/nodes/pve1/qemu/400/status/stop", "")
+		rig.RunTask(t, w, "/nodes/pve1/qemu/400/status/start", "")
+	}
+	restart()
+	rig.Must(t, s.Refresh(t.Context()))
+	w.Change(func(world *state.World) { world.Guests[400].Config[option] = value })
+	restart()
+}

@@ -2,6 +2,7 @@ package storage_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
@@ -32,6 +33,9 @@ func TestDiskWhileANodeIsAway(t *testing.T) {
 			})
 			d.Configure(c.is)
 			rig.Must(t, d.Session.Run(t.Context()))
+			if said := d.Session.Diagnostics().String(); strings.Contains(said, "moved outside Terraform") {
+				t.Errorf("the plan says %s", said)
+			}
 		})
 	}
 }

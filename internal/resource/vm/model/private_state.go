@@ -36,6 +36,7 @@ const (
 	KeySizes    = "sizes"    // the sizes of the disks among those and of the detached ones, in bytes, by volume
 	KeyAdded    = "added"    // those volumes of them that neither the create nor an earlier refresh knew
 	KeyDrives   = "drives"   // the optical drives that the last refresh saw and that are not in state: DrivesOf
+	KeyOwed     = "owed"     // options that wait for a restart by what the configuration has done
 	KeyMade     = "made"     // this provider made the VM, so its default tags are on it
 	KeyReplaces = "replaces" // on the way from the first plan of a replacement to the second: the VMID replaced
 )
@@ -61,6 +62,7 @@ type PrivateState struct {
 	Sizes      map[string]int64
 	Added      map[string]string
 	Drives     map[string]string
+	Owed       []string
 	// Lost: there is a state, and nothing that was noted beside it. Terraform writes none when a provider is killed in an
 	// update (terraform internal/terraform, node_resource_abstract_instance.go, apply: the private data of an answer that
 	// never came).
@@ -95,6 +97,7 @@ func ReadPrivateState(ctx context.Context, private kit.PrivateReader) (PrivateSt
 	readNote(ctx, private, KeySizes, &m.Sizes, &diags)
 	readNote(ctx, private, KeyAdded, &m.Added, &diags)
 	readNote(ctx, private, KeyDrives, &m.Drives, &diags)
+	readNote(ctx, private, KeyOwed, &m.Owed, &diags)
 	readNote(ctx, private, KeyFormer, &m.Former, &diags)
 	readNote(ctx, private, KeyReplaces, &m.Replaces, &diags)
 	return m, diags

@@ -109,7 +109,7 @@ func UpdateRequest(prior, plan Model, private PrivateState, password *string) up
 		PriorFirewall: prior.Firewall, Firewall: plan.Firewall,
 		ImportStorage: Value(plan.ImportStorage),
 		BootOrder:     plan.BootOrder,
-		PowerState:    guest.PowerState(Value(plan.PowerState)), Due: PendingRestart(prior, plan, private.Managed),
+		PowerState:    guest.PowerState(Value(plan.PowerState)), Due: PendingRestart(prior, plan, private),
 	}
 	if Differ(prior.Node, plan.Node) { // one that is somewhere else by now for another reason is followed
 		request.Node = *plan.Node

@@ -1,23 +1,53 @@
 package model
 
 import (
+	"context"
 	"slices"
 	"strings"
 
+	"github.com/hashicorp/terraform-plugin-framework/diag"
+
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/framework/plan"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/kit"
 )
 
 // PendingRestart are the options in state that wait for a restart of the running VM, as far as the configuration
-// manages them and its policy is to restart: an earlier apply could not do it.
-func PendingRestart(prior, plan Model, managed plan.Managed) []string {
+// manages them, or has changed them, and its policy is to restart: an earlier apply could not do it.
+func PendingRestart(prior, plan Model, private PrivateState) []string {
 	if Value(plan.RebootPolicy) == "never" || Value(prior.Status) != "running" || plan.EndsStopped() {
 		return nil
 	}
-	return slices.DeleteFunc(slices.Clone(prior.PendingChanges), func(option string) bool {
+	return private.owed(prior, prior.PendingChanges)
+}
+
+// owed are those of the options that wait for a restart which are the configuration's own.
+func (p PrivateState) owed(prior Model, waiting []string) []string {
+	return slices.DeleteFunc(slices.Clone(waiting), func(option string) bool {
 		at, ok := prior.attributePath(option)
-		return !ok || !manages(managed, at)
+		return !slices.Contains(p.Owed, option) && (!ok || !manages(p.Managed, at))
 	})
+}
+
+// NoteOwed writes which options wait for a restart by the configuration's doing. An option that it has removed is none
+// of its own otherwise, once the state does not have it. After an update waiting are those that wait by then.
+func (p PrivateState) NoteOwed(ctx context.Context, out kit.PrivateWriter, prior Model,
+	waiting []string) diag.Diagnostics {
+	return p.writeOwed(ctx, out, p.owed(prior, waiting))
+}
+
+// ForgetOwed writes, where that is news, which of these options still wait: one that waits later is a third party's.
+func (p PrivateState) ForgetOwed(ctx context.Context, out kit.PrivateWriter, waiting []string) diag.Diagnostics {
+	return p.writeOwed(ctx, out, slices.DeleteFunc(slices.Clone(p.Owed), func(option string) bool {
+		return !slices.Contains(waiting, option)
+	}))
+}
+
+func (p PrivateState) writeOwed(ctx context.Context, out kit.PrivateWriter, owed []string) diag.Diagnostics {
+	if slices.Equal(owed, p.Owed) {
+		return nil
+	}
+	return kit.Note[[]string](KeyOwed).Write(ctx, out, owed)
 }
 
 // EndsStopped reports whether the guest is to be off after the apply: what waits for its restart is in force then.
@@ -29,28 +59,6 @@ func (m *Model) EndsStopped() bool {
 func (m *Model) IsStoppedByHA(prior Model) bool {
 	return Value(prior.Status) == string(guest.Running) && Value(m.PowerState) != string(guest.Stopped) &&
 		keepsOff(m.HA) && !keepsOff(prior.HA)
-}
-
-// WithOwed adds to the managed paths after an update those from before whose options leave the VM at its restart only:
-// that removal is the configuration's own. waiting are the options that wait. A drive that is gone from the state is
-// found under the path of a disk in its slot from then on.
-func WithOwed(after, before plan.Managed, prior Model, waiting []string) plan.Managed {
-	owed := plan.Managed{}
-	for _, option := range waiting {
-		at, ok := prior.attributePath(option)
-		if !ok || !manages(before, at) {
-			continue
-		}
-		for path := range before {
-			if path == at || strings.HasPrefix(path, at+".") {
-				owed[path] = true
-			}
-		}
-		if gone, ok := new(Model).attributePath(option); ok {
-			owed[gone] = true
-		}
-	}
-	return after.Union(owed)
 }
 
 // manages tells whether the configuration has set an attribute, or one below it. A slot or a sub-option beside those

@@ -30,7 +30,7 @@ func (p *Planning) chooseNode(ctx context.Context) {
 
 // planPendingChanges plans the restart that an earlier apply owes.
 func (p *Planning) planPendingChanges() {
-	owed := model.PendingRestart(p.Prior, p.Plan, p.private.Managed)
+	owed := model.PendingRestart(p.Prior, p.Plan, p.private)
 	if len(owed) == 0 {
 		return
 	}

@@ -29,7 +29,7 @@ func (p *Planning) foretell() {
 	if grows {
 		takes = append(takes, "disks")
 	}
-	f.atOnce = f.only(takes...) && len(model.PendingRestart(p.Prior, p.Plan, p.private.Managed)) == 0
+	f.atOnce = f.only(takes...) && len(model.PendingRestart(p.Prior, p.Plan, p.private)) == 0
 	if status := f.status(); status.IsKnown() {
 		p.Value = plan.Replace(p.Value, "status", status)
 	}

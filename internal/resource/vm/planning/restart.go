@@ -50,7 +50,7 @@ func (p restart) options() []string {
 	running.Status = new("running")
 	before, after := p.before.Spec(false), p.after.Spec(false)
 	options := slices.Concat(vm.NeedsRestart(p.private.WithDrives(&p.Prior, before, after), after),
-		model.PendingRestart(running, p.Plan, p.private.Managed))
+		model.PendingRestart(running, p.Plan, p.private))
 	options = slices.DeleteFunc(options, warnings(p).isAsPlanned)
 	slices.Sort(options)
 	return slices.Compact(options)
