@@ -104,18 +104,6 @@ func (r *removal) rememberUnlocked(ctx context.Context, f *facts) error {
 	return nil
 }
 
-// spares reports whether a third party has protected the VM before its create was committed.
-func spares(r *removal, config map[string]string) bool {
-	return config["protection"] == "1" && !r.committed && !r.Protected
-}
-
-// spare refuses to remove such a VM.
-func spare(r *removal, f *facts) (outcome, error) {
-	return nextPass, final{fmt.Errorf("VM %d on node %s is protected, and its create has not done that: another user "+
-		"keeps it. It was not removed. Take its protection away (in PVE's interface: Options, Protection), then apply or "+
-		"destroy again; or import it, to keep it", r.VMID, f.node)}
-}
-
 func (r *removal) switchOffProtection(ctx context.Context, f *facts) (outcome, error) {
 	return nextPass, r.change(ctx, f, pve.Params{"protection": "0"})
 }

@@ -48,8 +48,7 @@ type facts struct {
 	lastDestroy pve.UPID
 	// adopted are volumes that PVE may have adopted into the VM. They were not checked yet.
 	adopted []string
-	// spared: a third party protects the VM that a create has not committed.
-	spared bool
+	spared  bool // a third party protects the VM that a create has not committed
 	// power is what PVE says of the guest; nil if it was not asked.
 	power *pve.GuestStatus
 	// attached: the volumes that the configuration does not name were attached to it.

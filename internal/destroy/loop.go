@@ -197,7 +197,8 @@ func (r *removal) loop(ctx context.Context) error {
 			break
 		}
 		failures++
-		if isAway(err) && !r.committed && r.d.clock.Now().Sub(began) < away {
+		isAway := pve.IsKind(err, pve.Unavailable) || pve.IsKind(err, pve.Ambiguous)
+		if isAway && !r.committed && r.d.clock.Now().Sub(began) < away {
 			attempt--
 			failures = min(failures, 4)
 		}
@@ -206,10 +207,6 @@ func (r *removal) loop(ctx context.Context) error {
 		}
 	}
 	return r.lastLook(ctx, failed)
-}
-
-func isAway(err error) bool {
-	return pve.IsKind(err, pve.Unavailable) || pve.IsKind(err, pve.Ambiguous)
 }
 
 // pass looks, and then decides and acts until something was done after which it must look again. It is clean when

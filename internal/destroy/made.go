@@ -147,10 +147,8 @@ func tellsNotFreed(log []string, volume string, made bool) bool {
 		return task.TellsNotFreed(log, volume)
 	}
 	name := volume[strings.LastIndexAny(volume, ":/")+1:]
-	return task.TellsNotFreed(slices.DeleteFunc(slices.Clone(log), func(line string) bool {
-		return !strings.Contains(line,
-			name)
-	}), volume)
+	isOther := func(line string) bool { return !strings.Contains(line, name) }
+	return task.TellsNotFreed(slices.DeleteFunc(slices.Clone(log), isOther), volume)
 }
 
 // logged returns the volumes that a log says were made. A line with nothing but a name stands for one volume of that

@@ -188,6 +188,18 @@ func managedByOthers(vmid int, node string, err error) error {
 	return errors.New(text)
 }
 
+// spares reports whether a third party has protected the VM before its create was committed.
+func spares(r *removal, config map[string]string) bool {
+	return config["protection"] == "1" && !r.committed && !r.Protected
+}
+
+// spare refuses to remove such a VM.
+func spare(r *removal, f *facts) (outcome, error) {
+	return nextPass, final{fmt.Errorf("VM %d on node %s is protected, and its create has not done that: another user "+
+		"keeps it. It was not removed. Take its protection away (in PVE's interface: Options, Protection), then apply or "+
+		"destroy again; or import it, to keep it", r.VMID, f.node)}
+}
+
 // reachable refuses to destroy a VM whose volumes PVE cannot remove now. PVE would log that, remove the configuration
 // anyway and orphan the volumes (qemu-server QemuServer.pm, destroy_vm). Storages that the identity may not see
 // are not judged.
