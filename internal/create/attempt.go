@@ -114,7 +114,7 @@ func (p plan) howMade() ownership.Mark {
 // identity proves it too.
 func (a *attempt) Check(_ string, config map[string]string, written bool) error {
 	if a.mark.Proves(a.vmid, config) || written && !a.mark.IsOvertaken(config) && a.view.Identity().Proves(config) {
-		a.made.Saw(a.vmid, config)
+		a.made.Saw(a.vmid, config, a.perhapsOthers(config)...)
 		noteAlone(a, config)
 		return nil
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"net/http"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,6 +13,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/clock"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
@@ -82,4 +85,43 @@ func withSnapshot(w *state.World) {
 	g.Config["scsi1"] = "local-lvm:vm-8000-disk-1,size=1G"
 	w.Put(&state.Volume{Storage: "local-lvm", Node: g.Node, Name: "vm-8000-disk-1", VMID: 8000, Content: "images",
 		Format: "raw", Size: 1 << 30})
+}
+
+// TestDiskGivenToAVMWhoseCreateFails: a third party gives a disk to the VM while its create starts the guest, and the
+// start fails. The roll-back leaves the VM with that disk, and says so. Without such a disk it leaves nothing, also of
+// the disk that the create has added to a copy.
+func TestDiskGivenToAVMWhoseCreateFails(t *testing.T) {
+	added := vm.Spec{Disks: map[string]vm.Disk{"scsi1": {Storage: "local-zfs", Size: to(int64(2 << 30))}}}
+	for name, r := range map[string]Request{"from scratch": onZFS(), "clone": {Clone: &guest.Clone{VMID: 9000}},
+		"clone with another disk": {Clone: &guest.Clone{VMID: 9000, Full: to(true)}, Spec: added}} {
+		for _, given := range []bool{false, true} {
+			synctest.Test(t, func(t *testing.T) {
+				b := benchOf(t, pvesim.Options{Clock: clock.Real{}, Latency: -1}, token)
+				b.sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: http.MethodPost, Path: "/nodes/{node}/qemu/{vmid}/status/start"},
+					Phase: fault.Before, Status: 500, Reason: "no such bridge", Times: -1, DelayMS: 30000}})
+				done := make(chan struct{})
+				go func() {
+					defer close(done)
+					for b.asked(http.MethodPost, "/nodes/{node}/qemu/{vmid}/status/start", 150) == 0 {
+						time.Sleep(time.Second)
+					}
+					if given {
+						b.give("scsi5", 1)
+					}
+				}()
+				r.Node, r.VMID, r.Start, r.Spec.Name = "pve1", 150, true, to("web")
+				made, err := b.Create(t.Context(), r)
+				<-done
+				uuid, kept := b.left()
+				if err == nil || kept != given || (uuid != "") != given || given != (len(made.Left) == 1) ||
+					given && (made.Left[0].Command != "" || !strings.Contains(made.Left[0].Reason, theirs)) {
+					t.Errorf("%s, given %t: theirs is there %t, the VM has the uuid %q, left %+v: %v", name, given, kept, uuid,
+						made.Left, err)
+				}
+				if !given && len(b.volumesOf(150)) > 0 {
+					t.Errorf("%s: left %v", name, b.volumesOf(150))
+				}
+			})
+		}
+	}
 }

@@ -97,16 +97,42 @@ func (p plan) filledAtFirst() map[string]string {
 		maps.DeleteFunc(first, vm.ImportsPath) // root imports these after it
 		return first
 	}
-	first := p.from.config
-	if p.from.snapshot != nil { // a clone of it has what it has (qemu-server API2/Qemu.pm clone_vm)
-		first = p.from.snapshot
-	}
-	first = maps.Clone(first)
-	maps.DeleteFunc(first, func(option, value string) bool { // an optical drive is no disk
-		_, owned := volid.Owner(guest.VolumeOf(value))
-		return vm.IsSlot(option) && !owned
-	})
+	first := maps.Clone(p.copied())
+	maps.DeleteFunc(first, func(_, value string) bool { return vm.IsOptical(value) }) // no disk
 	return first
+}
+
+// copied is the configuration that a copy has: of a snapshot what that has (qemu-server API2/Qemu.pm clone_vm).
+func (p plan) copied() map[string]string {
+	if p.from.snapshot != nil {
+		return p.from.snapshot
+	}
+	return p.from.config
+}
+
+// filledWithoutWord are the slots that the create fills without a later task that tells: those of the first task, and
+// of root's imports.
+func (p plan) filledWithoutWord() []string {
+	slots := append([]string{}, vm.Slots(p.filledAtFirst())...)
+	for slot, value := range vm.Encode(p.spec) {
+		if vm.ImportsPath(slot, value) {
+			slots = append(slots, slot)
+		}
+	}
+	return slots
+}
+
+// perhapsOthers are the volumes of disks in other slots: a task tells of those that the create has made.
+func (p plan) perhapsOthers(config map[string]string) []string {
+	var all []string
+	filled := p.filledWithoutWord()
+	for _, slot := range vm.Slots(config) {
+		volume := guest.VolumeOf(config[slot])
+		if vm.IsBusSlot(slot) && !volid.IsCloudInit(volume) && !slices.Contains(filled, slot) {
+			all = append(all, volume)
+		}
+	}
+	return all
 }
 
 // whyNotOurs is why a dead run's VM stays, whether it would be completed or removed: it has volumes that this create
@@ -126,11 +152,13 @@ func whyNotOurs(ctx context.Context, c *Creator, p plan, u unfinished, work []st
 	return ""
 }
 
-// whyNotCompleted is why a dead run's VM stays as it is: its source is another one by now, or a third party has one of
-// its disks. "" where nothing is in the way.
+// whyNotCompleted is why a dead run's VM stays as it is: its source is another one by now, by PVE's tasks (remade) or
+// by the time of creation that a clone has from it, or a third party has one of its disks. "" where nothing is in the
+// way.
 func (c *Creator) whyNotCompleted(ctx context.Context, p plan, dead guard.Unowned, remade bool) (string, error) {
 	vmid, node := dead.Listed.VMID, dead.Listed.Node
-	if p.r.Clone != nil && (remade || dead.Mark.Source != p.from.vmid) {
+	isAnother := func() bool { return dead.Mark.Source != p.from.vmid || dead.Config["meta"] != p.copied()["meta"] }
+	if p.r.Clone != nil && (remade || isAnother()) {
 		return fmt.Sprintf("it is a clone of another VM than the source of this create, which is VM %d now: a template "+
 			"was made again since, and the disks are those of the old one", p.from.vmid), nil
 	}

@@ -77,7 +77,8 @@ func (a *attempt) undo(ctx context.Context) error {
 	for _, baseline := range a.baselines {
 		targets = append(targets, destroy.Target{VMID: a.vmid, Nodes: a.nodes(), Baseline: baseline, Pool: a.r.Pool,
 			Tasks: &a.view.Tasks, HalfMade: a.halfMade, Mark: a.mark, Lost: a.first.lost, Owns: a.owns,
-			Managed: a.beside.ha, Made: a.made, Unmarked: unmarked, Protected: isProtector(a)})
+			Managed: a.beside.ha, Made: a.made, Unmarked: unmarked, Protected: isProtector(a),
+			Filled: a.filledWithoutWord()})
 	}
 	if a.r.OnFailure == Keep {
 		a.creator.destroyer.RecordHalfMade(ctx, targets[0])

@@ -2,7 +2,6 @@ package destroy
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -253,50 +252,10 @@ func (l slotLook) hasMoved(ctx context.Context, slot, value string) (bool, error
 	return guest.IsFreed(ctx, l.d.api.Reader(), l.resources, l.node, known)
 }
 
-// unknownDisks are the disks in slots of an uncommitted VM that state does not know by their names and sizes.
-func unknownDisks(r *removal, config map[string]string) []string {
-	if r.InState == nil {
-		return nil
-	}
-	var all []string
-	for _, slot := range vm.Slots(config) {
-		volume := guest.VolumeOf(config[slot])
-		isKnown := r.InState.knows(volume) && vm.FitsSize(sizeIn(slot, config[slot]), r.InState.Sizes[volume])
-		if isDiskOf(r.VMID, config, slot) && !isKnown && !r.of(volume).own {
-			all = append(all, volume)
-		}
-	}
-	return all
-}
-
-// refuseUnknown are the refusals of disks in slots, by volume, that state does not know from another slot or storage.
-func refuseUnknown(ctx context.Context, r *removal, f *facts) (map[string]error, error) {
-	refused, config := map[string]error{}, f.config.Values
-	all := unknownDisks(r, config)
-	if len(all) == 0 {
-		return nil, nil
-	}
-	resources, _, err := r.d.api.Listing().Recent(ctx)
-	if err != nil {
-		return nil, err
-	}
-	look := slotLook{Disks: *r.InState, d: r.d, vmid: r.VMID, node: f.node, resources: resources,
-		configs: []map[string]string{config}, touched: "The VM was not removed"}
-	for _, slot := range vm.Slots(config) {
-		volume := guest.VolumeOf(config[slot])
-		if !slices.Contains(all, volume) {
-			continue
-		}
-		err := look.refuse(ctx, slot, config[slot])
-		var why *guest.FieldError
-		if err != nil && !errors.As(err, &why) {
-			return nil, err
-		}
-		if err != nil {
-			refused[volume] = err
-		}
-	}
-	return refused, nil
+func errAdopted(vmid int, volumes []string) error {
+	return fmt.Errorf("PVE attached volumes %s to VM %d as unused disks (rescan). Nothing shows that this create "+
+		"made them, and a destroy of the VM would destroy them, so the VM was not removed. Give them to another VM first "+
+		"(in PVE's interface: Hardware, Disk Action, Reassign Owner), then destroy again", strings.Join(volumes, ", "), vmid)
 }
 
 func adoptedText(volumes []string) string {

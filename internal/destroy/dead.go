@@ -167,3 +167,61 @@ func likeHalfMade(halfMade map[string]string) func(map[string]string) bool {
 	}
 	return func(config map[string]string) bool { return maps.Equal(whole(config), left) }
 }
+
+// unknownDisks are the disks in slots of an uncommitted VM that are not known to be its own: state knows them by name
+// and size, and a create the slots that it fills.
+func unknownDisks(r *removal, config map[string]string) []string {
+	var all []string
+	for _, slot := range vm.Slots(config) {
+		volume, isKnown := guest.VolumeOf(config[slot]), true
+		switch {
+		case r.InState != nil:
+			isKnown = r.InState.knows(volume) && vm.FitsSize(sizeIn(slot, config[slot]), r.InState.Sizes[volume])
+		case r.Filled != nil:
+			isKnown = slices.Contains(r.Filled, slot)
+		}
+		if isDiskOf(r.VMID, config, slot) && !isKnown && !r.of(volume).own {
+			all = append(all, volume)
+		}
+	}
+	return all
+}
+
+// refuseUnknown are the refusals of such disks, by volume. One that state knows from another slot or storage is not
+// refused; one that a create has made is not in the end (checkAdopted).
+func refuseUnknown(ctx context.Context, r *removal, f *facts) (map[string]error, error) {
+	refused, config := map[string]error{}, f.config.Values
+	all := unknownDisks(r, config)
+	if len(all) == 0 {
+		return nil, nil
+	}
+	if r.InState == nil {
+		for _, volume := range all {
+			refused[volume] = fmt.Errorf("VM %d was not removed: it has the disk %s, and no task of its create has made that. "+
+				"A destroy of the VM would destroy it. Give it to another VM first (in PVE's interface: Hardware, Disk Action, "+
+				"Reassign Owner), then destroy again", r.VMID, volume)
+		}
+		return refused, nil
+	}
+	resources, _, err := r.d.api.Listing().Recent(ctx)
+	if err != nil {
+		return nil, err
+	}
+	look := slotLook{Disks: *r.InState, d: r.d, vmid: r.VMID, node: f.node, resources: resources,
+		configs: []map[string]string{config}, touched: "The VM was not removed"}
+	for _, slot := range vm.Slots(config) {
+		volume := guest.VolumeOf(config[slot])
+		if !slices.Contains(all, volume) {
+			continue
+		}
+		err := look.refuse(ctx, slot, config[slot])
+		var why *guest.FieldError
+		if err != nil && !errors.As(err, &why) {
+			return nil, err
+		}
+		if err != nil {
+			refused[volume] = err
+		}
+	}
+	return refused, nil
+}

@@ -2,6 +2,7 @@ package destroy
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strings"
 
@@ -15,7 +16,7 @@ import (
 
 // Made tells the volumes that a create has made from those that others put under its VMID meanwhile. That a volume is
 // outside the create's baseline proves nothing. A volume is the create's if
-//   - a configuration of its VM has named it, and its VM was not destroyed with it since;
+//   - a configuration of its VM has named it, but for unknownDisks, and its VM was not destroyed with it since;
 //   - the log of a killed task of the create says that it was made, since nothing has cleaned up after that task;
 //   - the log of a failed task says that it could not be freed;
 //   - it is the only one of the rest that a killed task can have been making: most storages say nothing when they
@@ -98,11 +99,7 @@ func (m *Made) readDestroyed(ctx context.Context, api *pve.Client, d deletion, f
 	}
 	m.read[d.task] = true
 	stayed := notRemoved(log)
-	for volume := range m.known {
-		if guest.Uses(d.config, volume) && stayed[volume] == "" {
-			delete(m.known, volume)
-		}
-	}
+	maps.DeleteFunc(m.known, func(v string, _ bool) bool { return guest.Uses(d.config, v) && stayed[v] == "" })
 	return stayed
 }
 

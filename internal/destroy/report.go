@@ -93,8 +93,10 @@ func (r *report) leftovers(failed error) []saga.Residue {
 	case !r.view.answered && !r.view.hidden:
 		left = append(left, r.unseen(reason))
 	}
+	has := r.view.has()
+	stays := r.committed || spares(r.removal, has) || len(adopted(r.removal, has)) > 0
 	for _, v := range r.left {
-		if (r.committed || spares(r.removal, r.view.has())) && r.view.at() != "" && guest.Uses(r.view.has(), v) {
+		if stays && r.view.at() != "" && guest.Uses(has, v) {
 			continue // it is the VM's, which stands
 		}
 		why := reason

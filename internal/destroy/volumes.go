@@ -292,6 +292,11 @@ func (r *removal) checkAdopted(ctx context.Context, f *facts) (outcome, error) {
 			return nextPass, fmt.Errorf("look which volumes task %s has made: %w", upid, err)
 		}
 		made, _ := task.VolumesMade(log)
+		for _, slot := range append(task.SlotsFilled(log), task.SlotsMade(log)...) { // a disk may have moved since
+			if r.InState == nil {
+				made = append(made, guest.VolumeOf(f.config.Values[slot]))
+			}
+		}
 		rest = slices.DeleteFunc(rest, func(volume string) bool { return isMade(made, volume) })
 	}
 	if r.Made != nil {
@@ -302,6 +307,9 @@ func (r *removal) checkAdopted(ctx context.Context, f *facts) (outcome, error) {
 		return nextPass, final{cmp.Or(inSlots[rest[0]], errAdopted(r.VMID, rest))}
 	}
 	r.own(found...)
+	if r.Made != nil {
+		r.Made.add(found)
+	}
 	return decideAgain, nil
 }
 
@@ -310,12 +318,6 @@ func (m *memory) own(volumes ...string) {
 	for _, volume := range volumes {
 		m.of(volume).own = true
 	}
-}
-
-func errAdopted(vmid int, volumes []string) error {
-	return fmt.Errorf("PVE attached volumes %s to VM %d as unused disks (rescan). Nothing shows that this create "+
-		"made them, and a destroy of the VM would destroy them, so the VM was not removed. Give them to another VM first "+
-		"(in PVE's interface: Hardware, Disk Action, Reassign Owner), then destroy again", strings.Join(volumes, ", "), vmid)
 }
 
 // checkVisible finds out on which storages the identity can see volumes without a VM.

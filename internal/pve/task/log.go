@@ -54,6 +54,17 @@ func VolumesMade(log []string) (ids, names []string) {
 	return ids, names
 }
 
+// SlotsMade are the slots for which the log of a task says that it has made a volume (qemu-server API2/Qemu.pm
+// create_disks).
+func SlotsMade(log []string) (slots []string) {
+	for _, line := range log {
+		if slot, _, ok := strings.Cut(line, ": successfully created disk '"); ok {
+			slots = append(slots, slot)
+		}
+	}
+	return slots
+}
+
 // SlotsFilled are the slots that the log of a clone or a move says it fills with a copy: until April 2026 it does not
 // name the new volume, and a linked clone never does (qemu-server QemuServer.pm clone_disk). The log of an import has
 // the same line with the slot of its source.
