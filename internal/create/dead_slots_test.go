@@ -125,3 +125,27 @@ func TestDiskGivenToAVMWhoseCreateFails(t *testing.T) {
 		}
 	}
 }
+
+// TestFilledAtFirst: the task of a copy fills the slots in which the source, or its snapshot, has disks, whatever their
+// names. An optical drive is none, and the paths that root imports come later.
+func TestFilledAtFirst(t *testing.T) {
+	path := "/srv/debian.qcow2"
+	now := map[string]string{"scsi0": "local-zfs:base-9000-disk-0,size=2G", "scsi1": "san:0.0.1.scsi-36001405,size=8G",
+		"ide0": "none,media=cdrom", "ide2": "local-zfs:vm-9000-cloudinit,media=cdrom"}
+	spec := vm.Spec{Disks: map[string]vm.Disk{"scsi0": {Storage: "local-zfs", Size: to(int64(1 << 30))},
+		"scsi1": {Storage: "local-zfs", ImportFrom: &path}}}
+	for name, c := range map[string]struct {
+		p                plan
+		filled, unspoken string
+	}{
+		"clone":      {plan{from: &source{config: now}}, "scsi0 scsi1", "scsi0 scsi1"},
+		"a snapshot": {plan{from: &source{config: now, snapshot: map[string]string{"scsi0": now["scsi0"]}}}, "scsi0", "scsi0"},
+		"scratch":    {plan{spec: spec}, "scsi0", "scsi0 scsi1"},
+		"no disks":   {plan{}, "", ""},
+	} {
+		filled, unspoken := vm.Slots(c.p.filledAtFirst()), c.p.filledWithoutWord()
+		if strings.Join(filled, " ") != c.filled || strings.Join(unspoken, " ") != c.unspoken || unspoken == nil {
+			t.Errorf("%s: %q and %q", name, filled, unspoken)
+		}
+	}
+}

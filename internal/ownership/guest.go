@@ -28,7 +28,7 @@ type Verdict struct {
 	Whole bool
 	// Maker is the task that made a guest of ours.
 	Maker Task
-	// Remade: the VM that a guest of ours was cloned of is another one by now, or another state of it.
+	// Remade: the VM that a guest of ours was cloned of is another one by now.
 	Remade bool
 	// Work are the UPIDs of the tasks by which our create may have made the disks of a guest of ours: the maker, and those
 	// of ours that name the guest and began since.
@@ -221,10 +221,11 @@ func (g Guest) destroyedSince(maker Task) bool {
 	})
 }
 
-// remadeSince reports whether the source of a clone was destroyed, made, restored or rolled back since.
+// remadeSince reports whether the source of a clone was destroyed, made or restored since. One that was rolled back is
+// the same.
 func (g Guest) remadeSince(maker Task) bool {
 	return maker.Type == "qmclone" && slices.ContainsFunc(g.Tasks, func(t Task) bool {
-		return t.ID == strconv.Itoa(g.Mark.Source) && t.makes() && g.isLater(t, maker)
+		return t.ID == strconv.Itoa(g.Mark.Source) && t.makes() && t.Type != "qmrollback" && g.isLater(t, maker)
 	})
 }
 
