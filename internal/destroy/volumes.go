@@ -288,7 +288,7 @@ func (r *removal) checkAdopted(ctx context.Context, f *facts) (outcome, error) {
 			break
 		}
 		log, err := r.d.api.Tasks().Log(ctx, upid, makerLines)
-		if err != nil {
+		if err != nil && !pve.IsKind(err, pve.NotFound) { // a log that PVE has removed proves nothing
 			return nextPass, fmt.Errorf("look which volumes task %s has made: %w", upid, err)
 		}
 		made, _ := task.VolumesMade(log)

@@ -70,7 +70,7 @@ func (r *Resource) Read(ctx context.Context, req resource.ReadRequest, resp *res
 		noted, diags = noted.NoteOthers(ctx, resp.Private, &state, found)
 		resp.Diagnostics.Append(diags...)
 		resp.Diagnostics.Append(private.NoteDrives(ctx, resp.Private, &state, found)...)
-		resp.Diagnostics.Append(private.ForgetOwed(ctx, resp.Private, found.Pending)...)
+		resp.Diagnostics.Append(private.ForgetOwed(ctx, resp.Private, found)...)
 		r.run.NoteRefreshed(found.VMID, model.Value(found.Spec.Name), noted.Failed(found.Identity))
 		resp.Diagnostics.Append(model.WriteLegacyBoot(ctx, resp.Private, found.LegacyBoot, private)...)
 		refresh(ctx, model.WithTagStyle(ctx, r.Session, v, state.Tags, found.Spec.Tags), req, resp,

@@ -250,3 +250,50 @@ func TestDiskGivenWhileTheCreateWaits(t *testing.T) {
 		}
 	}
 }
+
+// TestFailedCreateWhoseLogsAreGone: PVE has removed the logs of a failed create's tasks by the time that its VM is
+// destroyed. The VM goes with its own detached disk, and a third party's disk is refused by its name.
+func TestFailedCreateWhoseLogsAreGone(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		since  func(*state.World, *state.Guest)
+		with   []terraformtest.PlanOption
+		refuse string
+	}{
+		"detached": {func(_ *state.World, g *state.Guest) {
+			g.Config["unused0"] = strings.Split(g.Config["scsi0"], ",")[0]
+			delete(g.Config, "scsi0")
+		}, []terraformtest.PlanOption{terraformtest.ToDestroy(), terraformtest.WithoutRefresh()}, ""},
+		"given": {func(world *state.World, g *state.Guest) { putDisk(world, g, "scsi5") },
+			[]terraformtest.PlanOption{terraformtest.ToDestroy()}, "by-hand-scsi5 is in scsi5"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := rig.NewWorld(t)
+			s := w.Session(t, rig.TokenNoSSH, rig.VMBlock(strings.Replace(madeVM, "stopped", "running", 1)))
+			fails := func(method, path string) fault.Rule {
+				return fault.Rule{Match: fault.Match{Method: method, Path: "/nodes/{node}/qemu/{vmid}" + path}, Phase: fault.Before,
+					Status: 500, Reason: "not now", Times: -1}
+			}
+			w.Sim.SetFaults([]fault.Rule{fails(http.MethodPost, "/status/start"), fails(http.MethodDelete, "")})
+			if err := s.Run(t.Context()); err == nil {
+				t.Fatal("the create has not failed")
+			}
+			w.Sim.SetFaults(nil)
+			planned, err := s.Plan(t.Context(), c.with...)
+			rig.Must(t, err)
+			w.Change(func(world *state.World) {
+				clear(world.Tasks)
+				c.since(world, world.Guests[400])
+			})
+			if err = s.Apply(t.Context(), planned); c.refuse != "" {
+				rig.MustSay(t, err, c.refuse)
+				return
+			}
+			rig.Must(t, err)
+			if left := rig.TracesOf(w, 400); len(left) > 0 {
+				t.Errorf("left %v", left)
+			}
+		})
+	}
+}

@@ -155,8 +155,8 @@ func TestRestartThatIsOwed(t *testing.T) {
 		"part":       {one + "cpu = { cores = 1, sockets = 2 }\n", "sockets", "4"},
 		"group":      {one + "watchdog = { model = \"i6300esb\" }\n", "watchdog", "model=ib700"},
 	} {
-		for _, how := range []string{"never", "deaf", "by hand"} {
-			if how == "by hand" && c.theirs == "" {
+		for _, how := range []string{"never", "deaf", "by hand", "set again"} {
+			if theirs := how == "by hand" || how == "set again"; theirs && c.theirs == "" {
 				continue
 			}
 			t.Run(name+", "+how, func(t *testing.T) {
@@ -185,14 +185,21 @@ func TestRestartThatIsOwed(t *testing.T) {
 				}
 				obeys()
 				w.Sim.ResetPowerOffs()
-				want := ""
-				if how == "by hand" {
-					want = c.theirs
+				want, waits, restarts := "", 0, 1
+				switch how {
+				case "by hand":
+					want, restarts = c.theirs, 2
 					byHand(t, w, s, c.option, c.theirs)
+				case "set again": // which waits in place of the removal
+					want, waits, restarts = rig.GuestOf(w, 400).Config[c.option], 1, 0
+					w.Change(func(world *state.World) {
+						world.Guests[400].Pending = map[string]string{c.option: c.theirs}
+						delete(world.Guests[400].Deletes, c.option)
+					})
 				}
 				rig.Must(t, configure(is))
 				g, offs := rig.GuestOf(w, 400), w.Sim.PowerOffs()
-				if g.Config[c.option] != want || len(g.Pending)+len(g.Deletes) > 0 || how != "by hand" && len(offs) != 1 {
+				if g.Config[c.option] != want || len(g.Pending)+len(g.Deletes) != waits || len(offs) != restarts {
 					t.Errorf("%s is %q, %v and %v wait after %v", c.option, g.Config[c.option], g.Pending, g.Deletes, offs)
 				}
 			})

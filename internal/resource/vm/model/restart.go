@@ -10,6 +10,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/framework/plan"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/kit"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
 // PendingRestart are the options in state that wait for a restart of the running VM, as far as the configuration
@@ -36,10 +37,12 @@ func (p PrivateState) NoteOwed(ctx context.Context, out kit.PrivateWriter, prior
 	return p.writeOwed(ctx, out, p.owed(prior, waiting))
 }
 
-// ForgetOwed writes, where that is news, which of these options still wait: one that waits later is a third party's.
-func (p PrivateState) ForgetOwed(ctx context.Context, out kit.PrivateWriter, waiting []string) diag.Diagnostics {
+// ForgetOwed writes, where that is news, which of these options still wait to be removed. One that waits later, or that
+// is to have a value, is a third party's.
+func (p PrivateState) ForgetOwed(ctx context.Context, out kit.PrivateWriter, now guest.Guest) diag.Diagnostics {
+	gets := vm.Encode(now.Spec)
 	return p.writeOwed(ctx, out, slices.DeleteFunc(slices.Clone(p.Owed), func(option string) bool {
-		return !slices.Contains(waiting, option)
+		return !slices.Contains(now.Pending, option) || gets[option] != ""
 	}))
 }
 
