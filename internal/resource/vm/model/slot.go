@@ -157,20 +157,20 @@ func AddedOf(others map[string]string, inherited []string) map[string]string {
 // NoteOthers writes what a VM has in slots that the state does not know, where that is news. A device that comes after
 // the plan is a third party's. A disk that was not there at the last refresh has not come by the create, and one that
 // another provider did not have in its state is in none now. Those of a copy that failed before it was read are among
-// them: its state tells no disk of its source from one that a third party has added. A disk of a known name and another
-// size is news: PVE gives the first free name to a new disk (pve-storage Plugin.pm get_next_vm_diskname). It is noted,
-// too, that the slots of a VM that a failed create has left were seen.
+// them: its state tells no disk of its source from one that a third party has added. A disk that comes into another
+// slot is news, whatever its name: PVE gives the first free name to a new disk (pve-storage Plugin.pm
+// get_next_vm_diskname), and the state does not have the slot. So is one of another size. It is noted, too, that the
+// slots of a VM that a failed create has left were seen.
 func (p PrivateState) NoteOthers(ctx context.Context, out kit.PrivateWriter, prior *Model,
 	now guest.Guest) (PrivateState, diag.Diagnostics) {
 	others, added := OthersOf(prior, now), map[string]string{}
-	known, was := prior.slotted(), prior.sizes(p)
+	was := prior.sizes(p)
 	if prior.IsUnseen(p) { // all comes into the state now, but for what another provider did not know
 		maps.DeleteFunc(others, func(slot, _ string) bool { return !p.Moved.leaves(slot) })
 	}
 	sizes := SizesOf(others, now)
 	for slot, volume := range others {
-		isKnown := p.Others[slot] == volume || slices.Contains(known, volume)
-		isNew := !isKnown || !vm.FitsSize(sizes[volume], was[volume]) || p.Moved.leaves(slot)
+		isNew := p.Others[slot] != volume || !vm.FitsSize(sizes[volume], was[volume]) || p.Moved.leaves(slot)
 		if vm.IsSlot(slot) && (isNew || p.Added[slot] == volume) {
 			added[slot] = volume
 		}
