@@ -92,11 +92,20 @@ func withSnapshot(w *state.World) {
 // the disk that the create has added to a copy.
 func TestDiskGivenToAVMWhoseCreateFails(t *testing.T) {
 	added := vm.Spec{Disks: map[string]vm.Disk{"scsi1": {Storage: "local-zfs", Size: to(int64(2 << 30))}}}
+	from := "local-lvm:vm-8000-disk-1" // in scsi5, which the log of the import names
+	imported := vm.Spec{Disks: map[string]vm.Disk{"scsi1": {Storage: "local-zfs", ImportFrom: &from}}}
 	for name, r := range map[string]Request{"from scratch": onZFS(), "clone": {Clone: &guest.Clone{VMID: 9000}},
-		"clone with another disk": {Clone: &guest.Clone{VMID: 9000, Full: to(true)}, Spec: added}} {
+		"clone with another disk": {Clone: &guest.Clone{VMID: 9000, Full: to(true)}, Spec: added},
+		"clone with an import":    {Clone: &guest.Clone{VMID: 9000, Full: to(true)}, Spec: imported}} {
 		for _, given := range []bool{false, true} {
 			synctest.Test(t, func(t *testing.T) {
 				b := benchOf(t, pvesim.Options{Clock: clock.Real{}, Latency: -1}, token)
+				b.change(withSnapshot)
+				b.change(func(w *state.World) {
+					g := w.Guests[8000]
+					g.Config["scsi5"] = g.Config["scsi1"]
+					delete(g.Config, "scsi1")
+				})
 				b.sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: http.MethodPost, Path: "/nodes/{node}/qemu/{vmid}/status/start"},
 					Phase: fault.Before, Status: 500, Reason: "no such bridge", Times: -1, DelayMS: 30000}})
 				done := make(chan struct{})
@@ -122,6 +131,22 @@ func TestDiskGivenToAVMWhoseCreateFails(t *testing.T) {
 					t.Errorf("%s: left %v", name, b.volumesOf(150))
 				}
 			})
+		}
+	}
+}
+
+// TestProtectionOfACopy: a clone of a snapshot inherits the protection of that, and not the present one of its source.
+func TestProtectionOfACopy(t *testing.T) {
+	on, off := map[string]string{"protection": "1"}, map[string]string{"protection": "0"}
+	for name, c := range map[string]struct {
+		from *source
+		ours bool
+	}{
+		"clone": {&source{config: on}, true}, "snapshot, since": {&source{config: on, snapshot: off}, false},
+		"snapshot": {&source{config: off, snapshot: on}, true}, "none": {&source{config: off}, false}, "scratch": {nil, false},
+	} {
+		if is := isProtector(&attempt{plan: plan{from: c.from}}); is != c.ours {
+			t.Errorf("%s: %t", name, is)
 		}
 	}
 }

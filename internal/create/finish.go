@@ -188,7 +188,7 @@ func (a *attempt) finalOptions() vm.Change {
 // isProtector reports whether the protection that the VM may have is this create's: a copy inherits it, and the commit
 // sets it.
 func isProtector(a *attempt) bool {
-	inherited := a.from != nil && (a.from.config["protection"] == "1" || a.from.snapshot["protection"] == "1")
+	inherited := a.from != nil && a.copied()["protection"] == "1"
 	return inherited || a.committing && a.finalOptions().Set["protection"] == "1"
 }
 

@@ -83,16 +83,21 @@ func Unmade(ctx context.Context, api pve.Reader, work []string, vmid int, config
 			return nil, fmt.Errorf("look which volumes task %s has made: %w", upid, err)
 		}
 		made, _ := task.VolumesMade(log)
-		var filled []string
-		if slices.Contains([]string{"qmclone", "qmmove"}, pve.UPID(upid).Type()) {
-			filled = task.SlotsFilled(log)
-		}
+		filled := filledBy(pve.UPID(upid), log)
 		maps.DeleteFunc(rest, func(option, value string) bool {
 			isIt := func(volume string) bool { return volid.Same(volume, guest.VolumeOf(value)) }
 			return slices.Contains(filled, option) || slices.ContainsFunc(made, isIt)
 		})
 	}
 	return guard.OwnVolumes(vmid, rest), nil
+}
+
+// filledBy are the slots that a task says it fills with copies. The lines of an import name the slot of its source.
+func filledBy(upid pve.UPID, log []string) []string {
+	if typ := upid.Type(); typ != "qmclone" && typ != "qmmove" {
+		return nil
+	}
+	return task.SlotsFilled(log)
 }
 
 // TakeOver puts a mark of this run in the place of a dead run's, bound to the configuration that was judged. A run that

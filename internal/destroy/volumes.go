@@ -292,7 +292,7 @@ func (r *removal) checkAdopted(ctx context.Context, f *facts) (outcome, error) {
 			return nextPass, fmt.Errorf("look which volumes task %s has made: %w", upid, err)
 		}
 		made, _ := task.VolumesMade(log)
-		for _, slot := range append(task.SlotsFilled(log), task.SlotsMade(log)...) { // a disk may have moved since
+		for _, slot := range append(filledBy(upid, log), task.SlotsMade(log)...) { // a disk may have moved since
 			if r.InState == nil {
 				made = append(made, guest.VolumeOf(f.config.Values[slot]))
 			}

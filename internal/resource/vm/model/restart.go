@@ -40,6 +40,9 @@ func (p PrivateState) NoteOwed(ctx context.Context, out kit.PrivateWriter, prior
 // ForgetOwed writes, where that is news, which of these options still wait to be removed. One that waits later, or that
 // is to have a value, is a third party's.
 func (p PrivateState) ForgetOwed(ctx context.Context, out kit.PrivateWriter, now guest.Guest) diag.Diagnostics {
+	if len(p.Owed) == 0 {
+		return nil
+	}
 	gets := vm.Encode(now.Spec)
 	return p.writeOwed(ctx, out, slices.DeleteFunc(slices.Clone(p.Owed), func(option string) bool {
 		return !slices.Contains(now.Pending, option) || gets[option] != ""
