@@ -88,7 +88,7 @@ func (c *Creator) attempt(p plan, found findings) *attempt {
 		}
 	}
 	a.mark = c.guests.Sign(a.mark)
-	a.made = destroy.NewMade(nil, wanted(p.r, a.from, a.vmid))
+	a.made = destroy.NewMade(nil, wanted(p.r, a.from, a.vmid), p.unloggedSlots())
 	at := a.node
 	if a.from == nil {
 		a.change, a.late = c.fromScratch(p.spec)
@@ -114,7 +114,7 @@ func (p plan) howMade() ownership.Mark {
 // identity proves it too.
 func (a *attempt) Check(_ string, config map[string]string, written bool) error {
 	if a.mark.Proves(a.vmid, config) || written && !a.mark.IsOvertaken(config) && a.view.Identity().Proves(config) {
-		a.made.Saw(a.vmid, config, a.perhapsOthers(config)...)
+		a.made.Saw(a.vmid, config)
 		noteAlone(a, config)
 		return nil
 	}

@@ -161,16 +161,16 @@ func TestFilledAtFirst(t *testing.T) {
 		"scsi1": {Storage: "local-zfs", ImportFrom: &path}}}
 	for name, c := range map[string]struct {
 		p                plan
-		filled, unspoken string
+		filled, unlogged string
 	}{
 		"clone":      {plan{from: &source{config: now}}, "scsi0 scsi1", "scsi0 scsi1"},
 		"a snapshot": {plan{from: &source{config: now, snapshot: map[string]string{"scsi0": now["scsi0"]}}}, "scsi0", "scsi0"},
 		"scratch":    {plan{spec: spec}, "scsi0", "scsi0 scsi1"},
 		"no disks":   {plan{}, "", ""},
 	} {
-		filled, unspoken := vm.Slots(c.p.filledAtFirst()), c.p.filledWithoutWord()
-		if strings.Join(filled, " ") != c.filled || strings.Join(unspoken, " ") != c.unspoken || unspoken == nil {
-			t.Errorf("%s: %q and %q", name, filled, unspoken)
+		filled, unlogged := vm.Slots(c.p.filledAtFirst()), c.p.unloggedSlots()
+		if strings.Join(filled, " ") != c.filled || strings.Join(unlogged, " ") != c.unlogged || unlogged == nil {
+			t.Errorf("%s: %q and %q", name, filled, unlogged)
 		}
 	}
 }

@@ -59,7 +59,7 @@ func (c *Creator) takeOver(ctx context.Context, p plan, found findings, dead gua
 	a := c.attempt(p, found)
 	a.resumed, a.mark, a.beside.firewall = true, mark, a.r.Firewall != nil
 	a.first = firstWrite{sent: true, done: true, uuid: mark.UUID}
-	a.made = destroy.NewMade(guard.OwnVolumes(vmid, dead.Config), wanted(p.r, p.from, vmid))
+	a.made = destroy.NewMade(guard.OwnVolumes(vmid, dead.Config), wanted(p.r, p.from, vmid), p.unloggedSlots())
 	a.view = c.guests.ViewUnread(a, at, vmid)
 	a.unprotected = p.from != nil && p.from.config["protection"] == "1" && dead.Config["protection"] != "1"
 	a.warnings = append(a.warnings, guest.Warning{
@@ -110,9 +110,9 @@ func (p plan) copied() map[string]string {
 	return p.from.config
 }
 
-// filledWithoutWord are the slots that the create fills without a later task that tells: those of the first task, and
-// of root's imports.
-func (p plan) filledWithoutWord() []string {
+// unloggedSlots are those that the create fills without a later task whose log tells: those of the first task, and of
+// root's imports.
+func (p plan) unloggedSlots() []string {
 	slots := append([]string{}, vm.Slots(p.filledAtFirst())...)
 	for slot, value := range vm.Encode(p.spec) {
 		if vm.ImportsPath(slot, value) {
@@ -120,19 +120,6 @@ func (p plan) filledWithoutWord() []string {
 		}
 	}
 	return slots
-}
-
-// perhapsOthers are the volumes of disks in other slots: a task tells of those that the create has made.
-func (p plan) perhapsOthers(config map[string]string) []string {
-	var all []string
-	filled := p.filledWithoutWord()
-	for _, slot := range vm.Slots(config) {
-		volume := guest.VolumeOf(config[slot])
-		if vm.IsBusSlot(slot) && !volid.IsCloudInit(volume) && !slices.Contains(filled, slot) {
-			all = append(all, volume)
-		}
-	}
-	return all
 }
 
 // whyNotOurs is why a dead run's VM stays, whether it would be completed or removed: it has volumes that this create

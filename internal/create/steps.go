@@ -77,8 +77,7 @@ func (a *attempt) undo(ctx context.Context) error {
 	for _, baseline := range a.baselines {
 		targets = append(targets, destroy.Target{VMID: a.vmid, Nodes: a.nodes(), Baseline: baseline, Pool: a.r.Pool,
 			Tasks: &a.view.Tasks, HalfMade: a.halfMade, Mark: a.mark, Lost: a.first.lost, Owns: a.owns,
-			Managed: a.beside.ha, Made: a.made, Unmarked: unmarked, Protected: isProtector(a),
-			Filled: a.filledWithoutWord()})
+			Managed: a.beside.ha, Made: a.made, Unmarked: unmarked, Protected: isProtector(a)})
 	}
 	if a.r.OnFailure == Keep {
 		a.creator.destroyer.RecordHalfMade(ctx, targets[0])

@@ -40,7 +40,7 @@ func (d *Destroyer) RemoveDead(ctx context.Context, u guard.Unowned) (taken bool
 	own := disksOf(vmid, u.Config)
 	r := d.newRemoval(Target{VMID: vmid, Nodes: []string{node}, Baseline: b, Tasks: &request.Tasks{},
 		Protected: u.Config["protection"] == "1" && InheritsProtection(ctx, d.api.Reader(), u.Resources, u.Mark),
-		HalfMade:  NewHalfMade("", nil), Made: NewMade(own.Known, nil), InState: &own,
+		HalfMade:  NewHalfMade("", nil), Made: NewMade(own.Known, nil, nil), InState: &own,
 		Mark: mark, Pool: u.Listed.Pool, Managed: u.Listed.HAState != ""}, policy{})
 	err = r.run(ctx)
 	return r.taken, err
@@ -173,23 +173,35 @@ func likeHalfMade(halfMade map[string]string) func(map[string]string) bool {
 	return func(config map[string]string) bool { return maps.Equal(whole(config), left) }
 }
 
-// unknownDisks are the disks in slots of an uncommitted VM that are not known to be its own: state knows them by name
-// and size, and a create the slots that it fills.
-func unknownDisks(r *removal, config map[string]string) []string {
+// unproven are the disks in slots that the create does not fill by itself: a task tells of those that it has made.
+func (m *Made) unproven(vmid int, config map[string]string) []string {
+	if m == nil || m.unlogged == nil {
+		return nil
+	}
+	return disksIn(vmid, config, func(slot, _ string) bool { return !slices.Contains(m.unlogged, slot) })
+}
+
+// disksIn are the disks of a VM in those slots.
+func disksIn(vmid int, config map[string]string, are func(slot, volume string) bool) []string {
 	var all []string
 	for _, slot := range vm.Slots(config) {
-		volume, isKnown := guest.VolumeOf(config[slot]), true
-		switch {
-		case r.InState != nil:
-			isKnown = r.InState.knows(volume) && vm.FitsSize(sizeIn(slot, config[slot]), r.InState.Sizes[volume])
-		case r.Filled != nil:
-			isKnown = slices.Contains(r.Filled, slot)
-		}
-		if isDiskOf(r.VMID, config, slot) && !isKnown && !r.of(volume).own {
+		if volume := guest.VolumeOf(config[slot]); isDiskOf(vmid, config, slot) && are(slot, volume) {
 			all = append(all, volume)
 		}
 	}
 	return all
+}
+
+// unknownDisks are the disks in slots of an uncommitted VM that are not known to be its own: state knows them by name
+// and size, and a create the slots that it fills.
+func unknownDisks(r *removal, config map[string]string) []string {
+	all := r.Made.unproven(r.VMID, config)
+	if r.InState != nil {
+		all = disksIn(r.VMID, config, func(slot, volume string) bool {
+			return !r.InState.knows(volume) || !vm.FitsSize(sizeIn(slot, config[slot]), r.InState.Sizes[volume])
+		})
+	}
+	return slices.DeleteFunc(all, func(volume string) bool { return r.of(volume).own })
 }
 
 // refuseUnknown are the refusals of such disks, by volume. One that state knows from another slot or storage is not

@@ -120,7 +120,7 @@ func targetsOf(p *guest.Proof, mark ownership.Mark, left []saga.Residue) []Targe
 			known = append(known, leftover.ID)
 		}
 	}
-	halfMade, made := NewHalfMade(p.HalfMade, tasks.UPIDs), NewMade(known, nil)
+	halfMade, made := NewHalfMade(p.HalfMade, tasks.UPIDs), NewMade(known, nil, nil)
 	for _, b := range p.RestoreBaselines() {
 		t := Target{VMID: p.VMID, Nodes: p.Nodes, Baseline: b, Tasks: tasks, HalfMade: halfMade, Mark: mark,
 			Owns: p.Knows, MayOwn: p.MayKnow, Managed: p.HA, Pool: p.Pool, Made: made,

@@ -16,7 +16,7 @@ import (
 
 // Made tells the volumes that a create has made from those that others put under its VMID meanwhile. That a volume is
 // outside the create's baseline proves nothing. A volume is the create's if
-//   - a configuration of its VM has named it, but for unknownDisks, and its VM was not destroyed with it since;
+//   - a configuration of its VM has named it, but for Made.unproven, and its VM was not destroyed with it since;
 //   - the log of a killed task of the create says that it was made, since nothing has cleaned up after that task;
 //   - the log of a failed task says that it could not be freed;
 //   - it is the only one of the rest that a killed task can have been making: most storages say nothing when they
@@ -30,6 +30,7 @@ type Made struct {
 	read       map[pve.UPID]bool // tasks whose log was read
 	commands   int               // how many of the failed commands were read
 	died       bool              // one of the tasks, or commands, was killed
+	unlogged   []string          // the slots that the create fills without a task that tells; nil: any
 }
 
 // Wanted is a volume that the task which makes the VM is to make.
@@ -41,9 +42,10 @@ type Wanted struct {
 	Format  string // "" = the storage's
 }
 
-// NewMade makes a Made from the volumes that a create is known to have made, and all that it asks for.
-func NewMade(known []string, wanted []Wanted) *Made {
-	m := &Made{wanted: wanted, known: map[string]bool{}, read: map[pve.UPID]bool{}}
+// NewMade makes a Made from the volumes that a create is known to have made, all that it asks for, and the slots that
+// it fills without a task that tells; nil: a disk in any slot is its own.
+func NewMade(known []string, wanted []Wanted, unlogged []string) *Made {
+	m := &Made{wanted: wanted, known: map[string]bool{}, read: map[pve.UPID]bool{}, unlogged: unlogged}
 	m.add(known)
 	return m
 }
@@ -63,7 +65,7 @@ func (m *Made) Saw(vmid int, config map[string]string, others ...string) {
 	if m == nil {
 		return
 	}
-	adopted := append(Adopted(vmid, config), others...)
+	adopted := slices.Concat(Adopted(vmid, config), m.unproven(vmid, config), others)
 	named := slices.DeleteFunc(guard.OwnVolumes(vmid, config),
 		func(volume string) bool { return slices.Contains(adopted, volume) })
 	m.add(named)

@@ -39,7 +39,6 @@ type Target struct {
 	Protected bool
 	// HalfMade is the unmarked configuration that killed tasks of ours have left.
 	HalfMade *HalfMade
-	Filled   []string // the slots that the create fills without a task that tells; nil: any disk in a slot is its own
 	// Unmarked: only the mark identifies this VM. If a third party edits the description, we cannot prove ownership.
 	Unmarked bool
 	// Made tells the volumes of a create from other new volumes. Nil: every volume outside the baseline is ours.

@@ -74,7 +74,7 @@ func TestUnderWay(t *testing.T) {
 		"linked":             {[]Wanted{{Storage: "zfs", Base: "zfs:base-9-disk-0"}}, nil, pve.Volume{ID: "zfs:base-9-disk-0/vm-100-disk-0"}, true},
 		"linked to another":  {[]Wanted{{Storage: "zfs", Base: "zfs:base-9-disk-0"}}, nil, pve.Volume{ID: "zfs:base-9-disk-1/vm-100-disk-0"}, false},
 	} {
-		m := NewMade(idsOf(c.known), c.wanted)
+		m := NewMade(idsOf(c.known), c.wanted, nil)
 		if m.addUnderWay(append(c.known, c.v)); m.known[c.v.ID] {
 			t.Errorf("%s: no task has died", name)
 		}
@@ -87,7 +87,7 @@ func TestUnderWay(t *testing.T) {
 		}
 		twin := c.v
 		twin.ID = strings.TrimSuffix(c.v.ID, "0") + "7"
-		if m = NewMade(idsOf(c.known), c.wanted); strings.HasSuffix(c.v.ID, "0") {
+		if m = NewMade(idsOf(c.known), c.wanted, nil); strings.HasSuffix(c.v.ID, "0") {
 			m.died = true
 			if m.addUnderWay(append(c.known, c.v, twin)); m.known[c.v.ID] || m.known[twin.ID] {
 				t.Errorf("%s: one of two that fit is none: %v", name, m.known)
