@@ -76,15 +76,7 @@ func TestDisksOfAVMWhoseCreateFailed(t *testing.T) {
 			t.Parallel()
 			w := rig.NewWorld(t)
 			s := w.Session(t, rig.TokenNoSSH, rig.VMBlock(c.body))
-			fails := func(method, path string) fault.Rule {
-				return fault.Rule{Match: fault.Match{Method: method, Path: "/nodes/{node}/qemu/{vmid}" + path}, Phase: fault.Before,
-					Status: 500, Reason: "not now", Times: -1}
-			}
-			w.Sim.SetFaults([]fault.Rule{fails(http.MethodPost, "/status/start"), fails(http.MethodDelete, "")})
-			if err := s.Run(t.Context()); err == nil {
-				t.Fatal("the create has not failed")
-			}
-			w.Sim.SetFaults(nil)
+			failToStart(t, w, s)
 			change := func(by func(*state.World, *state.Guest)) {
 				if by != nil {
 					w.Change(func(world *state.World) { by(world, world.Guests[400]) })
@@ -172,15 +164,7 @@ func TestProtectedSinceItsCreateFailed(t *testing.T) {
 			w := rig.NewWorld(t)
 			w.Change(func(world *state.World) { world.Guests[9000].Config["protection"] = "1" })
 			s := w.Session(t, rig.TokenNoSSH, rig.VMBlock(c.body))
-			fails := func(method, path string) fault.Rule {
-				return fault.Rule{Match: fault.Match{Method: method, Path: "/nodes/{node}/qemu/{vmid}" + path}, Phase: fault.Before,
-					Status: 500, Reason: "not now", Times: -1}
-			}
-			w.Sim.SetFaults([]fault.Rule{fails(http.MethodPost, "/status/start"), fails(http.MethodDelete, "")})
-			if err := s.Run(t.Context()); err == nil {
-				t.Fatal("the create has not failed")
-			}
-			w.Sim.SetFaults(nil)
+			failToStart(t, w, s)
 			if c.protects {
 				w.Change(func(world *state.World) { world.Guests[400].Config["protection"] = "1" })
 			}
@@ -271,15 +255,7 @@ func TestFailedCreateWhoseLogsAreGone(t *testing.T) {
 			t.Parallel()
 			w := rig.NewWorld(t)
 			s := w.Session(t, rig.TokenNoSSH, rig.VMBlock(strings.Replace(madeVM, "stopped", "running", 1)))
-			fails := func(method, path string) fault.Rule {
-				return fault.Rule{Match: fault.Match{Method: method, Path: "/nodes/{node}/qemu/{vmid}" + path}, Phase: fault.Before,
-					Status: 500, Reason: "not now", Times: -1}
-			}
-			w.Sim.SetFaults([]fault.Rule{fails(http.MethodPost, "/status/start"), fails(http.MethodDelete, "")})
-			if err := s.Run(t.Context()); err == nil {
-				t.Fatal("the create has not failed")
-			}
-			w.Sim.SetFaults(nil)
+			failToStart(t, w, s)
 			planned, err := s.Plan(t.Context(), c.with...)
 			rig.Must(t, err)
 			w.Change(func(world *state.World) {
@@ -296,4 +272,18 @@ func TestFailedCreateWhoseLogsAreGone(t *testing.T) {
 			}
 		})
 	}
+}
+
+// failToStart plays a create whose guest does not start, and whose roll-back cannot remove the VM.
+func failToStart(t *testing.T, w *rig.World, s *terraformtest.Session) {
+	t.Helper()
+	fails := func(method, path string) fault.Rule {
+		return fault.Rule{Match: fault.Match{Method: method, Path: "/nodes/{node}/qemu/{vmid}" + path}, Phase: fault.Before,
+			Status: 500, Reason: "not now", Times: -1}
+	}
+	w.Sim.SetFaults([]fault.Rule{fails(http.MethodPost, "/status/start"), fails(http.MethodDelete, "")})
+	if err := s.Run(t.Context()); err == nil {
+		t.Fatal("the create has not failed")
+	}
+	w.Sim.SetFaults(nil)
 }
