@@ -78,10 +78,8 @@ type attempt struct {
 func (c *Creator) attempt(p plan, found findings) *attempt {
 	a := &attempt{creator: c, halfMade: destroy.NewHalfMade("", nil), status: string(guest.Stopped), plan: p,
 		written: written{renewed: c.jobs.Clock.Now()}}
-	a.mark = c.guests.NewMark(guest.ClusterName(found.resources), a.vmid)
+	a.mark = p.howMade(c.guests.NewMark(guest.ClusterName(found.resources), a.vmid))
 	a.mark.Key, a.mark.Kept = p.key, p.r.OnFailure == Keep
-	how := p.howMade()
-	a.mark.By, a.mark.Source = how.By, how.Source
 	if p.r.Restore != nil {
 		for _, baseline := range a.baselines {
 			baseline.Narrow(writtenTo(p.r, a.from))
@@ -99,15 +97,17 @@ func (c *Creator) attempt(p plan, found findings) *attempt {
 	return a
 }
 
-// howMade is the part of a mark that says which task makes the VM.
-func (p plan) howMade() ownership.Mark {
+// howMade is a mark that says which task makes the VM.
+func (p plan) howMade(mark ownership.Mark) ownership.Mark {
 	switch {
 	case p.r.Restore != nil:
-		return ownership.Mark{By: "qmrestore"}
+		mark.By = "qmrestore"
 	case p.r.Clone != nil:
-		return ownership.Mark{By: "qmclone", Source: p.from.vmid}
+		mark.By, mark.Source, mark.SourceUUID = "qmclone", p.from.vmid, vm.UUID(p.from.config)
+	default:
+		mark.By = "qmcreate"
 	}
-	return ownership.Mark{By: "qmcreate"}
+	return mark
 }
 
 // Check proves by the mark that a configuration is that of our VM. Once a commit may have taken the mark away, the

@@ -139,13 +139,12 @@ func whyNotOurs(ctx context.Context, c *Creator, p plan, u unfinished, work []st
 	return ""
 }
 
-// whyNotCompleted is why a dead run's VM stays as it is: its source is another one by now, by PVE's tasks (remade) or
-// by the time of creation that a clone has from it, or a third party has one of its disks. "" where nothing is in the
-// way.
+// whyNotCompleted is why a dead run's VM stays as it is: its source is another one by now, by PVE's tasks (remade), by
+// the uuid that the mark names, or by the time of creation that a clone has from it; or a third party has one of its
+// disks. "" where nothing is in the way.
 func (c *Creator) whyNotCompleted(ctx context.Context, p plan, dead guard.Unowned, remade bool) (string, error) {
 	vmid, node := dead.Listed.VMID, dead.Listed.Node
-	isAnother := func() bool { return dead.Mark.Source != p.from.vmid || dead.Config["meta"] != p.copied()["meta"] }
-	if p.r.Clone != nil && (remade || isAnother()) {
+	if p.r.Clone != nil && (remade || p.from.isAnotherThan(dead) || dead.Config["meta"] != p.copied()["meta"]) {
 		return fmt.Sprintf("it is a clone of another VM than the source of this create, which is VM %d now: a template "+
 			"was made again since, and the disks are those of the old one", p.from.vmid), nil
 	}

@@ -80,14 +80,17 @@ func TestResumeOfACloneWithCloudInit(t *testing.T) {
 }
 
 // TestResumeOfACloneWhoseTemplateIsAnother: a template was made again between the death of a run and the next apply,
-// under its VMID or under its name. The VM of the dead run has the disks of the old one: it is named, and not completed.
+// under its VMID or under its name, and where no task tells. The VM of the dead run has the disks of the old one: it is named, and not completed.
 func TestResumeOfACloneWhoseTemplateIsAnother(t *testing.T) {
 	again := func(w *state.World) { // by a clone or from a backup, which keep the time of creation
 		upid := fmt.Sprintf("UPID:pve1:00001111:00002222:%08X:qmdestroy:9000:root@pam:", w.Clock.Now().Unix())
 		w.Tasks[upid] = &state.Task{UPID: upid, Node: "pve1", Type: "qmdestroy", ID: "9000", User: "root@pam",
 			Start: w.Clock.Now(), End: w.Clock.Now(), ExitStatus: "OK"}
 	}
-	for way, change := range map[string]func(*state.World){"": nil, "under its VMID": again, "under its name": func(w *state.World) {
+	cloned := func(w *state.World) { // and a sibling was cloned of it since, whose task may be the dead run's
+		w.Guests[9000].Config["smbios1"] = "uuid=00000000-0000-4000-8000-000000009000"
+	}
+	for way, change := range map[string]func(*state.World){"": nil, "under its VMID": again, "by a clone": cloned, "under its name": func(w *state.World) {
 		g := w.Guests[9000]
 		g.VMID = 9001
 		w.Guests[9001] = g

@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"strconv"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guard"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
 )
 
@@ -24,6 +26,13 @@ type source struct {
 	migrates    bool              // the copy is made on this node, and then goes to its own
 	request     *guest.Clone      // of a clone
 	listed      pve.Resource      // of the VM that is cloned
+}
+
+// isAnotherThan reports whether a dead run's VM is a clone of another VM than this one. A mark of an earlier release names
+// no uuid.
+func (s *source) isAnotherThan(dead guard.Unowned) bool {
+	was := dead.Mark.SourceUUID
+	return dead.Mark.Source != s.vmid || was != "" && was != vm.UUID(s.config)
 }
 
 // resolve finds the source of a clone in the cluster's listing and reads what the commit must restore from it. It waits

@@ -169,11 +169,10 @@ func (c *Creator) mayBeLost(ctx context.Context, p plan, u unfinished) string {
 		c.made(u.listed.VMID) || !p.isMade(u.config) {
 		return ""
 	}
-	node, mark := p.node, p.howMade()
+	node, mark := p.node, p.howMade(ownership.Mark{VMID: u.listed.VMID})
 	if mark.By == "qmclone" {
 		node = p.from.node
 	}
-	mark.VMID = u.listed.VMID
 	task, may := c.guests.MayBeLost(ctx, node, mark)
 	if !may {
 		return ""

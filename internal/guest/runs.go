@@ -72,7 +72,8 @@ func (r *Runs) IsGenuine(mark ownership.Mark) bool {
 // Placeholder is the mark of the same run on an empty VM that takes the VMID again: PVE gives that a uuid of its own,
 // and no create continues it.
 func (r *Runs) Placeholder(mark ownership.Mark) ownership.Mark {
-	mark.Key, mark.By, mark.Source, mark.UUID, mark.Task = NoKey, "qmcreate", 0, "", ""
+	mark.Key, mark.By, mark.UUID, mark.Task = NoKey, "qmcreate", "", ""
+	mark.Source, mark.SourceUUID = 0, ""
 	return r.Sign(mark)
 }
 

@@ -130,7 +130,7 @@ func markRows() []row {
 	for name, change := range map[string]func(*Mark){
 		"transaction": func(m *Mark) { m.Saga = "fedcba9876543210" }, "key": func(m *Mark) { m.Key = strings.Repeat("cd", 16) },
 		"by":     func(m *Mark) { m.By = map[bool]string{true: "qmclone", false: "qmcreate"}[m.By == "qmcreate"] },
-		"source": func(m *Mark) { m.Source++ }, "process": func(m *Mark) { m.Process = "" }, "renewed": func(m *Mark) { m.Renewed++ },
+		"source": func(m *Mark) { m.Source++ }, "source uuid": func(m *Mark) { m.SourceUUID = theUUID }, "process": func(m *Mark) { m.Process = "" }, "renewed": func(m *Mark) { m.Renewed++ },
 		"kept": func(m *Mark) { m.Kept = true }, "uuid": func(m *Mark) { m.UUID = strings.ToUpper(m.UUID) },
 		"no uuid": func(m *Mark) { m.UUID = "" }, "task": func(m *Mark) { m.Task += "x" },
 		"signature": func(m *Mark) { m.Signature = strings.Repeat("0", 64) },

@@ -30,6 +30,9 @@ type Mark struct {
 	By string
 	// Source is the VM that is cloned, 0 for none: PVE lists the task of a clone under its source.
 	Source int
+	// SourceUUID is the uuid that the source had, "" for none. One that is made again under its VMID has another, also
+	// by a clone, which keeps the time of creation (qemu-server API2/Qemu.pm clone_vm).
+	SourceUUID string
 	// Process names the process that makes it, "" if the system does not tell it from others.
 	Process string
 	// Renewed counts how often the run has shown that it lives.
@@ -74,6 +77,7 @@ var fields = sync.OnceValue(func() []field {
 	}
 	const vmid = `[1-9][0-9]{2,8}`
 	const user = `[^\s:/[:cntrl:]]+@[A-Za-z][A-Za-z0-9._-]+(?:![A-Za-z][A-Za-z0-9._-]+)?`
+	const uuid = `[0-9A-Fa-f-]{36}`
 	return []field{
 		text("cluster", `[A-Za-z0-9-]+(?:,[A-Za-z0-9-]+)*`, false, func(m *Mark) *string { return &m.Cluster }),
 		number("vmid", vmid, false, func(m *Mark) *int { return &m.VMID }),
@@ -82,11 +86,12 @@ var fields = sync.OnceValue(func() []field {
 		text("user", user, false, func(m *Mark) *string { return &m.User }),
 		text("by", `qmcreate|qmclone|qmrestore`, false, func(m *Mark) *string { return &m.By }),
 		number("source", vmid, true, func(m *Mark) *int { return &m.Source }),
+		text("source uuid", uuid, true, func(m *Mark) *string { return &m.SourceUUID }),
 		text("process", `[!-~]+(?: [!-~]+){4}`, true, func(m *Mark) *string { return &m.Process }),
 		number("renewed", `0|[1-9][0-9]{0,8}`, false, func(m *Mark) *int { return &m.Renewed }),
 		{"kept", whole("yes"), true, func(m *Mark) string { return map[bool]string{true: "yes"}[m.Kept] },
 			func(m *Mark, _ string) { m.Kept = true }},
-		text("uuid", `[0-9A-Fa-f-]{36}`, true, func(m *Mark) *string { return &m.UUID }),
+		text("uuid", uuid, true, func(m *Mark) *string { return &m.UUID }),
 		text("task", `UPID:[!-~]+`, true, func(m *Mark) *string { return &m.Task }),
 		text("signature", `[0-9a-f]{64}`, false, func(m *Mark) *string { return &m.Signature }),
 	}

@@ -28,7 +28,7 @@ func aMark(t *rapid.T) Mark {
 // full is a mark with all fields.
 func full() Mark {
 	return Mark{Cluster: "pve1,pve2", VMID: theVM, Saga: "0123456789abcdef", Key: strings.Repeat("ab", 16), User: me, By: "qmclone",
-		Source: source, Process: "host 0123456789abcdef pid:[1] 1 2", Renewed: 3, Kept: true, UUID: theUUID,
+		Source: source, SourceUUID: theUUID, Process: "host 0123456789abcdef pid:[1] 1 2", Renewed: 3, Kept: true, UUID: theUUID,
 		Task: "UPID:pve1:0010C1F5:0A2B3C4D:65A1B2C3:qmclone:9000:terraform@pve!ci:"}.Sign(theKey())
 }
 
@@ -94,6 +94,7 @@ func malformed() map[string][]string {
 		"user":        {"terraform", "@pve", "a b@pve", "a:b@pve", "a/b@pve", "a@pve!", "a@pve!!b", "a@pve!b c", "a@p;id"},
 		"by":          {"qmcreat", "qmcreate2", "qmdestroy", "QMCREATE", "qmcreate|qmclone", "vzcreate"},
 		"source":      {"0", "09000", "-1", "1000000000", "x"},
+		"source uuid": {theUUID[1:], theUUID + "0", "g" + theUUID[1:]},
 		"process":     {"host", "host boot pid:[1] 1", "host boot pid:[1] 1 2 3", "host  boot pid:[1] 1 2", "höst boot pid:[1] 1 2"},
 		"renewed":     {"-1", "00", "01", "1.0", "1000000000"},
 		"kept":        {"no", "YES", "1", "true"},
