@@ -170,7 +170,7 @@ func (m *migration) copyOne(v *movingVolume) error {
 	if v.vmstate && m.W.Volumes[to.Key(m.target, v.source.Name)] != nil {
 		return perl.Die("volume '%s:%s' already exists", v.storage, v.source.Name)
 	}
-	c, err := state.CopyTo(m.W, v.source, m.target, v.storage)
+	c, err := state.CopyTo(m.W, v.source, m.target, v.storage, offline || m.job != nil)
 	if err != nil {
 		return err
 	}

@@ -213,7 +213,9 @@ func (m *migration) checkResources() error {
 	return nil
 }
 
-// live starts the guest on the target, with new volumes for its attached disks, and moves its memory.
+// live starts the guest on the target, with new volumes for its attached disks, and moves its memory. The volumes get
+// the first free names in the order of their options (QemuServer.pm vm_migrate_alloc_nbd_disks), so two of them may
+// change names.
 func (m *migration) live() error {
 	m.say("starting VM %d on remote node '%s'", m.g.VMID, m.target)
 	here := m.g.Node
@@ -224,6 +226,7 @@ func (m *migration) live() error {
 		m.say("[%s] %s", m.target, perl.Message(err))
 		return perl.Die("remote command failed with exit code 255")
 	}
+	slices.SortStableFunc(m.moving, func(a, b *movingVolume) int { return strings.Compare(a.drive, b.drive) })
 	if err := m.copyAll(func(v *movingVolume) bool { return v.kind == "attached" }); err != nil {
 		return err
 	}

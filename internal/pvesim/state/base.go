@@ -85,8 +85,9 @@ func Resize(w *World, v *Volume, size int64) error {
 	return nil
 }
 
-// CopyTo copies an image to another node, under its own name if that is free there, as a migration does.
-func CopyTo(w *World, v *Volume, node, storage string) (*Volume, error) {
+// CopyTo copies an image to another node as a migration does: under its own name if that is free there and it keeps it,
+// or else under the first free one.
+func CopyTo(w *World, v *Volume, node, storage string, keepsName bool) (*Volume, error) {
 	s, err := w.StorageActive(node, storage)
 	if err != nil {
 		return nil, err
@@ -110,7 +111,7 @@ func CopyTo(w *World, v *Volume, node, storage string) (*Volume, error) {
 	if s.IsDir() {
 		full = strconv.Itoa(v.VMID) + "/" + file
 	}
-	if takenName(w, node, s, full) && !strings.Contains(file, "cloudinit") {
+	if !keepsName || takenName(w, node, s, full) && !strings.Contains(file, "cloudinit") {
 		file = ""
 	}
 	c, err := w.Alloc(node, storage, v.VMID, file, format, v.Size)

@@ -2,6 +2,7 @@ package lifecycle_test
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 
@@ -129,6 +130,49 @@ func TestMigrate(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestMigrateNumbersDisksAnew: PVE gives the disks of a running VM the first free names on the other node, in the order of
+// their slots (qemu-server QemuServer.pm vm_migrate_alloc_nbd_disks). So two disks may exchange their names. Each is
+// still in its slot, nothing is to be done, and a destroy takes both.
+func TestMigrateNumbersDisksAnew(t *testing.T) {
+	t.Parallel()
+	const config = "resource \"proxmox_vm\" \"mine\" {\n  vmid = 400\n  node = %q\n  disks = {\n%s    scsi1 = { storage = \"local-zfs\", size = \"2G\" }\n  }\n}\n"
+	const first = "    scsi0 = { storage = \"local-zfs\", size = \"1G\" }\n"
+	w := threeNodes(t)
+	s := w.Session(t, rig.TokenNoSSH, fmt.Sprintf(config, "pve1", ""))
+	converge := func(text string) {
+		t.Helper()
+		w.Reconfigure(t, s, rig.TokenNoSSH, text)
+		if err := s.Converge(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	inSlots := func() map[string]string {
+		all, g := map[string]string{}, rig.GuestOf(w, 400)
+		for _, slot := range []string{"scsi0", "scsi1"} {
+			volume, _, _ := strings.Cut(g.Config[slot], ",")
+			w.Change(func(world *state.World) { all[slot] = volume + ": " + world.Volume(g.Node, volume).Data })
+		}
+		return all
+	}
+	converge(fmt.Sprintf(config, "pve1", ""))
+	converge(fmt.Sprintf(config, "pve1", first))
+	w.Change(func(world *state.World) {
+		world.Volume("pve1", "local-zfs:vm-400-disk-0").Data = "second"
+		world.Volume("pve1", "local-zfs:vm-400-disk-1").Data = "first"
+	})
+	for _, move := range []func(){func() { converge(fmt.Sprintf(config, "pve2", first)) }, func() { rig.MigrateByHand(t, w, 400, "pve1") }} {
+		move()
+		want := map[string]string{"scsi0": "local-zfs:vm-400-disk-0: first", "scsi1": "local-zfs:vm-400-disk-1: second"}
+		if got := inSlots(); !maps.Equal(got, want) {
+			t.Errorf("%v, want %v", got, want)
+		}
+	}
+	converge(fmt.Sprintf(config, "pve1", first))
+	if err := s.Destroy(t.Context()); err != nil || len(contents(w, 400)) > 0 {
+		t.Errorf("left %v: %v", contents(w, 400), err)
 	}
 }
 
