@@ -8,6 +8,7 @@ import (
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/volumeuse"
 )
 
 // adoptable makes sure, before anything is made, that the volumes to adopt exist, that no guest uses them, and that
@@ -58,12 +59,26 @@ func (i *idChooser) notThere(f *guest.Baseline, a Adopted) error {
 
 // leftovers are the volumes under the configured VMID that the configuration does not mention.
 func (i *idChooser) leftovers(baselines guest.Baselines) []string {
-	return slices.DeleteFunc(baselines.Orphans(), i.adopts)
+	return slices.DeleteFunc(baselines.Orphans(), i.isAdopted)
 }
 
-// adopts reports whether a volume is to be adopted.
-func (i *idChooser) adopts(volume string) bool {
-	return slices.ContainsFunc(i.request.Adopts, func(a Adopted) bool { return a.Volume == volume })
+// findAdopted tells the volumes to adopt from leftovers: two storages may name one place, such as two of one pool for
+// thin and thick volumes, and each lists the volume under its own name (pve-storage ZFSPoolPlugin.pm list_images). What
+// may be one of them is taken for it.
+func (i *idChooser) findAdopted(ctx context.Context) error {
+	if i.isAdopted = func(string) bool { return false }; len(i.request.Adopts) == 0 {
+		return nil
+	}
+	places, err := i.creator.destroyer.Places(ctx)
+	if err != nil {
+		return fmt.Errorf("see which volumes with the id %d are those to adopt: %w", i.request.VMID, err)
+	}
+	i.isAdopted = func(volume string) bool {
+		return slices.ContainsFunc(i.request.Adopts, func(a Adopted) bool {
+			return places.CompareVolumes(a.Volume, volume) != volumeuse.Apart
+		})
+	}
+	return nil
 }
 
 // withoutAdopted adds to the error for a taken VMID that a killed create may have left the VM without the volumes to

@@ -91,6 +91,9 @@ func (i *idChooser) configured(ctx context.Context) (guest.Baselines, error) {
 			return nil, err
 		}
 	}
+	if err := i.findAdopted(ctx); err != nil {
+		return nil, err
+	}
 	all, err := i.baseline(ctx, vmid)
 	if err == nil {
 		err = i.adoptable(ctx, all)
@@ -99,19 +102,32 @@ func (i *idChooser) configured(ctx context.Context) (guest.Baselines, error) {
 		return all, err
 	}
 	orphans := strings.Join(i.leftovers(all), ", ")
-	if i.request.OnOrphans != DestroyOrphans {
+	switch {
+	case i.creator.guests.Destroyed.Has(vmid):
+		i.warnings = append(i.warnings, guest.Warning{Summary: fmt.Sprintf("Volumes with the id %d were left", vmid),
+			Detail: fmt.Sprintf("On node %s there are volumes with the id of the VM that this apply has replaced, and they "+
+				"were none of its disks: %s. They were not touched: on_orphaned_volumes is about what earlier VMs have left. Look "+
+				"whose they are before you remove any", all.Nodes(), orphans)})
+		return all, nil
+	case i.request.OnOrphans != DestroyOrphans:
 		return nil, &guest.FieldError{Path: "vmid", Summary: fmt.Sprintf("Volumes of another VM %d are still there", vmid),
 			Detail: fmt.Sprintf("On node %s there are volumes with this id that no VM owns: %s. They may hold another user's "+
 				"data, so they were not touched. Find their owner and remove them, choose another vmid, set on_orphaned_volumes = "+
 				"\"destroy\", or take them over as disks with imported_disk", all.Nodes(), orphans)}
 	}
+	return all, i.destroyOrphans(ctx, all)
+}
+
+// destroyOrphans destroys the volumes under the VMID that the user chose.
+func (i *idChooser) destroyOrphans(ctx context.Context, all guest.Baselines) error {
+	vmid, orphans := i.request.VMID, strings.Join(i.leftovers(all), ", ")
 	for _, f := range all {
 		volumes := i.leftovers(guest.Baselines{f})
 		if len(volumes) == 0 {
 			continue
 		}
 		if err := i.creator.destroyer.ProveOrphaned(ctx, f.Node, vmid, volumes); err != nil {
-			return nil, &guest.FieldError{Path: "on_orphaned_volumes", Summary: "Cannot destroy orphaned volumes",
+			return &guest.FieldError{Path: "on_orphaned_volumes", Summary: "Cannot destroy orphaned volumes",
 				Detail: "They were not touched, and VM " + fmt.Sprint(vmid) + " was not created", Err: err}
 		}
 	}
@@ -122,17 +138,17 @@ func (i *idChooser) configured(ctx context.Context) (guest.Baselines, error) {
 		}
 		seen := guest.OwnBaseline(f.Node, vmid, volumes) // and none that comes meanwhile
 		seen.Resources = f.Resources
-		maps.DeleteFunc(f.Before, func(volume string, _ struct{}) bool { return !i.adopts(volume) })
+		maps.DeleteFunc(f.Before, func(volume string, _ struct{}) bool { return !i.isAdopted(volume) })
 		sweep := destroy.Target{VMID: vmid, Nodes: []string{f.Node}, Baseline: seen, Tasks: &request.Tasks{},
 			HalfMade: destroy.NewHalfMade("", nil),
 			Pool:     i.request.Pool,
 			Mark:     i.creator.guests.NewMark(guest.ClusterName(i.resources), vmid)}
 		if err := i.creator.destroyer.RemoveVolumes(ctx, sweep); err != nil {
-			return nil, &guest.FieldError{Path: "on_orphaned_volumes", Summary: "Cannot destroy orphaned volumes",
+			return &guest.FieldError{Path: "on_orphaned_volumes", Summary: "Cannot destroy orphaned volumes",
 				Detail: "The volumes " + orphans + " could not be removed", Err: err}
 		}
 	}
-	return all, nil
+	return nil
 }
 
 // addAllStorages adds the storages that the create does not write to: a user who wants all volumes under the VMID

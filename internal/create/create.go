@@ -66,7 +66,7 @@ func (c *Creator) create(ctx context.Context, r Request, again bool) (*attempt, 
 		}
 		p.vmid, p.baselines = id.vmid, id.baselines
 		a := c.attempt(p, found)
-		a.warnings = slices.Clone(warnings)
+		a.warnings = slices.Concat(warnings, ids.warnings)
 		created, err := a.run(ctx)
 		id.done()
 		if a.first.taken && r.VMID == 0 && saga.RolledBack(err) {

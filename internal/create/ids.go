@@ -38,7 +38,9 @@ type idChooser struct {
 	tried     []int        // ids under which volumes are left over
 	lost      int          // how many of them others took first, after we chose them
 	last      int          // the last of these, 0 once a listing was asked for since
-	unseen    bool         // guests have ids that no listing shows to this identity
+	isAdopted func(volume string) bool
+	warnings  []guest.Warning
+	unseen    bool // guests have ids that no listing shows to this identity
 }
 
 // chooser makes an idChooser.

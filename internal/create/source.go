@@ -28,8 +28,8 @@ type source struct {
 	listed      pve.Resource      // of the VM that is cloned
 }
 
-// isAnotherThan reports whether a dead run's VM is a clone of another VM than this one. A mark of an earlier release names
-// no uuid.
+// isAnotherThan reports whether a dead run's VM is a clone of another VM than this one. A mark of an earlier release
+// names no uuid.
 func (s *source) isAnotherThan(dead guard.Unowned) bool {
 	was := dead.Mark.SourceUUID
 	return dead.Mark.Source != s.vmid || was != "" && was != vm.UUID(s.config)

@@ -45,6 +45,7 @@ func (d *Destroyer) Delete(ctx context.Context, r Request) ([]saga.Residue, []gu
 		return nil, []guest.Warning{{Summary: fmt.Sprintf("VM %d stays", r.Ref.VMID),
 			Detail: "A create that had failed was completed by this apply, so the VM is the one that replaces it."}}, nil
 	}
+	d.guests.Destroyed.Note(r.Ref.VMID)
 	remove := d.deleteInState
 	if r.Ref.Proof != nil {
 		remove = d.deleteUncommitted

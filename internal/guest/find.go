@@ -165,7 +165,7 @@ func (g *Guests) Holdings(ctx context.Context, ref Ref, sized, named []string) (
 			continue
 		}
 		seen[storage] = true
-		content, err := g.api.Storage(ref.Node, storage).Content(ctx, "images", ref.VMID)
+		content, err := g.api.Storage(at.Node, storage).Content(ctx, "images", ref.VMID)
 		if err != nil {
 			continue // the apply tells
 		}
@@ -178,6 +178,21 @@ func (g *Guests) Holdings(ctx context.Context, ref Ref, sized, named []string) (
 		}
 	}
 	return held, nil
+}
+
+// HoldingsListed is Holdings of the VM that the cluster lists with an id, be it in a state or not; false: there is
+// none.
+func (g *Guests) HoldingsListed(ctx context.Context, vmid int, named []string) (held Holdings, there bool, err error) {
+	resources, err := g.api.Cluster().Resources(ctx)
+	if err != nil {
+		return Holdings{}, false, err
+	}
+	listed, there := resources.Guest(vmid)
+	if !there {
+		return Holdings{}, false, nil
+	}
+	held, err = g.Holdings(ctx, Ref{VMID: vmid, Node: listed.Node}, nil, named)
+	return held, true, err
 }
 
 // SnapshotConfigs are the options that snapshots keep, in the order of their names. One that cannot be read is an

@@ -24,8 +24,12 @@ type Guests struct {
 	jobs   *request.Runner
 	agents *agent.Agents
 
-	// Completed are the VMs that a destroy leaves alone, though it knows them by a create that failed.
-	Completed Completed
+	// Completed are the VMs that creates have completed, and that other runs had begun. A destroy leaves them alone,
+	// though it knows them by a create that failed.
+	Completed VMIDs
+	// Destroyed are the VMs in state that were to be destroyed. Volumes that are there after that are no earlier VM's:
+	// they were beside the VM, or in it and spared.
+	Destroyed VMIDs
 
 	occupied    occupied
 	lists       volumeLists
@@ -50,15 +54,15 @@ type occupied struct {
 	ids map[int]int // how many are at work on each
 }
 
-// Completed are the VMs that creates of this process have completed, and that other runs had begun.
-type Completed struct{ vmids sync.Map }
+// VMIDs are ids that something was noted of in this process.
+type VMIDs struct{ all sync.Map }
 
-// Note notes that a create has completed the VM of a run that had ended.
-func (c *Completed) Note(vmid int) { c.vmids.Store(vmid, true) }
+// Note notes an id.
+func (v *VMIDs) Note(vmid int) { v.all.Store(vmid, true) }
 
-// Has reports whether Note was called.
-func (c *Completed) Has(vmid int) bool {
-	_, noted := c.vmids.Load(vmid)
+// Has reports whether an id was noted.
+func (v *VMIDs) Has(vmid int) bool {
+	_, noted := v.all.Load(vmid)
 	return noted
 }
 

@@ -103,6 +103,12 @@ func (h Holdings) SlotOf(volume string) string {
 	return ""
 }
 
+// Has reports whether the VM has a volume, in a slot or detached.
+func (h Holdings) Has(volume string) bool {
+	_, unused := h.Unused[volume]
+	return unused || h.SlotOf(volume) != ""
+}
+
 // volumeLists lists the volumes of VMIDs, one listing of a storage for all who wait for one.
 type volumeLists struct {
 	mu    sync.Mutex

@@ -35,6 +35,7 @@ const (
 	vmidTaken        = "VMID"
 	vmidVolumes      = "orphans"
 	vmidForeign      = "foreign volumes"
+	vmidDestroys     = "destroyed volumes"
 	sourceUntold     = "source"
 	linkedElsewhere  = "linked clone"
 	notLikeThis      = "clone's shape"
@@ -84,6 +85,8 @@ func Rules() []Rule {
 		{vmidVolumes, Refused, "Volumes of another VM … are still there", content, "the create would refuse them"},
 		{vmidForeign, Refused, "Volumes with VMID … may have an owner elsewhere", content,
 			"`on_orphaned_volumes = \"destroy\"` destroys no volume that may be another cluster's or program's"},
+		{vmidDestroys, Doubtful, "Volumes with VMID … will be destroyed", content,
+			"a plan names what it destroys; another volume may come until the apply"},
 		{"", Refused, "No VM to clone", listing, "who does not see the source cannot read what it is"},
 		{"", Refused, "Several VMs to clone", listing, "one is meant"},
 		{sourceUntold, Doubtful, "Another VM may be the one to clone", listing,

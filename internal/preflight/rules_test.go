@@ -98,6 +98,8 @@ func cases() map[string]struct {
 			w.Put(&state.Volume{Storage: "shared-nfs", Name: "100/vm-100-disk-3.raw", VMID: 100, Content: "images",
 				Format: "raw", Size: 1 << 30})
 		}), here(Request{VMID: 100, Orphans: true, Storages: map[string]string{"disks.scsi0.storage": "local-zfs"}})},
+		"Volumes with VMID 100 will": {alter(orphanOf100),
+			here(Request{VMID: 100, Orphans: true, Storages: map[string]string{"disks.scsi0.storage": "local-zfs"}})},
 		"No VM to clone": {nil, here(Request{Clone: &guest.Clone{Name: "none"}})},
 		"Several VMs to clone": {func(w *world) { w.change(twin); w.sim.Advance(time.Minute) },
 			here(Request{Clone: &guest.Clone{Name: "existing"}})},
@@ -199,7 +201,7 @@ func places() map[string]string {
 		"memory.size": {"Node pve1 may run out of memory"},
 		"vmid":        {"VMID 8000 is taken", "Volumes of another VM 100"},
 
-		"on_orphaned_volumes": {"Volumes with VMID 100 may have"},
+		"on_orphaned_volumes": {"Volumes with VMID 100 may have", "Volumes with VMID 100 will"},
 		"clone.name":          {"No VM to clone", "Several VMs to clone", "Another VM may be"},
 		"clone.vmid":          {"No permission to clone VM 900"},
 		"clone.full":          {"VM 9000 cannot be cloned to node pve2"},

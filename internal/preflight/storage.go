@@ -38,23 +38,14 @@ func (p *planCheck) cpus(wanted int64) {
 	}
 }
 
-// orphans reports volumes that carry the configured VMID of a new VM, which the create would refuse. Findings in a
-// shared listing are looked up again: the volumes may have gone with the VM that had them.
+// orphans reports volumes that carry the configured VMID of a new VM, which the create would refuse or destroy.
+// Findings in a shared listing are looked up again: the volumes may have gone with the VM that had them.
 func (p *planCheck) orphans(ctx context.Context, c *Checker, r Request) {
 	if _, taken := p.resources.Guest(r.VMID); taken || r.VMID == 0 {
 		return
 	}
-	storages := map[string]bool{}
-	for _, id := range r.Storages {
-		storages[id] = true
-	}
-	for _, s := range p.resources.Storages(p.node) {
-		if r.Orphans && slices.Contains(strings.Split(s.Content, ","), "images") {
-			storages[s.Storage] = true
-		}
-	}
 	var suspect []string
-	for _, id := range slices.Sorted(maps.Keys(storages)) {
+	for _, id := range p.searched(r) {
 		storage, there := p.resources.Storage(p.node, id)
 		if there && slices.ContainsFunc(c.volumesOf(ctx, storage, r.VMID), func(volume string) bool {
 			owner, ok := volid.Owner(volume)
@@ -70,29 +61,50 @@ func (p *planCheck) orphans(ctx context.Context, c *Checker, r Request) {
 	if err != nil {
 		return
 	}
-	left := slices.DeleteFunc((guest.Baselines{baseline}).Orphans(),
-		func(volume string) bool { return slices.Contains(r.Adopts, volume) })
+	places, err := c.places.Get(ctx, c.clock, "", func(ctx context.Context) (volumeuse.Places, error) {
+		all, err := c.api.Cluster().StorageConfigs(ctx)
+		return volumeuse.PlacesOf(all), err
+	})
+	if err != nil { // the create looks
+		return
+	}
+	left := slices.DeleteFunc((guest.Baselines{baseline}).Orphans(), func(volume string) bool {
+		return slices.ContainsFunc(r.Adopts, func(adopted string) bool {
+			return places.CompareVolumes(adopted, volume) != volumeuse.Apart
+		})
+	})
 	if len(left) == 0 {
 		return
 	}
-	if r.Orphans {
-		places, err := c.places.Get(ctx, c.clock, "", func(ctx context.Context) (volumeuse.Places, error) {
-			all, err := c.api.Cluster().StorageConfigs(ctx)
-			return volumeuse.PlacesOf(all), err
-		})
-		if err != nil { // the create looks
-			return
-		}
-		if err := volumeuse.AnyForeign(places, p.resources, p.node, left, c.exclusive); err != nil {
-			p.say(vmidForeign, "on_orphaned_volumes", fmt.Sprintf("On node %s, %v. Nothing would be destroyed, and the VM "+
-				"not created. Choose another vmid, or name the storage in exclusive_storages of the provider if no other "+
-				"cluster uses it", p.node, err), strconv.Itoa(r.VMID))
-		}
+	vmid, names := strconv.Itoa(r.VMID), strings.Join(left, ", ")
+	if !r.Orphans {
+		p.say(vmidVolumes, "vmid", fmt.Sprintf("On node %s there are volumes with this id that no VM owns: %s. They may "+
+			"hold another user's data. Choose another vmid, remove them, set on_orphaned_volumes = \"destroy\", or take them "+
+			"over as disks with imported_disk", p.node, names), vmid)
 		return
 	}
-	p.say(vmidVolumes, "vmid", fmt.Sprintf("On node %s there are volumes with this id that no VM owns: %s. They may "+
-		"hold another user's data. Choose another vmid, remove them, set on_orphaned_volumes = \"destroy\", or take them "+
-		"over as disks with imported_disk", p.node, strings.Join(left, ", ")), strconv.Itoa(r.VMID))
+	if err := volumeuse.AnyForeign(places, p.resources, p.node, left, c.exclusive); err != nil {
+		p.say(vmidForeign, "on_orphaned_volumes", fmt.Sprintf("On node %s, %v. Nothing would be destroyed, and the VM "+
+			"not created. Choose another vmid, or name the storage in exclusive_storages of the provider if no other "+
+			"cluster uses it", p.node, err), vmid)
+		return
+	}
+	p.say(vmidDestroys, "on_orphaned_volumes", fmt.Sprintf("On node %s no VM owns them: %s. They are destroyed with "+
+		"their data, as on_orphaned_volumes = \"destroy\" asks for", p.node, names), vmid)
+}
+
+// searched are the storages on which volumes with the VMID of a new VM matter.
+func (p *planCheck) searched(r Request) []string {
+	storages := map[string]bool{}
+	for _, id := range r.Storages {
+		storages[id] = true
+	}
+	for _, s := range p.resources.Storages(p.node) {
+		if r.Orphans && slices.Contains(strings.Split(s.Content, ","), "images") {
+			storages[s.Storage] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(storages))
 }
 
 // volumesOf are the volumes on a storage, at least those of a VMID. A storage that lists files is asked for the VMID

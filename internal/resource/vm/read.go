@@ -63,7 +63,6 @@ func (r *Resource) Read(ctx context.Context, req resource.ReadRequest, resp *res
 		if resp.Diagnostics.Append(private.Refuse(attempt, found)...); resp.Diagnostics.HasError() {
 			return
 		}
-		r.run.NoteHeld(found.VMID, found.Spec.Disks)
 		resp.Diagnostics.Append(model.WriteAgent(ctx, resp.Private, found, private)...)
 		noted, diags := private.NoteDetached(ctx, resp.Private, &state, found)
 		resp.Diagnostics.Append(diags...)

@@ -82,7 +82,7 @@ func (p *Planning) create(ctx context.Context) {
 	p.diags.Append(c.Diags...)
 	refusals{p}.refuseLimits()
 	refusals{p}.refuseCombinations()
-	p.refuseReplacingAdopted()
+	p.refuseReplacingAdopted(ctx)
 	if !p.diags.HasError() { // a request tells nothing about a plan that is wrong by itself
 		serverCheck{p}.checkServer(ctx)
 	}

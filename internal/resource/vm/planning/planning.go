@@ -83,6 +83,7 @@ type Machines interface {
 	Place(ctx context.Context, nodes []string) string
 	CloneSource(ctx context.Context, clone *guest.Clone) (guest.Source, error)
 	Holdings(ctx context.Context, ref guest.Ref, sized, named []string) (guest.Holdings, error)
+	HoldingsListed(ctx context.Context, vmid int, named []string) (held guest.Holdings, there bool, err error)
 	InForce(ctx context.Context, node string, vmid int, waits bool) (preflight.InForce, error)
 	ReadFirewall(ctx context.Context, node string, vmid int) (*guest.Firewall, error)
 	IsHeld(ctx context.Context, node string, vmid int, volume string) error

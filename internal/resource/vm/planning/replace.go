@@ -3,13 +3,16 @@ package planning
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	"github.com/hashicorp/terraform-plugin-framework/path"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/framework/plan"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/model"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
 )
 
 // replaceDestroyed plans the replacement of a VM that a destroy has removed, though not all that it had: there is
@@ -72,18 +75,67 @@ func (p *Planning) planNewSource() {
 	}
 }
 
-// refuseReplacingAdopted refuses to make a VM of volumes that the VM which it replaces has: they go with that one.
-func (p *Planning) refuseReplacingAdopted() {
-	for _, a := range p.Plan.Adopts() {
-		if held := p.Run.heldBy(int(model.Value(p.Plan.VMID))); slices.Contains(held, a.Volume) {
-			p.diags.AddAttributeError(path.Root("disks").AtMapKey(a.Slot).AtName("imported_disk"),
-				"Cannot replace "+p.Plan.Thing(),
-				fmt.Sprintf("%s is a disk of the VM that is to be replaced, and PVE would destroy it with that VM. If its "+
-					"create failed, `terraform untaint` with the VM's address keeps it, and the next apply does what is missing. "+
-					"To begin with an empty disk instead, give %s a storage and a size in the place of "+
-					"imported_disk.", a.Volume, a.Slot))
+// refuseReplacingAdopted refuses to make a VM of volumes that the VM which it replaces has, or has under another name:
+// they go with that one. Terraform tells the plan of a new VM neither whether it replaces one nor which, and with
+// -refresh=false nothing has read that. So the server is asked for the VM with the id that the volumes carry.
+func (p *Planning) refuseReplacingAdopted(ctx context.Context) {
+	if p.Machines == nil || p.Run.acts() { // in the apply, the VM is gone by now
+		return
+	}
+	owners, known := p.mayAdopt(), p.Plan.VMID != nil
+	for _, vmid := range slices.Sorted(maps.Keys(owners)) {
+		replaces := p.Run.WasInState(vmid) || p.private.Replaces == vmid
+		if !replaces && !known { // such as the VM that holds a proxmox_disk
+			continue
+		}
+		held, there, err := p.Machines.HoldingsListed(ctx, vmid, slices.Collect(maps.Values(owners[vmid])))
+		if err == nil && !there || err != nil && !replaces { // else the create looks
+			continue
+		}
+		for _, slot := range slices.Sorted(maps.Keys(owners[vmid])) {
+			if why := whyNotAdopted(vmid, owners[vmid][slot], held, err); why != "" {
+				p.diags.AddAttributeError(path.Root("disks").AtMapKey(slot).AtName("imported_disk"),
+					"Cannot make or replace "+p.Plan.Thing(),
+					fmt.Sprintf("%s. A replacement destroys the VM, and PVE its disks with it. If its create failed, `terraform "+
+						"untaint` with the VM's address keeps it, and the next apply does what is missing. A VM that is not in "+
+						"the state can be imported. To begin with an empty disk instead, give %s a storage and a size in the "+
+						"place of imported_disk.", why, slot))
+			}
 		}
 	}
+}
+
+// mayAdopt are the volumes that a new VM adopts by slot, by the VMID that they carry. An id that is not known yet may
+// be that.
+func (p *Planning) mayAdopt() map[int]map[string]string {
+	all := map[int]map[string]string{}
+	for slot, volume := range p.volumes.attached {
+		owner, ok := volid.Owner(volume)
+		if !ok || p.volumes.borrowed[volume] || p.Plan.VMID != nil && p.Plan.Borrows(volume) {
+			continue
+		}
+		if all[owner] == nil {
+			all[owner] = map[string]string{}
+		}
+		all[owner][slot] = volume
+	}
+	return all
+}
+
+// whyNotAdopted says why a volume cannot be adopted from beside a VM that is there; "": it is free. unread is why it
+// is not known what the VM has.
+func whyNotAdopted(vmid int, volume string, held guest.Holdings, unread error) string {
+	_, isFree := held.Loose[volume]
+	switch {
+	case isFree:
+		return ""
+	case unread != nil:
+		return fmt.Sprintf("%s may be a disk of VM %d, which cannot be read (%v)", volume, vmid, unread)
+	case held.Has(volume):
+		return fmt.Sprintf("%s is a disk of VM %d", volume, vmid)
+	}
+	return fmt.Sprintf("VM %d is there, and %s is not: it may have moved, and be a disk of the VM under another name",
+		vmid, volume)
 }
 
 // refuseUntold refuses a replacement of which the plan of the VM itself has told nothing: that plan asked for none, so

@@ -34,10 +34,9 @@ type Run struct {
 // seenVM is what a run has seen of a VM.
 type seenVM struct {
 	inState  bool
-	changing bool     // the configuration changes, replaces or destroys it
-	shown    bool     // Terraform has shown its state to a plan, so it is not tainted
-	told     bool     // the plan tells of its disks that go with it
-	held     []string // its volumes
+	changing bool // the configuration changes, replaces or destroys it
+	shown    bool // Terraform has shown its state to a plan, so it is not tainted
+	told     bool // the plan tells of its disks that go with it
 }
 
 type refreshedVM struct {
@@ -163,18 +162,6 @@ func (r *Run) notShown() map[int]refreshedVM {
 	defer r.mu.Unlock()
 	return maps.Clone(r.open)
 }
-
-// NoteHeld notes the volumes of a VM that was refreshed.
-func (r *Run) NoteHeld(vmid int, disks map[string]vm.Disk) {
-	r.note(vmid, func(vm *seenVM) {
-		for _, d := range disks {
-			vm.held = append(vm.held, d.Volume)
-		}
-	})
-}
-
-// heldBy are the volumes that NoteHeld noted.
-func (r *Run) heldBy(vmid int) []string { return r.seen(vmid).held }
 
 // NotePlanned notes a VM that is planned. Resources that depend on it are planned later, and will not find it on the
 // server yet.
