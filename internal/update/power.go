@@ -4,15 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/backoff"
-
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/framework/oplog"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guard"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/backoff"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
 )
 
 // notSuspended refuses to change the options of a guest that is suspended to disk, since PVE takes none then. A start
@@ -35,12 +37,24 @@ func (p power) shutDown(ctx context.Context) error {
 	if err != nil || !status.IsRunning() {
 		return err
 	}
+	if p.hasTurned(status) {
+		p.warn(fmt.Sprintf("VM %d was left running", p.vmid), "It was off when the plan was made, and another user or "+
+			"a backup has started it since. The plan says nothing of a shutdown; the next one does.")
+		return nil
+	}
 	if isPaused(status) {
 		return p.paused(nil)
 	}
 	err = p.takeDown(ctx, status)
 	p.view.Forget() // that takes minutes
 	return err
+}
+
+// hasTurned reports whether the guest was started or stopped since the plan, which tells of power only what was true
+// then.
+func (p power) hasTurned(status pve.GuestStatus) bool {
+	was := p.r.Ref.Status
+	return was != "" && (was == string(guest.Running)) != status.IsRunning()
 }
 
 // takeDown shuts down a running guest in its turn.
@@ -169,10 +183,44 @@ func (p power) start(ctx context.Context) (started bool, err error) {
 		return false, err
 	case status.IsRunning():
 		return false, nil
+	case p.hasTurned(status):
+		p.warn(fmt.Sprintf("VM %d was left off", p.vmid), "It ran when the plan was made, and was stopped since, by another "+
+			"user or from inside the guest. The plan says nothing of a start; the next one does.")
+		return false, nil
+	}
+	if err := p.hasItsDisks(ctx); err != nil {
+		return false, err
 	}
 	result, err := p.changer.guests.StartBy(ctx, p.view.Power, p.view.Node(), p.vmid)
 	if result.Warnings > 0 {
 		p.warn(fmt.Sprintf("Start of VM %d ended with warnings", p.vmid), strings.Join(result.Log, "\n"))
 	}
 	return true, err
+}
+
+// hasItsDisks refuses to start a guest beside another one that runs with one of its disks, such as one in which an
+// administrator mends it: two guests on one disk destroy what is on it. PVE does not ask (qemu-server QemuServer.pm
+// vm_start_nolock); QEMU locks a disk against guests of its own node only.
+func (p power) hasItsDisks(ctx context.Context) error {
+	config, err := p.view.Known(ctx)
+	if err != nil {
+		return err
+	}
+	var volumes []string
+	for _, volume := range guest.HoldingsOf(config).Slots {
+		if _, ok := volid.Owner(volume); ok && !volid.IsCloudInit(volume) {
+			volumes = append(volumes, volume)
+		}
+	}
+	slices.Sort(volumes)
+	var used *guard.InUseError
+	switch err := p.changer.destroyer.CheckRunning(ctx, p.view.Node(), p.vmid, volumes); {
+	case errors.As(err, &used):
+		return &guest.FieldError{Path: "power_state", Summary: fmt.Sprintf("VM %d was not started", p.vmid),
+			Detail: "Two guests on one disk destroy what is on it. Detach the disk there or shut that guest down, then " +
+				"apply again", Err: err}
+	case err != nil:
+		return fmt.Errorf("see whether a guest that runs has a disk of VM %d, which was not started: %w", p.vmid, err)
+	}
+	return nil
 }

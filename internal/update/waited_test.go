@@ -53,7 +53,7 @@ func waits() map[string]func(t *testing.T, w *world, r *Request, act func()) {
 		"for its turn to shut down": func(t *testing.T, w *world, r *Request, act func()) {
 			t.Helper()
 			w.start()
-			r.PowerState = guest.Stopped
+			r.PowerState, r.Ref.Status = guest.Stopped, string(guest.Running)
 			w.changer.LimitRestarts(1)
 			other, err := w.changer.turns.take(t.Context(), 999)
 			w.must(err)
@@ -65,13 +65,13 @@ func waits() map[string]func(t *testing.T, w *world, r *Request, act func()) {
 		},
 		"for the shutdown": func(_ *testing.T, w *world, r *Request, act func()) {
 			w.start()
-			r.PowerState = guest.Stopped
+			r.PowerState, r.Ref.Status = guest.Stopped, string(guest.Running)
 			during(w, shutdown, act)
 		},
 		"for the shutdown, with an option that waits": func(_ *testing.T, w *world, r *Request, act func()) {
 			w.start()
 			w.alter(func(g *state.Guest) { g.Pending = map[string]string{"memory": "1024"} })
-			r.PowerState = guest.Stopped
+			r.PowerState, r.Ref.Status = guest.Stopped, string(guest.Running)
 			during(w, shutdown, act)
 		},
 		"for HA": func(_ *testing.T, w *world, r *Request, act func()) {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
 )
 
@@ -74,6 +75,8 @@ type User struct {
 	Where string
 	// As is how the guest names the volume: by a volume id or, if it begins with "/", by a path or in another form.
 	As string
+	// Attached: the guest has it now, if it runs; else it may get it, or only a snapshot or an unused disk names it.
+	Attached bool
 	// Unclear: As is on another storage, and whether that is the same place cannot be told.
 	Unclear bool
 	// alias: As is on another storage.
@@ -229,13 +232,13 @@ func (s *Use) add(r Reading, keep bool) {
 		kept.Config.Entries, kept.Snapshots = nil, nil
 	}
 	into.readings[r.Guest.VMID] = &kept
-	note := func(option, value, where string) {
+	note := func(option, value, where string, attached bool) {
 		for _, as := range namesIn(option, value) {
 			name := nameOf(as)
 			if isNumbered(as) {
 				name = numberedKey
 			}
-			user := User{Guest: r.Guest, Where: where, As: as}
+			user := User{Guest: r.Guest, Where: where, As: as, Attached: attached}
 			into.users[name] = append(into.users[name], user)
 			if owner := ownerOf(as); owner != 0 && owner != r.Guest.VMID {
 				into.users[carrierKey(owner)] = append(into.users[carrierKey(owner)], user)
@@ -243,12 +246,12 @@ func (s *Use) add(r Reading, keep bool) {
 		}
 	}
 	for _, e := range r.Config.Entries {
-		note(e.Key, e.Value, e.Key)
-		note(e.Key, e.Pending, e.Key+", pending")
+		note(e.Key, e.Value, e.Key, !vm.IsUnused(e.Key))
+		note(e.Key, e.Pending, e.Key+", pending", false)
 	}
 	for name, options := range r.Snapshots {
 		for option, value := range options {
-			note(option, value, "snapshot "+name)
+			note(option, value, "snapshot "+name, false)
 		}
 	}
 }

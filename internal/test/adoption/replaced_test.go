@@ -55,7 +55,7 @@ func TestAdoptedDiskOfAReplacedVM(t *testing.T) {
 						options = append(options, terraformtest.WithoutRefresh())
 					}
 					_, err := s.Plan(t.Context(), options...)
-					rig.MustRefuse(t, err, []string{"Cannot make or replace VM 200", adopted, c.says, "terraform untaint"})
+					rig.MustRefuse(t, err, []string{"VM 200", adopted, c.says, "terraform untaint"})
 				})
 			}
 		}
@@ -100,7 +100,7 @@ func TestAdoptOfAVMWithAnUnknownID(t *testing.T) {
 	rig.Must(t, s.Converge(t.Context()))
 	s.SetVariable("id", cty.UnknownVal(cty.Number))
 	_, err := s.Plan(t.Context())
-	rig.MustRefuse(t, err, []string{"Cannot make or replace", "local-zfs:vm-200-disk-0 is a disk of VM 200"})
+	rig.MustRefuse(t, err, []string{"Cannot replace", "local-zfs:vm-200-disk-0 is a disk of VM 200"})
 }
 
 // TestAdoptUnderAnotherName: two storages name one place, so the volume to adopt is listed under another name, too. It

@@ -92,14 +92,17 @@ func (p *Planning) refuseReplacingAdopted(ctx context.Context) {
 		if err == nil && !there || err != nil && !replaces { // else the create looks
 			continue
 		}
+		summary, otherwise := "Cannot replace "+p.Plan.Thing(), ""
+		if !replaces {
+			summary = fmt.Sprintf("VMID %d is taken", vmid)
+			otherwise = " A VM that is not in the state is taken over with `terraform import`."
+		}
 		for _, slot := range slices.Sorted(maps.Keys(owners[vmid])) {
 			if why := whyNotAdopted(vmid, owners[vmid][slot], held, err); why != "" {
-				p.diags.AddAttributeError(path.Root("disks").AtMapKey(slot).AtName("imported_disk"),
-					"Cannot make or replace "+p.Plan.Thing(),
+				p.diags.AddAttributeError(path.Root("disks").AtMapKey(slot).AtName("imported_disk"), summary,
 					fmt.Sprintf("%s. A replacement destroys the VM, and PVE its disks with it. If its create failed, `terraform "+
-						"untaint` with the VM's address keeps it, and the next apply does what is missing. A VM that is not in "+
-						"the state can be imported. To begin with an empty disk instead, give %s a storage and a size in the "+
-						"place of imported_disk.", why, slot))
+						"untaint` with the VM's address keeps it, and the next apply does what is missing.%s To begin with an "+
+						"empty disk instead, give %s a storage and a size in the place of imported_disk.", why, otherwise, slot))
 			}
 		}
 	}

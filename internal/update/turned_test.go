@@ -1,0 +1,93 @@
+package update
+
+import (
+	"fmt"
+	"maps"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+)
+
+// TestTurnedSinceThePlan: a third party starts or stops a guest after the plan, which says nothing of power. The apply
+// of that plan does not end that, and says so. What the plan announces is done.
+func TestTurnedSinceThePlan(t *testing.T) {
+	const running, stopped = string(guest.Running), string(guest.Stopped)
+	for name, c := range map[string]struct {
+		was, wanted string
+		runs        bool // now
+		cores       bool // the plan changes them
+		warns       string
+		power       string // the request that is sent, "" for none
+	}{
+		"started, is to be off":            {stopped, stopped, true, false, "VM 400 was left running", ""},
+		"stopped, is to run":               {running, running, false, false, "VM 400 was left off", ""},
+		"planned start":                    {stopped, running, false, false, "", "start"},
+		"planned shutdown":                 {running, stopped, true, false, "", "shutdown"},
+		"planned restart":                  {running, "", true, true, "", "reboot"},
+		"not known what the plan has seen": {"", running, false, false, "", "start"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, pve.Params{"scsi0": "local-zfs:1", "scsihw": "virtio-scsi-pci"})
+			if c.runs {
+				w.start()
+			}
+			r := w.request()
+			r.Ref.Status, r.PowerState = c.was, guest.PowerState(c.wanted)
+			if c.cores {
+				r.Planned.CPU.Cores = new(int64(2))
+			}
+			w.sim.ResetOps()
+			_, warnings, err := w.update(r)
+			sent := ""
+			for _, request := range w.writes() {
+				if _, power, ok := strings.Cut(request, "/status/"); ok {
+					sent += power
+				}
+			}
+			if said := fmt.Sprint(warnings); err != nil || sent != c.power || !strings.Contains(said, c.warns) || c.warns == "" && len(warnings) > 0 {
+				t.Errorf("sent %q: %v, %s", sent, err, said)
+			}
+		})
+	}
+}
+
+// TestStartBesideAnotherGuest: a guest is not started while another one runs with one of its disks, on whatever node.
+// One that is off, or that has the disk in a snapshot only, is in no one's way.
+func TestStartBesideAnotherGuest(t *testing.T) {
+	for name, c := range map[string]struct {
+		give    func(g *state.Guest, disk string)
+		refused bool
+	}{
+		"runs with it":              {func(g *state.Guest, disk string) { g.Config["scsi5"] = disk }, true},
+		"names it in args":          {func(g *state.Guest, _ string) { g.Config["args"] = "-drive file=/dev/zvol/rpool/data/vm-400-disk-0" }, true},
+		"is off":                    {func(g *state.Guest, disk string) { g.Config["scsi5"], g.Running = disk, nil }, false},
+		"gets it at its next start": {func(g *state.Guest, disk string) { g.Pending = map[string]string{"scsi5": disk} }, false},
+		"has a snapshot with it": {func(g *state.Guest, disk string) {
+			section := maps.Clone(g.Config)
+			section["scsi5"], section["snaptime"] = disk, "1700000000"
+			g.Snaps = map[string]map[string]string{"before": section}
+		}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, pve.Params{"scsi0": "local-zfs:1", "scsihw": "virtio-scsi-pci"})
+			inWorld(w, func(all *state.World) {
+				g := all.Guests[8000]
+				g.Running = &state.Running{QMPStatus: "running", PID: 99, StartedAt: all.Clock.Now(), Booted: maps.Clone(g.Config)}
+				c.give(g, all.Guests[theVM].Config["scsi0"])
+			})
+			w.sim.Advance(time.Minute) // the listing shows it late
+			r := w.request()
+			r.PowerState = guest.Running
+			_, _, err := w.update(r)
+			started := w.sent("/status/start") > 0
+			said := err != nil && strings.Contains(detailOf(err)+err.Error(), "8000")
+			if started == c.refused || said != c.refused {
+				t.Errorf("started %t: %v", started, err)
+			}
+		})
+	}
+}
