@@ -1,6 +1,7 @@
 package guest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -115,11 +116,48 @@ func (h *HAEntries) ChangeHA(ctx context.Context, vmid int, prior, want *HA,
 	case want == nil:
 		err = h.DropHA(ctx, vmid, prove)
 	case prior == nil:
-		err = h.SetHA(ctx, vmid, nil, after, prove)
+		err = h.set(ctx, vmid, nil, after, prove, func(has map[string]string) error {
+			return refuseUnknown(vmid, has, after)
+		})
 	default:
 		err = h.SetHA(ctx, vmid, before, after, prove)
 	}
 	return RefusedHA(vmid, err)
+}
+
+// CheckUnknownHA refuses an update that would change an entry of which neither the state nor, by that, the plan knows.
+func (h *HAEntries) CheckUnknownHA(ctx context.Context, vmid int, want *HA) error {
+	entry, err := h.api.HA().Resource(ctx, vmid)
+	if pve.IsKind(err, pve.NotFound) {
+		return nil
+	}
+	if err != nil {
+		return RefusedHA(vmid, err)
+	}
+	return refuseUnknown(vmid, entry.Options, want.Options())
+}
+
+// refuseUnknown compares an entry with the wanted one. An option that it leaves out has its default, and "enabled" is
+// an alias (pve-ha-manager HA/Resources.pm, HA/Config.pm read_and_check_resources_config).
+func refuseUnknown(vmid int, has, want map[string]string) error {
+	is := map[string]string{"state": "started", "max_restart": "1", "max_relocate": "1", "failback": "1"}
+	maps.Copy(is, has)
+	if is["state"] == "enabled" {
+		is["state"] = "started"
+	}
+	var changed []string
+	for _, name := range slices.Sorted(maps.Keys(want)) {
+		if is[name] != want[name] {
+			changed = append(changed, fmt.Sprintf("%s: %s, becomes %s", name, cmp.Or(is[name], "none"), want[name]))
+		}
+	}
+	if len(changed) == 0 {
+		return nil
+	}
+	return &FieldError{Path: "ha", Summary: fmt.Sprintf("VM %d has an HA entry that the state does not know", vmid),
+		Detail: fmt.Sprintf("The plan has not seen it, and shows a new one. These options of it, in PVE's names, "+
+			"would change:\n  %s\nThe entry was left as it is. Make a new plan, which shows that. Or remove the entry "+
+			"with `ha-manager remove vm:%d`", strings.Join(changed, "\n  "), vmid)}
 }
 
 // DropHA removes the entry. Removing it twice is as good as once. prove is called before each try.
@@ -140,6 +178,12 @@ func (h *HAEntries) DropHA(ctx context.Context, vmid int, prove func(context.Con
 // if this entry has changed. prove is called before each try.
 func (h *HAEntries) SetHA(ctx context.Context, vmid int, before, after map[string]string,
 	prove func(context.Context) error) error {
+	return h.set(ctx, vmid, before, after, prove, func(map[string]string) error { return nil })
+}
+
+// set is SetHA. check refuses to change an entry that has some options.
+func (h *HAEntries) set(ctx context.Context, vmid int, before, after map[string]string,
+	prove func(context.Context) error, check func(has map[string]string) error) error {
 	var seen map[string]string
 	var last error
 	for attempt := 0; ; attempt++ {
@@ -156,6 +200,9 @@ func (h *HAEntries) SetHA(ctx context.Context, vmid int, before, after map[strin
 		case pve.IsKind(last, pve.DigestMismatch) && !maps.Equal(seen, entry.Options):
 			return last
 		default:
+			if err := check(entry.Options); err != nil {
+				return err
+			}
 			params := differing(before, after, entry.Options)
 			if len(params) == 0 {
 				return nil

@@ -62,6 +62,10 @@ func TestChangeHA(t *testing.T) {
 		"a third party's option": {has: resource("comment", "theirs"), prior: entry("stopped", 1),
 			want:   entry("stopped", 1).with("ours"),
 			writes: []string{"PUT comment=ours"}, left: (&HA{State: to("stopped")}).with("ours")},
+		"an entry that no plan has shown": {has: resource("max_restart", "1"), want: entry("stopped", 3), says: "max_restart: 1, becomes 3",
+			left: entry("stopped", 1)},
+		"an alias in it": {has: &state.HAResource{State: "enabled"}, want: entry("started", 1),
+			writes: []string{"PUT state=started max_restart=1"}, left: entry("started", 1)},
 		"none any more": {has: &state.HAResource{State: "stopped"}, prior: entry("stopped", 1),
 			writes: []string{"DELETE purge=0", "DELETE"}}, // pve-ha-manager knows purge since 5.0.7
 		"removed by others": {prior: entry("stopped", 1), want: entry("stopped", 3), says: "is not under HA any more"},

@@ -210,6 +210,9 @@ func (u *update) run(ctx context.Context, r *results) error {
 	if err == nil {
 		err = power{u}.mayGoDown()
 	}
+	if err == nil && u.r.PriorHA == nil && u.r.HA != nil {
+		err = u.changer.guests.CheckUnknownHA(ctx, u.vmid, u.r.HA)
+	}
 	if err != nil {
 		return err
 	}

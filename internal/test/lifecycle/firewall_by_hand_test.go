@@ -1,11 +1,15 @@
 package lifecycle_test
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
 )
@@ -60,7 +64,7 @@ func TestFirewallMadeByHand(t *testing.T) {
 			with(`policy_in = "ACCEPT", rules = [` + tt.rules + `]`)
 			plan, err := s.Plan(t.Context())
 			if said := err != nil && strings.Contains(err.Error(), "(bastion only)"); said != (tt.refused == "plan") {
-				t.Fatalf("plan: %v", err)
+				t.Fatalf("plan: %v %v", err, plan)
 			}
 			if warned := strings.Contains(s.Diagnostics().String(), "policy_in: DROP, becomes ACCEPT"); warned != (tt.before != nil && tt.first == "") {
 				t.Errorf("the plan warned %v", s.Diagnostics())
@@ -80,6 +84,88 @@ func TestFirewallMadeByHand(t *testing.T) {
 			if tt.refused == "" {
 				rig.Must(t, s.Converge(t.Context()))
 			}
+		})
+	}
+}
+
+// TestHAEntryMadeByHand: an administrator has put the VM under HA, before the plan or after it, and then the configuration
+// does. The refresh takes an entry into the state, so a plan shows the values that it changes. An entry that no plan has
+// shown keeps its values, and the update does not begin.
+func TestHAEntryMadeByHand(t *testing.T) {
+	t.Parallel()
+	entry := func(is string, options ...string) *state.HAResource {
+		made := &state.HAResource{SID: "vm:400", State: is, Options: map[string]string{}}
+		for i := 0; i < len(options); i += 2 {
+			made.Options[options[i]] = options[i+1]
+		}
+		return made
+	}
+	in := func(group string, made *state.HAResource) *state.HAResource {
+		made.Group = group
+		return made
+	}
+	const wanted = `state = "started", max_restart = 3, comment = "web"`
+	all := entry("started", "max_restart", "3", "comment", "web")
+	fsck := entry("disabled", "max_restart", "0", "comment", "fsck runs, do not start")
+	for name, tt := range map[string]struct {
+		before, after *state.HAResource // on the server, before and after the plan
+		gone          bool              // before the apply
+		ha            string            // of the configuration
+		profile       string
+		shown         string // by the plan
+		refused       string // what the error says, or ""
+		left          *state.HAResource
+	}{
+		"shown by the plan":      {before: fsck, ha: wanted, shown: `"fsck runs, do not start" -> "web"`, left: all},
+		"shown, and gone since":  {before: fsck, gone: true, ha: wanted, refused: "is not under HA any more"},
+		"after the plan":         {after: fsck, ha: wanted, refused: "state: disabled, becomes started", left: fsck},
+		"another than a default": {after: entry("started"), ha: wanted, refused: "max_restart: 1, becomes 3", left: entry("started")},
+		"the configured one":     {after: all, ha: wanted, left: all},
+		"defaults":               {after: entry("started"), ha: "max_restart = 1", left: entry("started", "max_restart", "1")},
+		"more than configured":   {after: fsck, ha: "max_restart = 0", left: fsck},
+		"in a group":             {after: in("big", entry("started")), ha: `state = "started"`, profile: "8.4", left: in("big", entry("started"))},
+		"in another group":       {after: in("big", entry("started")), ha: `group = "small"`, profile: "8.4", refused: "group: big, becomes small", left: in("big", entry("started"))},
+		"failback by default":    {after: all, ha: wanted + ", failback = true", profile: "9.0", left: entry("started", "max_restart", "3", "comment", "web", "failback", "1")},
+		"failback":               {after: all, ha: wanted + ", failback = false", profile: "9.0", refused: "failback: 1, becomes 0", left: all},
+		"none":                   {ha: wanted, left: all},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := rig.NewWorld(t, pvesim.Options{Profile: tt.profile})
+			byHand := func(made *state.HAResource) {
+				w.Change(func(world *state.World) {
+					world.HAGroups["big"], world.HAGroups["small"] = &state.HAGroup{ID: "big"}, &state.HAGroup{ID: "small"}
+					if made != nil {
+						world.HA["vm:400"] = &state.HAResource{SID: made.SID, State: made.State, Group: made.Group, Options: maps.Clone(made.Options)}
+					} else if tt.gone {
+						delete(world.HA, "vm:400")
+					}
+				})
+			}
+			s := w.Session(t, rig.RootTicket, bare)
+			rig.Must(t, s.Converge(t.Context()))
+			byHand(tt.before)
+			w.Reconfigure(t, s, rig.RootTicket, strings.TrimSuffix(bare, "}\n")+"  description = \"x\"\n  ha = { "+tt.ha+" }\n}\n")
+			plan, err := s.Plan(t.Context())
+			rig.Must(t, err)
+			if shown := fmt.Sprint(plan); !strings.Contains(shown, tt.shown) {
+				t.Errorf("the plan shows %s", shown)
+			}
+			byHand(tt.after)
+			w.ResetCalls()
+			err = s.Apply(t.Context(), plan)
+			if _, has := beside(w, 400); !cmp.Equal(has, tt.left) {
+				t.Errorf("the entry (-want +got):\n%s", cmp.Diff(tt.left, has))
+			}
+			if tt.refused == "" {
+				rig.Must(t, err)
+			} else if err == nil || !strings.Contains(err.Error(), tt.refused) || len(writes(w)) > 0 {
+				t.Errorf("after %v: %v", writes(w), err)
+			}
+			if changed := rig.GuestOf(w, 400).Config["description"] != ""; tt.after != nil && changed != (tt.refused == "") {
+				t.Errorf("the update has begun: %t", changed)
+			}
+			rig.Must(t, s.Converge(t.Context())) // the next plan knows the entry
 		})
 	}
 }
