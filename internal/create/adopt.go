@@ -63,8 +63,8 @@ func (i *idChooser) leftovers(baselines guest.Baselines) []string {
 }
 
 // findAdopted tells the volumes to adopt from leftovers: two storages may name one place, such as two of one pool for
-// thin and thick volumes, and each lists the volume under its own name (pve-storage ZFSPoolPlugin.pm list_images). What
-// may be one of them is taken for it.
+// thin and thick volumes, and each lists the volume under its own name (pve-storage ZFSPoolPlugin.pm list_images). One
+// that may be such a volume is taken for it.
 func (i *idChooser) findAdopted(ctx context.Context) error {
 	if i.isAdopted = func(string) bool { return false }; len(i.request.Adopts) == 0 {
 		return nil

@@ -152,35 +152,6 @@ func (g *Guard) CheckTaken(ctx context.Context, v InState, volumes []string) err
 	return err
 }
 
-// CheckRunning makes sure, as far as this identity sees the guests, that none that runs uses volumes of a VM that is to
-// be started. The error is an *InUseError.
-func (g *Guard) CheckRunning(ctx context.Context, node string, vmid int, volumes []string) error {
-	if len(volumes) == 0 {
-		return nil
-	}
-	scope, err := g.Scope(ctx, nil, node, volumes)
-	if err != nil {
-		return err
-	}
-	use, err := g.use.Since(ctx, g.use.Ask(), scope)
-	if err != nil {
-		return err
-	}
-	for _, volume := range volumes {
-		used := &InUseError{Volume: volume}
-		for _, user := range use.UsersOf(volume, vmid) {
-			listed, _ := use.Resources.Guest(user.Guest.VMID)
-			if listed.Status == "running" && user.Attached && !user.Unclear {
-				used.Users = append(used.Users, user.String())
-			}
-		}
-		if len(used.Users) > 0 {
-			return used
-		}
-	}
-	return nil
-}
-
 // ProveMade does the same for volumes that a change of the VM has made and takes back at once: no other guest has had
 // them.
 func (g *Guard) ProveMade(ctx context.Context, v InState, volumes []string) (Evidence, error) {

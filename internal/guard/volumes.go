@@ -40,3 +40,32 @@ func (g *Guard) HasVolume(ctx context.Context, node, volume string) (bool, error
 	err = b.CheckVisible(ctx, g.guests)
 	return len(b.Unlisted) > 0, err
 }
+
+// CheckRunning makes sure, as far as this identity sees the guests, that none that runs uses volumes of a VM that is to
+// be started. The error is an *InUseError.
+func CheckRunning(ctx context.Context, g *Guard, node string, vmid int, volumes []string) error {
+	if len(volumes) == 0 {
+		return nil
+	}
+	scope, err := g.Scope(ctx, nil, node, volumes)
+	if err != nil {
+		return err
+	}
+	use, err := g.use.Since(ctx, g.use.Ask(), scope)
+	if err != nil {
+		return err
+	}
+	for _, volume := range volumes {
+		used := &InUseError{Volume: volume}
+		for _, user := range use.UsersOf(volume, vmid) {
+			listed, _ := use.Resources.Guest(user.Guest.VMID)
+			if listed.Status == "running" && user.Attached && !user.Unclear {
+				used.Users = append(used.Users, user.String())
+			}
+		}
+		if len(used.Users) > 0 {
+			return used
+		}
+	}
+	return nil
+}

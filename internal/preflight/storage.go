@@ -45,7 +45,7 @@ func (p *planCheck) orphans(ctx context.Context, c *Checker, r Request) {
 		return
 	}
 	var suspect []string
-	for _, id := range p.searched(r) {
+	for _, id := range searched(p, r) {
 		storage, there := p.resources.Storage(p.node, id)
 		if there && slices.ContainsFunc(c.volumesOf(ctx, storage, r.VMID), func(volume string) bool {
 			owner, ok := volid.Owner(volume)
@@ -94,7 +94,7 @@ func (p *planCheck) orphans(ctx context.Context, c *Checker, r Request) {
 }
 
 // searched are the storages on which volumes with the VMID of a new VM matter.
-func (p *planCheck) searched(r Request) []string {
+func searched(p *planCheck, r Request) []string {
 	storages := map[string]bool{}
 	for _, id := range r.Storages {
 		storages[id] = true

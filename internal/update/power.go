@@ -214,7 +214,7 @@ func (p power) hasItsDisks(ctx context.Context) error {
 	}
 	slices.Sort(volumes)
 	var used *guard.InUseError
-	switch err := p.changer.destroyer.CheckRunning(ctx, p.view.Node(), p.vmid, volumes); {
+	switch err := guard.CheckRunning(ctx, p.changer.destroyer.Guard, p.view.Node(), p.vmid, volumes); {
 	case errors.As(err, &used):
 		return &guest.FieldError{Path: "power_state", Summary: fmt.Sprintf("VM %d was not started", p.vmid),
 			Detail: "Two guests on one disk destroy what is on it. Detach the disk there or shut that guest down, then " +

@@ -13,7 +13,7 @@ import (
 )
 
 // TestTurnedSinceThePlan: a third party starts or stops a guest after the plan, which says nothing of power. The apply
-// of that plan does not end that, and says so. What the plan announces is done.
+// of that plan does not end that, and says so. A planned start or shutdown is done.
 func TestTurnedSinceThePlan(t *testing.T) {
 	const running, stopped = string(guest.Running), string(guest.Stopped)
 	for name, c := range map[string]struct {

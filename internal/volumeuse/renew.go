@@ -16,14 +16,32 @@ func (s *Reader) Since(ctx context.Context, asked uint64, node string) (*Use, er
 		node = ""
 	}
 	return s.uses.Since(ctx, node, asked, func(ctx context.Context) (*Use, error) {
+		began := s.clock.Now()
 		made, err := s.readUse(ctx, node)
-		if err == nil {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			s.latest[node] = made
+		if err != nil {
+			return nil, err
+		}
+		s.keep(node, made)
+		if isFull := made.ended.Equal(made.at); !isFull || pve.Elapsed(began, made.at) < brief || !s.isYoung(node) {
+			return made, nil
+		}
+		s.Ask()
+		if made, err = s.readUse(ctx, node); err == nil { // it does not take long
+			s.keep(node, made)
 		}
 		return made, err
 	})
+}
+
+// brief is the time that a reading of all guests may take without a second look at those that have changed meanwhile: a
+// guest that was read at its beginning can get a volume before its end.
+const brief = time.Second
+
+// keep makes a reading the latest of its scope.
+func (s *Reader) keep(node string, made *Use) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.latest[node] = made
 }
 
 // useLife is how long after its end a reading of all guests is renewed rather than repeated. All that PVE records of a

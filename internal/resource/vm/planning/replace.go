@@ -82,7 +82,7 @@ func (p *Planning) refuseReplacingAdopted(ctx context.Context) {
 	if p.Machines == nil || p.Run.acts() { // in the apply, the VM is gone by now
 		return
 	}
-	owners, known := p.mayAdopt(), p.Plan.VMID != nil
+	owners, known := adoptable(p), p.Plan.VMID != nil
 	for _, vmid := range slices.Sorted(maps.Keys(owners)) {
 		replaces := p.Run.WasInState(vmid) || p.private.Replaces == vmid
 		if !replaces && !known { // such as the VM that holds a proxmox_disk
@@ -108,9 +108,9 @@ func (p *Planning) refuseReplacingAdopted(ctx context.Context) {
 	}
 }
 
-// mayAdopt are the volumes that a new VM adopts by slot, by the VMID that they carry. An id that is not known yet may
+// adoptable are the volumes that a new VM adopts by slot, by the VMID that they carry. An id that is not known yet may
 // be that.
-func (p *Planning) mayAdopt() map[int]map[string]string {
+func adoptable(p *Planning) map[int]map[string]string {
 	all := map[int]map[string]string{}
 	for slot, volume := range p.volumes.attached {
 		owner, ok := volid.Owner(volume)

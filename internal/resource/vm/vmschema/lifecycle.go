@@ -23,10 +23,11 @@ func lifecycleAttributes(ctx context.Context) map[string]schema.Attribute {
 	return map[string]schema.Attribute{
 		"power_state": schema.StringAttribute{Optional: true, Computed: true,
 			Validators: []validator.String{stringvalidator.OneOf("running", "stopped")},
-			MarkdownDescription: "`running` or `stopped`, enforced by every apply. A VM is shut down, never " +
-				"cut off, except by HA: its manager cuts off a guest that does not obey within " +
-				"`shutdown_timeout`. Default: a new VM is started once (a template never), and its power is " +
-				"left alone afterwards."},
+			MarkdownDescription: "`running` or `stopped`: a VM that is found otherwise is started or shut down. A VM that " +
+				"was started or stopped after the plan is left as it is until the next one. A VM is shut " +
+				"down, never cut off, except by HA: its manager cuts off a guest that does not obey within " +
+				"`shutdown_timeout`. A VM is not started while another guest runs with one of its disks. " +
+				"Default: a new VM is started once (a template never), and its power is left alone afterwards."},
 		"reboot_policy": schema.StringAttribute{Optional: true,
 			Validators: []validator.String{stringvalidator.OneOf("auto", "never", "force")},
 			MarkdownDescription: "What happens when a change waits for a restart of the running VM. `auto` " +
@@ -58,7 +59,8 @@ func lifecycleAttributes(ctx context.Context) map[string]schema.Attribute {
 				"although no VM has it: `fail` (default) names those on the storages that it writes to, " +
 				"`destroy` first destroys all on all storages of the node. It fails at one that may have an " +
 				"owner elsewhere: on a shared storage that is not in the provider's `exclusive_storages`, " +
-				"or with a name that PVE never gives. An automatic id never has such volumes."},
+				"or with a name that PVE never gives. The plan names those that are destroyed. The create of a " +
+				"replacement leaves those that the destroy has left, and names them. An automatic id never has such volumes."},
 		"on_destroy": schema.SingleNestedAttribute{Optional: true,
 			MarkdownDescription: "How the VM is destroyed. It must be applied before the destroy to count.",
 			Attributes: map[string]schema.Attribute{
