@@ -22,24 +22,29 @@ type destruction struct {
 	r     Request
 	tasks request.Tasks
 	asked uint64 // when this began, or last waited: answers must be younger
+	committedView
 
-	resources pve.Resources
-	node      string
-	config    pve.PendingConfig
-	seenAt    time.Time // when the configuration was read
-	pool      string
-	use       *volumeuse.Use
-	// gone: there is no such VM any more. halfDestroyed: only the lock of a destroy is left of its configuration.
-	gone, halfDestroyed bool
-	off                 bool // the guest is known to be off
-	acted               bool // something was done since the other guests were read
-	status              *pve.GuestStatus
-	inHA                kept
-	snapshots           map[string]map[string]string // the options that each keeps, as last read
+	pool  string
+	use   *volumeuse.Use
+	off   bool // the guest is known to be off
+	acted bool // something was done since the other guests were read
+	inHA  kept
 	// copied are the nodes that may have copies of its volumes, and why.
 	copied   map[string]string
 	purged   []string // what PVE takes the VM out of with its destroy, and that the configuration has not made
 	warnings []guest.Warning
+}
+
+// committedView is what is known of a VM in state on the server.
+type committedView struct {
+	resources pve.Resources
+	node      string
+	config    pve.PendingConfig
+	seenAt    time.Time // when the configuration was read
+	status    *pve.GuestStatus
+	snapshots map[string]map[string]string // the options that each keeps, as last read
+	// gone: there is no such VM any more. halfDestroyed: only the lock of a destroy is left of its configuration.
+	gone, halfDestroyed bool
 }
 
 // step is a row of the order in which a VM in state is destroyed.
@@ -53,10 +58,10 @@ func (d *destruction) steps(surveyed func()) []step {
 	return []step{
 		{"identity and protection speak first, and one reading of the guests serves all destroys that begin together",
 			func(ctx context.Context) error { defer surveyed(); return d.lookFirst(ctx) }},
-		{"a refusal must leave everything as it was", d.refuse},
-		{"what holds the VM may change it, so the two looks above are repeated after a wait", d.unlocked},
+		{"a refusal must leave everything as it was", refusals{d}.refuse},
+		{"what holds the VM may change it, so the two looks above are repeated after a wait", lockWait{d}.unlocked},
 		{"the guest takes its time, in which the privileges for the last look are asked",
-			func(ctx context.Context) error { return together(ctx, d.shutDown, d.learnRights) }},
+			func(ctx context.Context) error { return together(ctx, shutdown{d}.shutDown, d.learnRights) }},
 	}
 }
 

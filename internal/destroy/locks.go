@@ -17,13 +17,16 @@ import (
 // away.
 const ownerless = 30 * time.Second
 
+// lockWait is the part of a destroy that waits for the lock of others, or takes away that of a dead task.
+type lockWait struct{ *destruction }
+
 // unlocked waits until no lock holds the VM. After a wait everything is asked again, of the VM and of others.
-func (d *destruction) unlocked(ctx context.Context) error {
+func (d lockWait) unlocked(ctx context.Context) error {
 	for {
 		if lock := d.config.Current()["lock"]; lock == "" || lock == request.Suspended {
 			return nil
 		}
-		for _, step := range []func(context.Context) error{d.awaitLock, d.lookFirst, d.refuse} {
+		for _, step := range []func(context.Context) error{d.awaitLock, d.lookFirst, refusals{d.destruction}.refuse} {
 			if err := step(ctx); err != nil || d.gone {
 				return err
 			}
@@ -33,7 +36,7 @@ func (d *destruction) unlocked(ctx context.Context) error {
 
 // awaitLock waits for one lock. A lock whose task has died stays for ever. It is taken away if everything shows that
 // its task is dead, and if this identity or SSH can do so.
-func (d *destruction) awaitLock(ctx context.Context) error {
+func (d lockWait) awaitLock(ctx context.Context) error {
 	vmid, began := d.r.Ref.VMID, d.d.clock.Now()
 	q := d.d.jobs.Queue(d.node, vmid)
 	for idle := 0; ; {
@@ -70,7 +73,7 @@ func (d *destruction) awaitLock(ctx context.Context) error {
 }
 
 // lock is the lock that the VM bears, as the guard takes it.
-func (d *destruction) lock(name string) guard.Lock {
+func (d lockWait) lock(name string) guard.Lock {
 	return guard.Lock{Node: d.node, VMID: d.r.Ref.VMID, Name: name, Resources: d.resources}
 }
 
@@ -81,7 +84,7 @@ func deadLocks() []string {
 }
 
 // takeDeadLock takes a dead lock away, or says why not and what to do.
-func (d *destruction) takeDeadLock(ctx context.Context, lock string, dead pve.Task, cause error) error {
+func (d lockWait) takeDeadLock(ctx context.Context, lock string, dead pve.Task, cause error) error {
 	vmid := d.r.Ref.VMID
 	held := fmt.Sprintf("VM %d is locked (%s), and no task holds the lock: ", vmid, lock)
 	next := fmt.Sprintf("`qm unlock %d` as root on node %s, then destroy again", vmid, d.node)
@@ -117,7 +120,7 @@ func (d *destruction) takeDeadLock(ctx context.Context, lock string, dead pve.Ta
 }
 
 // suspect notes where a task that died may have left volumes that no configuration names.
-func (d *destruction) suspect(lock string, dead pve.Task) {
+func (d lockWait) suspect(lock string, dead pve.Task) {
 	why := "the task that died (" + string(dead.UPID) + ") may have left them"
 	d.copied[d.node] = why
 	if lock != "migrate" {
@@ -130,7 +133,7 @@ func (d *destruction) suspect(lock string, dead pve.Task) {
 
 // explainHalfDestroyed says of a half-destroyed VM that nothing proves any more whose it is, which its lock alone
 // does not say.
-func (d *destruction) explainHalfDestroyed(err error) error {
+func (d lockWait) explainHalfDestroyed(err error) error {
 	if !d.halfDestroyed {
 		return err
 	}

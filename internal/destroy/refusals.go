@@ -17,8 +17,11 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/volumeuse"
 )
 
+// refusals is the part of a destroy that asks what speaks against it.
+type refusals struct{ *destruction }
+
 // refuse finds what makes PVE refuse the destroy, or leave something behind, while nothing has been touched.
-func (d *destruction) refuse(ctx context.Context) error {
+func (d refusals) refuse(ctx context.Context) error {
 	if d.halfDestroyed {
 		return nil
 	}
@@ -28,10 +31,10 @@ func (d *destruction) refuse(ctx context.Context) error {
 	if err := d.unreferenced(ctx); err != nil {
 		return err
 	}
-	if err := unadopted(d); err != nil {
+	if err := unadopted(d.destruction); err != nil {
 		return err
 	}
-	if err := unforeseen(ctx, d, d.config, "Nothing was touched"); err != nil {
+	if err := unforeseen(ctx, d.destruction, d.config, "Nothing was touched"); err != nil {
 		return err
 	}
 	if err := d.unshared(ctx); err != nil {
@@ -40,11 +43,11 @@ func (d *destruction) refuse(ctx context.Context) error {
 	if err := d.reachable(ctx); err != nil {
 		return err
 	}
-	return forgetReused(ctx, d)
+	return forgetReused(ctx, d.destruction)
 }
 
 // unshared refuses to destroy a VM whose volumes another guest uses.
-func (d *destruction) unshared(ctx context.Context) error {
+func (d refusals) unshared(ctx context.Context) error {
 	vmid := d.r.Ref.VMID
 	volumes := d.ownVolumes()
 	if len(volumes) == 0 {
@@ -81,7 +84,7 @@ func (d *destruction) unshared(ctx context.Context) error {
 
 // unlinked refuses to destroy a template whose volumes are the base of others. Thin LVM does not record that, and its
 // clones do not need their template (pve-storage LvmThinPlugin.pm).
-func (d *destruction) unlinked(ctx context.Context) error {
+func (d refusals) unlinked(ctx context.Context) error {
 	current := d.config.Current()
 	if current["template"] != "1" {
 		return nil
@@ -125,13 +128,13 @@ func linked(vmid int, clones []string, err error) error {
 // unreferenced refuses, with on_destroy.purge = false, to destroy a VM that HA or replication names: PVE would refuse
 // that after the guest was shut down (qemu-server API2/Qemu.pm destroy_vm). Otherwise it notes where replication has
 // put copies. PVE leaves those: it drops the jobs alone (pve-guest-common ReplicationConfig.pm remove_vmid_jobs).
-func (d *destruction) unreferenced(ctx context.Context) error {
+func (d refusals) unreferenced(ctx context.Context) error {
 	vmid := d.r.Ref.VMID
 	if d.r.Ref.Node != d.node {
 		d.copied[d.r.Ref.Node] = wasThere
 	}
 	d.purged = nil // this look may be a repeated one
-	noteBackupJobs(ctx, d)
+	noteBackupJobs(ctx, d.destruction)
 	if !isCluster(d.resources) {
 		return nil
 	}
@@ -203,7 +206,7 @@ func spare(r *removal, f *facts) (outcome, error) {
 // reachable refuses to destroy a VM whose volumes PVE cannot remove now. PVE would log that, remove the configuration
 // anyway and orphan the volumes (qemu-server QemuServer.pm, destroy_vm). Storages that the identity may not see
 // are not judged.
-func (d *destruction) reachable(ctx context.Context) error {
+func (d refusals) reachable(ctx context.Context) error {
 	vmid, node := d.r.Ref.VMID, d.node
 	volumes := d.ownVolumes()
 	if len(volumes) == 0 {

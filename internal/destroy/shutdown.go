@@ -17,9 +17,12 @@ import (
 // at the same time.
 const recent = 2 * time.Second
 
+// shutdown is the part of a destroy that takes the guest down.
+type shutdown struct{ *destruction }
+
 // shutDown shuts the guest down for good. It looks at the VM once more before, unless it has just done so: reading
 // many other guests takes its time.
-func (d *destruction) shutDown(ctx context.Context) error {
+func (d shutdown) shutDown(ctx context.Context) error {
 	if pve.Elapsed(d.seenAt, d.d.clock.Now()) > recent {
 		if err := d.lookAgain(ctx); err != nil || d.gone {
 			return err
@@ -63,9 +66,9 @@ func isPaused(status pve.GuestStatus) bool {
 // shutDownFromHA has HA ignore the guest, which it would start again, and shuts it down. An identity that may not
 // change HA can only ask its manager for the stop. That one stops the guest hard when its time is over (pve-ha-manager
 // HA/Resources/PVEVM.pm shutdown, forceStop), so it takes a policy that allows this.
-func (d *destruction) shutDownFromHA(ctx context.Context) error {
+func (d shutdown) shutDownFromHA(ctx context.Context) error {
 	vmid := d.r.Ref.VMID
-	err := d.inHA.ignore(ctx, d)
+	err := d.inHA.ignore(ctx, d.destruction)
 	switch {
 	case err == nil, pve.IsKind(err, pve.NotFound), pve.IsKind(err, pve.Denied) && d.r.ForceStop:
 		return d.powerOff(ctx)
@@ -85,7 +88,7 @@ const asks = 2
 
 // powerOff asks the guest to shut down, and stops it hard afterwards unless the policy forbids that: its disks are
 // about to go.
-func (d *destruction) powerOff(ctx context.Context) error {
+func (d shutdown) powerOff(ctx context.Context) error {
 	d.acted = true // and others go on while the guest shuts down
 	timeout, times := guest.StopTimeout(d.r.StopTimeout), asks
 	if d.r.ForceStop {
@@ -109,7 +112,7 @@ func (d *destruction) powerOff(ctx context.Context) error {
 }
 
 // askOnce asks the guest to shut down, and waits until it has, or until its time is over.
-func (d *destruction) askOnce(ctx context.Context, timeout time.Duration) error {
+func (d shutdown) askOnce(ctx context.Context, timeout time.Duration) error {
 	vmid := d.r.Ref.VMID
 	result, err := d.askToShutDown(ctx, timeout)
 	if result.Warnings > 0 {
@@ -145,7 +148,7 @@ func lastType(tasks []pve.UPID) string {
 
 // cutOff stops a guest hard that has not obeyed, with a warning. It looks at the VM once more before: the wait was
 // long.
-func (d *destruction) cutOff(ctx context.Context, timeout time.Duration) error {
+func (d shutdown) cutOff(ctx context.Context, timeout time.Duration) error {
 	if err := d.lookAgain(ctx); err != nil || d.gone {
 		return err
 	}
@@ -162,7 +165,7 @@ func (d *destruction) cutOff(ctx context.Context, timeout time.Duration) error {
 
 // askToShutDown asks once, or again while a third party's lock proves that the guest was not asked. Unless the VM was
 // looked at just now, it is looked at before each try: another guest may have the VMID by then.
-func (d *destruction) askToShutDown(ctx context.Context, timeout time.Duration) (result pve.TaskResult, err error) {
+func (d shutdown) askToShutDown(ctx context.Context, timeout time.Duration) (result pve.TaskResult, err error) {
 	looked := pve.Elapsed(d.seenAt, d.d.clock.Now()) <= recent && !d.r.ForceStop
 	since := d.seenAt
 	d.seenAt = time.Time{}
@@ -189,7 +192,7 @@ func (d *destruction) askToShutDown(ctx context.Context, timeout time.Duration) 
 }
 
 // request asks the guest to shut down, and no more. The VM was looked at at that time.
-func (d *destruction) request(timeout time.Duration, since time.Time) request.Request {
+func (d shutdown) request(timeout time.Duration, since time.Time) request.Request {
 	node, vmid := d.node, d.r.Ref.VMID
 	return request.Request{Node: node, Type: "qmshutdown", ID: vmid, Done: d.d.guests.IsStopped(node, vmid),
 		Send: func(ctx context.Context) (pve.UPID, error) {

@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	theGuest = "/nodes/{node}/qemu/{vmid}"
-	shutdown = theGuest + "/status/shutdown"
+	theGuest     = "/nodes/{node}/qemu/{vmid}"
+	shutdownPath = theGuest + "/status/shutdown"
 )
 
 // comes has third parties do something about VM 300 before the nth request of a kind.
@@ -60,7 +60,7 @@ func TestVolumeUseIsReadAfterTheShutdown(t *testing.T) {
 		ref := r.vm(300)
 		r.running()
 		r.sim.Advance(20 * time.Second)
-		r.comes("POST", shutdown, 1, act)
+		r.comes("POST", shutdownPath, 1, act)
 		_, _, err := r.s.Delete(t.Context(), Request{Ref: ref})
 		r.came()
 		if is, kept := r.has(300, contested); !is || !kept || err == nil || !strings.Contains(err.Error(), contested+" is also used by") {
@@ -76,7 +76,7 @@ func TestLockedVMIsLookedAtAgain(t *testing.T) {
 		w.Guests[300] = &state.Guest{VMID: 300, Type: "qemu", Node: "pve1", Config: map[string]string{"name": "theirs", "memory": "512",
 			"scsi0": contested + ",size=1G", "smbios1": "uuid=" + uuidOf(1), "meta": "creation-qemu=9.2.0,ctime=2"}}
 	}
-	for _, at := range []struct{ method, path, end string }{{"DELETE", theGuest, "/300"}, {"POST", shutdown, "/300/status/shutdown"}} {
+	for _, at := range []struct{ method, path, end string }{{"DELETE", theGuest, "/300"}, {"POST", shutdownPath, "/300/status/shutdown"}} {
 		for what, meanwhile := range map[string]func(*state.World){"replaced": replaced, "attached": holders()["a mount point"]} {
 			r := newRig(t, asToken)
 			ref := r.vm(300)
