@@ -4,6 +4,7 @@
 package guest
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"sync"
@@ -142,7 +143,9 @@ type Guest struct {
 	HA       *HA       // nil: none, or not asked
 	Pending  []string  // options that wait for a restart
 	Leaving  []string  // volumes of disks that leave their slots at the next stop
-	Source   int       // VMID of the clone source, create only
+	// Renamed are the names that a migration of this update has given to volumes, by those of before.
+	Renamed map[string]string
+	Source  int // VMID of the clone source, create only
 	// LegacyBoot: its boot order is in the old notation, which names kinds of devices.
 	LegacyBoot bool
 	// Interfaces is what the agent said; nil if it was not asked or silent.
@@ -153,6 +156,9 @@ type Guest struct {
 	// Untraced: it is gone, and no task of the cluster names its VMID.
 	Untraced bool
 }
+
+// NameOf is the present name of a volume that a VM had before an update.
+func (g Guest) NameOf(volume string) string { return cmp.Or(g.Renamed[volume], volume) }
 
 // HasAgent reports whether the guest can have an agent that answers. One that was enabled while the guest ran gets
 // its device at the next start.

@@ -100,6 +100,7 @@ type update struct {
 	deaf     *unobeyed
 	began    time.Time // by the clock of this machine
 	reached  Reached
+	renamed  map[string]string // guest.Guest.Renamed
 }
 
 // newUpdate begins with a configuration that was just read.

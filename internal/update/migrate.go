@@ -56,11 +56,24 @@ func (m migration) migrate(ctx context.Context, t todo) (todo, error) {
 	if err != nil {
 		return t, err
 	}
+	m.renamed = renamedBy(sent, arrived.Merged())
 	mustFit := func(slot string) bool {
 		return m.r.DestroyRemoved && !hasDisk(t.planned.Disks, slot) || !hasDisk(t.prior.Disks, slot)
 	}
 	known := join(m.r.Others, vm.Encode(t.prior))
 	return recompare(ctx, m.update, t, stillIn(known, sent, arrived.Merged(), mustFit))
+}
+
+// renamedBy are the names that volumes have on arrival, by those of before: PVE gives the disks of a running guest the
+// first free ones (qemu-server QemuServer.pm vm_migrate_alloc_nbd_disks), and others keep theirs on another storage.
+func renamedBy(sent, arrived map[string]string) map[string]string {
+	all := map[string]string{}
+	for option, value := range sent {
+		if was, is := guest.VolumeOf(value), guest.VolumeOf(arrived[option]); volid.Valid(was) && volid.Valid(is) {
+			all[was] = is
+		}
+	}
+	return all
 }
 
 // stillIn reports of a slot whether the disk that is known to be in it was there when a migration was sent, and is

@@ -46,7 +46,7 @@ func carryOut(ctx context.Context, u *update) (guest.Guest, error) {
 	grace, cancel := u.changer.jobs.Grace(ctx)
 	defer cancel()
 	changed, readErr := u.outcome(grace, err != nil)
-	changed.Pool = done.pool
+	changed.Pool, changed.Renamed = done.pool, u.renamed
 	if u.deaf != nil && readErr == nil && changed.Status == string(guest.Running) {
 		u.deaf.err.Detail += ". " + u.deaf.runs
 	}

@@ -176,6 +176,39 @@ func TestMigrateNumbersDisksAnew(t *testing.T) {
 	}
 }
 
+// TestMigrateAndDetach: an apply migrates a VM and takes a disk out of the configuration. Its volume, which has another
+// name or is on another storage by now, is still known as the VM's own, so the destroy takes it along.
+func TestMigrateAndDetach(t *testing.T) {
+	t.Parallel()
+	config := func(node, power, storage string, slots ...string) string {
+		text := fmt.Sprintf("resource \"proxmox_vm\" \"mine\" {\n  vmid = 400\n  node = %q\n  power_state = %q\n", node, power) +
+			"  boot_order = [\"net0\"]\n  networks = { net0 = { bridge = \"vmbr0\" } }\n  disks = {\n"
+		for _, slot := range slots {
+			text += fmt.Sprintf("    %s = { storage = %q, size = \"%sG\" }\n", slot, storage, map[string]string{"scsi0": "1", "scsi1": "2"}[slot])
+		}
+		return text + "  }\n}\n"
+	}
+	for name, c := range map[string]struct{ power, storage string }{
+		"running":                     {"running", "local-zfs"},
+		"running, to another storage": {"running", "local-lvm"},
+		"stopped, to another storage": {"stopped", "local-lvm"},
+	} {
+		w := threeNodes(t)
+		s := w.Session(t, rig.TokenNoSSH, config("pve1", c.power, "local-zfs", "scsi1"))
+		rig.Must(t, s.Converge(t.Context()))
+		for _, next := range []string{config("pve1", c.power, "local-zfs", "scsi0", "scsi1"), config("pve2", c.power, c.storage, "scsi0")} {
+			w.Reconfigure(t, s, rig.TokenNoSSH, next)
+			rig.Must(t, s.Converge(t.Context()))
+		}
+		if has := rig.GuestOf(w, 400).Config; has["unused0"] == "" {
+			t.Errorf("%s: nothing is detached: %v", name, has)
+		}
+		if err := s.Destroy(t.Context()); err != nil || len(contents(w, 400)) > 0 || len(s.Diagnostics()) > 0 {
+			t.Errorf("%s: left %v: %v, %v", name, contents(w, 400), err, s.Diagnostics())
+		}
+	}
+}
+
 // TestMigrateRefused: what PVE would refuse is said in the plan, on the attribute, with nothing done.
 func TestMigrateRefused(t *testing.T) {
 	t.Parallel()

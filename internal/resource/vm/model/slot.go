@@ -84,10 +84,13 @@ func (p PrivateState) WithDrives(state *Model, before, planned vm.Spec) vm.Spec 
 
 // NoteDetached writes which unused disks of a VM are known to be its own, where that is news: those that were in a slot
 // of it in state, and their sizes, which an unused disk does not show. So are those that become unused at the next
-// stop. A rescan makes other volumes unused disks.
+// stop. A rescan makes other volumes unused disks. A migration gives them other names.
 func (p PrivateState) NoteDetached(ctx context.Context, out kit.PrivateWriter, prior *Model,
 	now guest.Guest) (PrivateState, diag.Diagnostics) {
 	known := append(prior.slotted(), p.Detached...)
+	for i, volume := range known {
+		known[i] = now.NameOf(volume)
+	}
 	var detached []string
 	unused := slices.Collect(maps.Values(FromGuest(now).UnusedVolumes))
 	for _, volume := range append(unused, now.Leaving...) {
@@ -103,17 +106,21 @@ func (p PrivateState) NoteDetached(ctx context.Context, out kit.PrivateWriter, p
 	p.Detached = detached
 	sizes := map[string]int64{}
 	maps.Copy(sizes, p.Sizes)
-	maps.Copy(sizes, p.detachedSizes(prior))
+	maps.Copy(sizes, p.detachedSizes(prior, now))
 	diags.Append(p.noteSizes(ctx, out, sizes)...)
 	p.Sizes = sizes
 	return p, diags
 }
 
-// detachedSizes are the sizes that detached disks had when they were last seen in slots.
-func (p PrivateState) detachedSizes(prior *Model) map[string]int64 {
-	sizes := prior.sizes(p)
-	maps.DeleteFunc(sizes, func(volume string, _ int64) bool { return !slices.Contains(p.Detached, volume) })
-	return sizes
+// detachedSizes are the sizes that detached disks had when they were last seen in slots, perhaps under other names.
+func (p PrivateState) detachedSizes(prior *Model, now guest.Guest) map[string]int64 {
+	all := map[string]int64{}
+	for volume, size := range prior.sizes(p) {
+		if is := now.NameOf(volume); slices.Contains(p.Detached, is) {
+			all[is] = size
+		}
+	}
+	return all
 }
 
 // noteSizes writes sizes of volumes where they are news.
@@ -182,7 +189,7 @@ func (p PrivateState) NoteOthers(ctx context.Context, out kit.PrivateWriter, pri
 	if !maps.Equal(others, p.Others) || p.Proof != nil && (others == nil) != (p.Others == nil) {
 		diags.Append(kit.Note[map[string]string](KeyOthers).Write(ctx, out, others)...)
 	}
-	maps.Copy(sizes, p.detachedSizes(prior))
+	maps.Copy(sizes, p.detachedSizes(prior, now))
 	diags.Append(p.noteSizes(ctx, out, sizes)...)
 	if !maps.Equal(added, p.Added) {
 		diags.Append(kit.Note[map[string]string](KeyAdded).Write(ctx, out, added)...)
