@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"sync"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/destroy"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
 )
 
 // claimed is a VMID that was chosen for a create.
@@ -118,43 +120,54 @@ func (i *idChooser) configured(ctx context.Context) (guest.Baselines, error) {
 	return all, i.destroyOrphans(ctx, all)
 }
 
-// destroyOrphans destroys the volumes under the VMID that the user chose.
+// destroyOrphans destroys the volumes under the VMID that the user chose, on the VM's own node, for which the plan has
+// named them. A copy is first made on the node of its source; those that are there are refused.
 func (i *idChooser) destroyOrphans(ctx context.Context, all guest.Baselines) error {
-	vmid, orphans := i.request.VMID, strings.Join(i.leftovers(all), ", ")
+	vmid, here, elsewhere := i.request.VMID, []string{}, []string{}
 	for _, f := range all {
 		volumes := i.leftovers(guest.Baselines{f})
-		if len(volumes) == 0 {
+		if f.Node == i.node {
+			here = volumes
 			continue
 		}
-		if err := i.creator.destroyer.ProveOrphaned(ctx, f.Node, vmid, volumes); err != nil {
-			return &guest.FieldError{Path: "on_orphaned_volumes", Summary: "Cannot destroy orphaned volumes",
-				Detail: "They were not touched, and VM " + fmt.Sprint(vmid) + " was not created", Err: err}
+		elsewhere = slices.DeleteFunc(volumes, func(volume string) bool {
+			listed, _ := i.resources.Storage(f.Node, volid.Storage(volume))
+			return listed.Shared
+		})
+		if len(elsewhere) > 0 {
+			return &guest.FieldError{Path: "on_orphaned_volumes", Summary: fmt.Sprintf("Volumes of another VM %d are there", vmid),
+				Detail: fmt.Sprintf("On node %s, on which the copy is made first, there are volumes with this id that no VM owns: "+
+					"%s. Only those on the VM's own node are destroyed, which is %s. None was touched. Find their owner and remove "+
+					"them, or choose another vmid", f.Node, strings.Join(elsewhere, ", "), i.node)}
 		}
 	}
+	if err := i.creator.destroyer.ProveOrphaned(ctx, i.node, vmid, here); err != nil {
+		return &guest.FieldError{Path: "on_orphaned_volumes", Summary: "Cannot destroy orphaned volumes",
+			Detail: "They were not touched, and VM " + fmt.Sprint(vmid) + " was not created", Err: err}
+	}
+	seen := guest.OwnBaseline(i.node, vmid, here) // and none that comes meanwhile
+	seen.Resources = i.resources
+	sweep := destroy.Target{VMID: vmid, Nodes: []string{i.node}, Baseline: seen, Tasks: &request.Tasks{},
+		HalfMade: destroy.NewHalfMade("", nil),
+		Pool:     i.request.Pool,
+		Mark:     i.creator.guests.NewMark(guest.ClusterName(i.resources), vmid)}
+	if err := i.creator.destroyer.RemoveVolumes(ctx, sweep); err != nil {
+		return &guest.FieldError{Path: "on_orphaned_volumes", Summary: "Cannot destroy orphaned volumes",
+			Detail: "The volumes " + strings.Join(here, ", ") + " could not be removed", Err: err}
+	}
 	for _, f := range all {
-		volumes := i.leftovers(guest.Baselines{f})
-		if len(volumes) == 0 {
-			continue
-		}
-		seen := guest.OwnBaseline(f.Node, vmid, volumes) // and none that comes meanwhile
-		seen.Resources = f.Resources
-		maps.DeleteFunc(f.Before, func(volume string, _ struct{}) bool { return !i.isAdopted(volume) })
-		sweep := destroy.Target{VMID: vmid, Nodes: []string{f.Node}, Baseline: seen, Tasks: &request.Tasks{},
-			HalfMade: destroy.NewHalfMade("", nil),
-			Pool:     i.request.Pool,
-			Mark:     i.creator.guests.NewMark(guest.ClusterName(i.resources), vmid)}
-		if err := i.creator.destroyer.RemoveVolumes(ctx, sweep); err != nil {
-			return &guest.FieldError{Path: "on_orphaned_volumes", Summary: "Cannot destroy orphaned volumes",
-				Detail: "The volumes " + orphans + " could not be removed", Err: err}
-		}
+		maps.DeleteFunc(f.Before, func(volume string, _ struct{}) bool { return slices.Contains(here, volume) })
 	}
 	return nil
 }
 
-// addAllStorages adds the storages that the create does not write to: a user who wants all volumes under the VMID
-// destroyed means those too.
+// addAllStorages adds the storages of the VM's node that the create does not write to: a user who wants all volumes
+// under the VMID destroyed means those too.
 func (i *idChooser) addAllStorages(ctx context.Context) error {
 	for n, at := range i.places {
+		if at.node != i.node {
+			continue
+		}
 		all, err := i.creator.guests.ImageStorages(ctx, i.resources, at.node)
 		if err != nil {
 			return err

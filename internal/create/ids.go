@@ -31,6 +31,7 @@ type idChooser struct {
 	resources pve.Resources
 	request   Request
 	places    []place
+	node      string       // where the VM is to be
 	at        time.Time    // when the listing was asked for
 	taken     map[int]bool // ids that cannot be used
 	passed    map[int]bool // free ids that are not used: PVE would not give them, or permissions mention them
@@ -45,7 +46,7 @@ type idChooser struct {
 
 // chooser makes an idChooser.
 func (c *Creator) chooser(found findings, r Request) *idChooser {
-	i := &idChooser{creator: c, request: r, places: placesOf(found, r), taken: map[int]bool{}, passed: map[int]bool{}}
+	i := &idChooser{creator: c, request: r, places: placesOf(found, r), node: found.node, taken: map[int]bool{}, passed: map[int]bool{}}
 	i.learn(found.resources, found.at)
 	return i
 }

@@ -245,6 +245,7 @@ func (c *Creator) removeDead(ctx context.Context, r Request, dead guard.Unowned)
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+	c.guests.Destroyed.Note(dead.Listed.VMID)
 	if _, err := c.destroyer.RemoveDead(ctx, dead); err != nil {
 		return deadError(r, dead.Mark,
 			fmt.Sprintf("Cannot remove what a dead create left of VM %d", dead.Listed.VMID), err)

@@ -2,6 +2,7 @@ package guard
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 
@@ -58,8 +59,14 @@ func CheckRunning(ctx context.Context, g *Guard, node string, vmid int, volumes 
 	for _, volume := range volumes {
 		used := &InUseError{Volume: volume}
 		for _, user := range use.UsersOf(volume, vmid) {
-			listed, _ := use.Resources.Guest(user.Guest.VMID)
-			if listed.Status == "running" && user.Attached && !user.Unclear {
+			if !user.Attached || user.Unclear {
+				continue
+			}
+			runs, err := isRunning(ctx, g, user.Guest)
+			if err != nil {
+				return fmt.Errorf("see whether %s runs: %w", user, err)
+			}
+			if runs {
 				used.Users = append(used.Users, user.String())
 			}
 		}
@@ -68,4 +75,16 @@ func CheckRunning(ctx context.Context, g *Guard, node string, vmid int, volumes 
 		}
 	}
 	return nil
+}
+
+// isRunning reports whether a guest runs now; PVE's listing is some seconds old.
+func isRunning(ctx context.Context, g *Guard, other pve.Resource) (bool, error) {
+	if other.Type != "qemu" {
+		return other.Status == string(guest.Running), nil
+	}
+	status, err := g.api.QEMU(other.Node, other.VMID).Status(ctx)
+	if pve.IsKind(err, pve.NotFound) { // it is gone, or has moved away from its disk
+		return false, nil
+	}
+	return status.IsRunning(), err
 }

@@ -156,6 +156,12 @@ func (g *Guests) Holdings(ctx context.Context, ref Ref, sized, named []string) (
 		return Holdings{}, err
 	}
 	held := HoldingsOf(at.Config)
+	g.lookUp(ctx, held, at.Node, ref.VMID, sized, named)
+	return held, nil
+}
+
+// lookUp adds to what a VM has what a node's storages tell of it.
+func (g *Guests) lookUp(ctx context.Context, held Holdings, node string, vmid int, sized, named []string) {
 	seen := map[string]bool{}
 	for _, volume := range slices.Concat(sized, named) {
 		storage := volid.Storage(volume)
@@ -165,25 +171,25 @@ func (g *Guests) Holdings(ctx context.Context, ref Ref, sized, named []string) (
 			continue
 		}
 		seen[storage] = true
-		content, err := g.api.Storage(at.Node, storage).Content(ctx, "images", ref.VMID)
+		content, err := g.api.Storage(node, storage).Content(ctx, "images", vmid)
 		if err != nil {
 			continue // the apply tells
 		}
 		for _, v := range content {
 			if _, unused := held.Unused[v.ID]; unused {
 				held.Unused[v.ID] = v.Size
-			} else if v.VMID == ref.VMID && slices.Contains(named, v.ID) && held.SlotOf(v.ID) == "" {
+			} else if v.VMID == vmid && slices.Contains(named, v.ID) && held.SlotOf(v.ID) == "" {
 				held.Loose[v.ID] = v.Size
 			}
 		}
 	}
-	return held, nil
 }
 
-// HoldingsListed is Holdings of the VM that the cluster lists with an id, be it in a state or not; false: there is
-// none.
-func (g *Guests) HoldingsListed(ctx context.Context, vmid int, named []string) (held Holdings, there bool, err error) {
-	resources, err := g.api.Cluster().Resources(ctx)
+// HoldingsListed is Holdings of the VM that the cluster lists with an id, be it in a state or not; false: there is none.
+// The volumes that are named are looked up on the node beside, too, if that is another.
+func (g *Guests) HoldingsListed(ctx context.Context, vmid int, beside string, named []string) (held Holdings, there bool,
+	err error) {
+	resources, err := g.api.Listing().Shared(ctx)
 	if err != nil {
 		return Holdings{}, false, err
 	}
@@ -192,6 +198,9 @@ func (g *Guests) HoldingsListed(ctx context.Context, vmid int, named []string) (
 		return Holdings{}, false, nil
 	}
 	held, err = g.Holdings(ctx, Ref{VMID: vmid, Node: listed.Node}, nil, named)
+	if err == nil && beside != "" && beside != listed.Node {
+		g.lookUp(ctx, held, beside, vmid, nil, named)
+	}
 	return held, true, err
 }
 

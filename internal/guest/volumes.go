@@ -103,10 +103,9 @@ func (h Holdings) SlotOf(volume string) string {
 	return ""
 }
 
-// Has reports whether the VM has a volume, in a slot or detached.
-func (h Holdings) Has(volume string) bool {
-	_, unused := h.Unused[volume]
-	return unused || h.SlotOf(volume) != ""
+// All are the volumes that the VM has, in slots or detached.
+func (h Holdings) All() []string {
+	return slices.AppendSeq(slices.Sorted(maps.Values(h.Slots)), maps.Keys(h.Unused))
 }
 
 // volumeLists lists the volumes of VMIDs, one listing of a storage for all who wait for one.

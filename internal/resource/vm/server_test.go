@@ -113,9 +113,11 @@ func (f *fake) InForce(context.Context, string, int, bool) (preflight.InForce, e
 	return preflight.InForce{}, errors.New("not asked")
 }
 
-func (*fake) HoldingsListed(context.Context, int, []string) (guest.Holdings, bool, error) {
+func (*fake) HoldingsListed(context.Context, int, string, []string) (guest.Holdings, bool, error) {
 	return guest.Holdings{}, false, nil
 }
+
+func (*fake) Places(context.Context) (volumeuse.Places, error) { return volumeuse.Places{}, nil }
 
 func (*fake) Holdings(context.Context, guest.Ref, []string, []string) (guest.Holdings, error) {
 	return guest.Holdings{}, nil

@@ -18,6 +18,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/model"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/saga"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/update"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/volumeuse"
 )
 
 // Planning is the plan of one VM in the making: what it is made from, and how far it is. Its three ways are create,
@@ -83,7 +84,9 @@ type Machines interface {
 	Place(ctx context.Context, nodes []string) string
 	CloneSource(ctx context.Context, clone *guest.Clone) (guest.Source, error)
 	Holdings(ctx context.Context, ref guest.Ref, sized, named []string) (guest.Holdings, error)
-	HoldingsListed(ctx context.Context, vmid int, named []string) (held guest.Holdings, there bool, err error)
+	HoldingsListed(ctx context.Context, vmid int, beside string, named []string) (held guest.Holdings, there bool,
+		err error)
+	Places(ctx context.Context) (volumeuse.Places, error)
 	InForce(ctx context.Context, node string, vmid int, waits bool) (preflight.InForce, error)
 	ReadFirewall(ctx context.Context, node string, vmid int) (*guest.Firewall, error)
 	IsHeld(ctx context.Context, node string, vmid int, volume string) error

@@ -13,6 +13,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/model"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/volumeuse"
 )
 
 // replaceDestroyed plans the replacement of a VM that a destroy has removed, though not all that it had: there is
@@ -88,7 +89,12 @@ func (p *Planning) refuseReplacingAdopted(ctx context.Context) {
 		if !replaces && !known { // such as the VM that holds a proxmox_disk
 			continue
 		}
-		held, there, err := p.Machines.HoldingsListed(ctx, vmid, slices.Collect(maps.Values(owners[vmid])))
+		held, there, err := p.Machines.HoldingsListed(ctx, vmid, model.Value(p.Plan.Node),
+			slices.Collect(maps.Values(owners[vmid])))
+		var places volumeuse.Places
+		if there && err == nil {
+			places, err = p.Machines.Places(ctx)
+		}
 		if err == nil && !there || err != nil && !replaces { // else the create looks
 			continue
 		}
@@ -98,7 +104,7 @@ func (p *Planning) refuseReplacingAdopted(ctx context.Context) {
 			otherwise = " A VM that is not in the state is taken over with `terraform import`."
 		}
 		for _, slot := range slices.Sorted(maps.Keys(owners[vmid])) {
-			if why := whyNotAdopted(vmid, owners[vmid][slot], held, err); why != "" {
+			if why := whyNotAdopted(vmid, owners[vmid][slot], held, places, err); why != "" {
 				p.diags.AddAttributeError(path.Root("disks").AtMapKey(slot).AtName("imported_disk"), summary,
 					fmt.Sprintf("%s. A replacement destroys the VM, and PVE its disks with it. If its create failed, `terraform "+
 						"untaint` with the VM's address keeps it, and the next apply does what is missing.%s To begin with an "+
@@ -125,20 +131,22 @@ func adoptable(p *Planning) map[int]map[string]string {
 	return all
 }
 
-// whyNotAdopted says why a volume cannot be adopted from beside a VM that is there; "": it is free. unread is why it
-// is not known what the VM has.
-func whyNotAdopted(vmid int, volume string, held guest.Holdings, unread error) string {
-	_, isFree := held.Loose[volume]
-	switch {
-	case isFree:
-		return ""
-	case unread != nil:
-		return fmt.Sprintf("%s may be a disk of VM %d, which cannot be read (%v)", volume, vmid, unread)
-	case held.Has(volume):
-		return fmt.Sprintf("%s is a disk of VM %d", volume, vmid)
+// whyNotAdopted says why a volume cannot be adopted from beside a VM that is there; "": it is free. Two storages may be
+// one place, so the VM may have it under another name. unread is why it is not known what the VM has.
+func whyNotAdopted(vmid int, volume string, held guest.Holdings, places volumeuse.Places, unread error) string {
+	if unread != nil {
+		return fmt.Sprintf("%s may be a disk of VM %d, which cannot be told (%v)", volume, vmid, unread)
 	}
-	return fmt.Sprintf("VM %d is there, and %s is not: it may have moved, and be a disk of the VM under another name",
-		vmid, volume)
+	for _, has := range held.All() {
+		if places.CompareVolumes(volume, has) != volumeuse.Apart {
+			return fmt.Sprintf("%s is a disk of VM %d", has, vmid)
+		}
+	}
+	if _, isFree := held.Loose[volume]; isFree {
+		return ""
+	}
+	return fmt.Sprintf("VM %d is there, and %s was not found: it may have moved, and be a disk of the VM under another "+
+		"name", vmid, volume)
 }
 
 // refuseUntold refuses a replacement of which the plan of the VM itself has told nothing: that plan asked for none, so
