@@ -135,7 +135,8 @@ func (i *idChooser) destroyOrphans(ctx context.Context, all guest.Baselines) err
 			return listed.Shared
 		})
 		if len(elsewhere) > 0 {
-			return &guest.FieldError{Path: "on_orphaned_volumes", Summary: fmt.Sprintf("Volumes of another VM %d are there", vmid),
+			return &guest.FieldError{Path: "on_orphaned_volumes",
+				Summary: fmt.Sprintf("Volumes of another VM %d are there", vmid),
 				Detail: fmt.Sprintf("On node %s, on which the copy is made first, there are volumes with this id that no VM owns: "+
 					"%s. Only those on the VM's own node are destroyed, which is %s. None was touched. Find their owner and remove "+
 					"them, or choose another vmid", f.Node, strings.Join(elsewhere, ", "), i.node)}

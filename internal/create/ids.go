@@ -46,7 +46,8 @@ type idChooser struct {
 
 // chooser makes an idChooser.
 func (c *Creator) chooser(found findings, r Request) *idChooser {
-	i := &idChooser{creator: c, request: r, places: placesOf(found, r), node: found.node, taken: map[int]bool{}, passed: map[int]bool{}}
+	i := &idChooser{creator: c, request: r, places: placesOf(found, r), node: found.node, taken: map[int]bool{},
+		passed: map[int]bool{}}
 	i.learn(found.resources, found.at)
 	return i
 }

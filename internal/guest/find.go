@@ -156,12 +156,12 @@ func (g *Guests) Holdings(ctx context.Context, ref Ref, sized, named []string) (
 		return Holdings{}, err
 	}
 	held := HoldingsOf(at.Config)
-	g.lookUp(ctx, held, at.Node, ref.VMID, sized, named)
+	lookUp(ctx, g, held, at.Node, ref.VMID, sized, named)
 	return held, nil
 }
 
 // lookUp adds to what a VM has what a node's storages tell of it.
-func (g *Guests) lookUp(ctx context.Context, held Holdings, node string, vmid int, sized, named []string) {
+func lookUp(ctx context.Context, g *Guests, held Holdings, node string, vmid int, sized, named []string) {
 	seen := map[string]bool{}
 	for _, volume := range slices.Concat(sized, named) {
 		storage := volid.Storage(volume)
@@ -185,10 +185,10 @@ func (g *Guests) lookUp(ctx context.Context, held Holdings, node string, vmid in
 	}
 }
 
-// HoldingsListed is Holdings of the VM that the cluster lists with an id, be it in a state or not; false: there is none.
-// The volumes that are named are looked up on the node beside, too, if that is another.
-func (g *Guests) HoldingsListed(ctx context.Context, vmid int, beside string, named []string) (held Holdings, there bool,
-	err error) {
+// HoldingsListed is Holdings of the VM that the cluster lists with an id, be it in a state or not; false: there is
+// none. The volumes that are named are looked up on the node beside, too, if that is another.
+func (g *Guests) HoldingsListed(ctx context.Context, vmid int, beside string, named []string) (held Holdings,
+	there bool, err error) {
 	resources, err := g.api.Listing().Shared(ctx)
 	if err != nil {
 		return Holdings{}, false, err
@@ -199,7 +199,7 @@ func (g *Guests) HoldingsListed(ctx context.Context, vmid int, beside string, na
 	}
 	held, err = g.Holdings(ctx, Ref{VMID: vmid, Node: listed.Node}, nil, named)
 	if err == nil && beside != "" && beside != listed.Node {
-		g.lookUp(ctx, held, beside, vmid, nil, named)
+		lookUp(ctx, g, held, beside, vmid, nil, named)
 	}
 	return held, true, err
 }

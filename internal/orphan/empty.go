@@ -23,7 +23,7 @@ func (l *look) isEmpty(r volumeuse.Reading) bool {
 	config := r.Config.Current()
 	_, marked := ownership.Parse(config["description"])
 	switch {
-	case r.Guest.Type != "qemu" || r.Guest.Status == "running" || r.Guest.HAState != "":
+	case r.Guest.Type != "qemu", r.Guest.HAState != "", r.Guest.Status != "stopped" && r.Guest.Status != "unknown":
 		return false
 	case marked || config["template"] == "1" || config["protection"] == "1" || config["lock"] != "":
 		return false

@@ -159,7 +159,8 @@ func (p power) watchDisobedient(ctx context.Context, ended func(context.Context)
 	return false, nil
 }
 
-// start starts the guest if the configuration wants it to run. A paused guest is resumed.
+// start starts the guest if the configuration wants it to run. A paused guest counts as running, and why it stands
+// still is its user's business.
 func (p power) start(ctx context.Context) (started bool, err error) {
 	if p.r.PowerState != guest.Running {
 		return false, nil
@@ -168,12 +169,10 @@ func (p power) start(ctx context.Context) (started bool, err error) {
 	switch {
 	case err != nil:
 		return false, err
-	case status.IsRunning() && status.QMPStatus == "paused":
-		_, err := p.view.Power(ctx, request.Request{Type: "qmresume",
-			Send: func(ctx context.Context) (pve.UPID, error) {
-				return p.changer.api.QEMU(p.view.Node(), p.vmid).Resume(ctx)
-			}})
-		return false, err
+	case isPaused(status):
+		p.warn(fmt.Sprintf("VM %d is paused", p.vmid), "It counts as running, and was left paused. The action "+
+			"proxmox_vm_power, or `qm resume` on its node, continues it.")
+		return false, nil
 	case status.IsRunning():
 		return false, nil
 	}
@@ -205,14 +204,39 @@ func (p power) hasItsDisks(ctx context.Context) error {
 	var used *guard.InUseError
 	switch err := guard.CheckRunning(ctx, p.changer.destroyer.Guard, p.view.Node(), p.vmid, volumes); {
 	case errors.As(err, &used):
-		return &guest.FieldError{Path: "power_state", Summary: fmt.Sprintf("VM %d was not started", p.vmid),
+		at := "power_state"
+		if p.r.HA != nil {
+			at = "ha"
+		}
+		return &guest.FieldError{Path: at, Summary: fmt.Sprintf("VM %d was not started", p.vmid),
 			Detail: "Two guests on one disk destroy what is on it. Detach the disk there or shut that guest down, then " +
 				"apply again", Err: err}
 	case ctx.Err() != nil:
 		return err
 	case err != nil: // such as for a node that is off, whose guests are mostly off, too
-		p.warn(fmt.Sprintf("VM %d was started beside guests that were not seen", p.vmid), "Whether one that runs has a disk "+
-			"of the VM could not be told: "+err.Error())
+		p.warn(fmt.Sprintf("VM %d was started beside guests that were not seen", p.vmid), "Whether one that runs has a "+
+			"disk of the VM could not be told: "+err.Error())
 	}
 	return nil
+}
+
+// mayEnterHA refuses to have HA start the guest beside another one that runs with one of its disks, or stop a guest
+// that was started since the plan: HA's manager does both without asking (pve-ha-manager HA/Resources/PVEVM.pm start,
+// shutdown).
+func (p power) mayEnterHA(ctx context.Context) error {
+	if p.r.HA == nil || p.r.HA.State != nil && *p.r.HA.State == "ignored" {
+		return nil
+	}
+	status, err := p.view.Status(ctx)
+	switch {
+	case err != nil:
+		return err
+	case p.r.HA.Stops() && status.IsRunning() && p.r.Ref.Status == string(guest.Stopped):
+		return &guest.FieldError{Path: "ha", Summary: fmt.Sprintf("VM %d was not put under HA", p.vmid),
+			Detail: "HA would stop it. It was off when the plan was made, and another user or a backup has started it since. " +
+				"Make a new plan, which shows that"}
+	case p.r.HA.Stops() || status.IsRunning():
+		return nil
+	}
+	return p.hasItsDisks(ctx)
 }

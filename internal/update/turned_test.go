@@ -62,6 +62,7 @@ func TestStartBesideAnotherGuest(t *testing.T) {
 		give    func(g *state.Guest, disk string)
 		refused bool
 	}{
+		"is paused with it":         {func(g *state.Guest, disk string) { g.Config["scsi5"], g.Running.QMPStatus = disk, "paused" }, true},
 		"runs with it":              {func(g *state.Guest, disk string) { g.Config["scsi5"] = disk }, true},
 		"names it in args":          {func(g *state.Guest, _ string) { g.Config["args"] = "-drive file=/dev/zvol/rpool/data/vm-400-disk-0" }, true},
 		"is off":                    {func(g *state.Guest, disk string) { g.Config["scsi5"], g.Running = disk, nil }, false},
@@ -89,5 +90,52 @@ func TestStartBesideAnotherGuest(t *testing.T) {
 				t.Errorf("started %t: %v", started, err)
 			}
 		})
+	}
+}
+
+// TestStartByWhatRunsNow: PVE's listing is some seconds old, so the guest with the disk is asked itself.
+func TestStartByWhatRunsNow(t *testing.T) {
+	for _, runs := range []bool{true, false} {
+		w := newWorld(t, pve.Params{"scsi0": "local-zfs:1", "scsihw": "virtio-scsi-pci"})
+		set := func(on bool) {
+			inWorld(w, func(all *state.World) {
+				g := all.Guests[8000]
+				g.Config["scsi5"], g.Running = all.Guests[theVM].Config["scsi0"], nil
+				if on {
+					g.Running = &state.Running{QMPStatus: "running", PID: 99, StartedAt: all.Clock.Now(), Booted: maps.Clone(g.Config)}
+				}
+			})
+		}
+		set(!runs)
+		w.sim.Advance(time.Minute)
+		_, err := w.api.Cluster().Resources(t.Context())
+		w.must(err)
+		set(runs)
+		r := w.request()
+		r.PowerState = guest.Running
+		_, _, err = w.update(r)
+		if started := w.sent("/status/start") > 0; started == runs {
+			t.Errorf("the other one runs %t, started %t: %v", runs, started, err)
+		}
+	}
+}
+
+// TestStartWhileANodeIsAway: guests of a node that is off cannot be read. A VM on another node is started all the same,
+// with a warning where its disk is on a storage that they share.
+func TestStartWhileANodeIsAway(t *testing.T) {
+	for storage, warns := range map[string]bool{"local-zfs": false, "shared-nfs": true} {
+		w := newWorld(t, pve.Params{"scsi0": storage + ":1", "scsihw": "virtio-scsi-pci"})
+		inWorld(w, func(all *state.World) {
+			delete(all.Guests[8000].Config, "scsi0")
+			all.Guests[8000].Node, all.Nodes["pve2"].Online = "pve2", false
+		})
+		w.sim.Advance(time.Minute)
+		r := w.request()
+		r.PowerState = guest.Running
+		_, warnings, err := w.update(r)
+		warned := strings.Contains(fmt.Sprint(warnings), "beside guests that were not seen")
+		if err != nil || w.sent("/status/start") == 0 || warned != warns {
+			t.Errorf("%s: %v, %v after %v", storage, err, warnings, w.writes())
+		}
 	}
 }

@@ -59,7 +59,7 @@ func (l *Loans) IsHeld(ctx context.Context, node string, vmid int, volume string
 // borrow is MayBorrow by a look at the guests.
 func (l *Loans) borrow(ctx context.Context, use *Use, vmid int, volume string) error {
 	holder, _ := use.Holder(volume)
-	runs := holder.Guest.Status == "running"
+	runs := holder.Guest.Status != "stopped"
 	if runs && holder.Guest.Type == "qemu" { // the listing is up to ten seconds old
 		now, err := l.use.api.QEMU(holder.Guest.Node, holder.Guest.VMID).Status(ctx)
 		if err != nil {

@@ -45,7 +45,7 @@ func (r *guestRow) AppendJSON(b []byte) []byte {
 	if st != nil {
 		status = "stopped"
 		if st.Running {
-			status, cpu, mem = "running", "0.01", st.Memory/2
+			status, cpu, mem = st.QMPStatus, "0.01", st.Memory/2
 		}
 		w.raw("cpu", cpu)
 		w.number("disk", 0)

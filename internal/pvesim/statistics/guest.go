@@ -1,6 +1,7 @@
 package statistics
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -29,7 +30,7 @@ func Sample(g *state.Guest) Guest {
 	}
 	st.Disk = BootDiskSize(c)
 	if g.Running != nil {
-		st.StartedAt = g.Running.StartedAt
+		st.StartedAt, st.QMPStatus = g.Running.StartedAt, cmp.Or(g.Running.QMPStatus, "running")
 	}
 	return st
 }

@@ -21,9 +21,11 @@ type Statistics struct {
 type Guest struct {
 	Name              string
 	Running, Template bool
-	Cpus              int
-	Memory, Disk      int64 // bytes
-	StartedAt         time.Time
+	// QMPStatus is that of a guest that runs: "running", "paused" … (pve-manager Service/pvestatd.pm update_qemu_status)
+	QMPStatus    string
+	Cpus         int
+	Memory, Disk int64 // bytes
+	StartedAt    time.Time
 }
 
 // Tick samples the world if a cycle has passed. It is called before anything changes the world, so that a sample taken

@@ -140,6 +140,81 @@ func TestAdoptUnderAnotherName(t *testing.T) {
 	}
 }
 
+// TestAdoptedDiskOfAReplacedVMUnderAnotherName: the VM has the disk by one storage, and the configuration names it by
+// another one that is the same place: the user has written the new name, or an administrator has put it into the VM.
+func TestAdoptedDiskOfAReplacedVMUnderAnotherName(t *testing.T) {
+	t.Parallel()
+	for _, byUser := range []bool{true, false} {
+		for _, refresh := range []bool{true, false} {
+			w := rig.DisksWithoutVM(t, "vm-200-disk-0")
+			w.Change(func(world *state.World) {
+				twin := *world.Storages["local-zfs"]
+				twin.ID, twin.Same = "a-alias", "local-zfs"
+				world.Storages[twin.ID] = &twin
+			})
+			s := w.Session(t, rig.TokenNoSSH, rig.Adopting(rig.AdoptedDisk, ""))
+			rig.Must(t, s.Converge(t.Context()))
+			if byUser {
+				w.Reconfigure(t, s, rig.TokenNoSSH, rig.Adopting(strings.Replace(rig.AdoptedDisk, "local-zfs", "a-alias", 1), ""))
+			} else {
+				w.Change(func(world *state.World) {
+					g := world.Guests[200]
+					g.Config["scsi0"] = strings.Replace(g.Config["scsi0"], "local-zfs:", "a-alias:", 1)
+				})
+			}
+			var options []terraformtest.PlanOption
+			if s.Taint(rig.VMAddress, true); !refresh {
+				options = append(options, terraformtest.WithoutRefresh())
+			}
+			_, err := s.Plan(t.Context(), options...)
+			rig.MustRefuse(t, err, []string{"vm-200-disk-0 is a disk of VM 200"})
+		}
+	}
+}
+
+// TestAdoptOnAnotherNode: the replacement goes to another node, on which the volume is.
+func TestAdoptOnAnotherNode(t *testing.T) {
+	t.Parallel()
+	w := rig.NewWorld(t)
+	s := w.Session(t, rig.TokenNoSSH, rig.Adopting(`{ storage = "local-zfs", size = "1G" }`, ""))
+	rig.Must(t, s.Converge(t.Context()))
+	w.Change(func(world *state.World) {
+		world.Put(&state.Volume{Storage: "local-zfs", Node: "pve2", Name: "vm-200-disk-5", Content: "images", VMID: 200, Format: "raw",
+			Size: 4 << 30, Data: "data"})
+	})
+	s.Taint(rig.VMAddress, true)
+	other := rig.Adopting(strings.Replace(rig.AdoptedDisk, "disk-0", "disk-5", 1), "")
+	w.Reconfigure(t, s, rig.TokenNoSSH, strings.Replace(other, "pve1", "pve2", 1))
+	rig.Must(t, s.Converge(t.Context()))
+	if data := rig.DataOf(w, "vm-200-disk-5"); data != "data" || rig.GuestOf(w, 200).Node != "pve2" {
+		t.Errorf("the volume has %q, the VM is on %s", data, rig.GuestOf(w, 200).Node)
+	}
+}
+
+// TestOrphansOfACopyOnTheNodeOfItsSource: a copy is first made on the node of its source. Volumes with the id there are
+// refused; those on the VM's own node are named by the plan, and destroyed.
+func TestOrphansOfACopyOnTheNodeOfItsSource(t *testing.T) {
+	t.Parallel()
+	for _, storage := range []string{"local-zfs", "shared-nfs"} {
+		for _, node := range []string{"pve1", "pve2"} {
+			w := rig.NewWorld(t)
+			w.Change(func(world *state.World) {
+				world.Put(&state.Volume{Storage: "local-zfs", Node: node, Name: "vm-200-disk-7", Content: "images", VMID: 200, Format: "raw",
+					Size: 3 << 30, Data: "theirs"})
+			})
+			s := w.Session(t, rig.TokenNoSSH, fmt.Sprintf("resource \"proxmox_vm\" \"x\" {\n  vmid = 200\n  node = \"pve2\"\n  name = \"x\"\n"+
+				"  power_state = \"stopped\"\n  on_orphaned_volumes = \"destroy\"\n  clone = { vmid = 9000, full = true, storage = %q }\n}\n", storage))
+			pl, err := s.Plan(t.Context())
+			rig.Must(t, err)
+			named := says(s, "vm-200-disk-7")
+			err = s.Apply(t.Context(), pl)
+			if gone := rig.DataOf(w, "vm-200-disk-7") == ""; gone && !named || named != (node == "pve2") || node == "pve2" && err != nil {
+				t.Errorf("%s, on %s: named by the plan %t, gone %t: %v", storage, node, named, gone, err)
+			}
+		}
+	}
+}
+
 // TestReplacedVMWithVolumesOfOthers: a replacement leaves the volumes with the VM's id that its destroy has spared, or
 // that were beside the VM, though the configuration says that orphaned volumes are to be destroyed.
 func TestReplacedVMWithVolumesOfOthers(t *testing.T) {

@@ -1,6 +1,7 @@
 package lifecycle_test
 
 import (
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -22,7 +23,7 @@ func TestPowerStates(t *testing.T) {
 	}{
 		"paused, to be stopped":          {world: altered(pause), more: `power_state = "stopped"`, says: "is paused", status: "paused", stays: true},
 		"paused, to be changed":          {world: altered(pause), more: `tags = ["a"]`, status: "paused", stays: true},
-		"paused, to run and be changed":  {world: altered(pause), more: "tags = [\"a\"]\npower_state = \"running\"", status: "running", stays: true},
+		"paused, to run and be changed":  {world: altered(pause), more: "tags = [\"a\"]\npower_state = \"running\"", status: "paused", stays: true},
 		"paused, needs a restart":        {world: altered(pause), more: `cpu = { cores = 2 }`, says: "paused guest cannot be restarted", status: "paused", stays: true},
 		"suspended, to be changed":       {world: suspend, more: `tags = ["a"]`, says: "suspended to disk", status: "stopped"},
 		"suspended, to run":              {world: suspend, more: `power_state = "running"`, status: "running"},
@@ -105,5 +106,116 @@ func TestHAStopsAndAChangeWaits(t *testing.T) {
 	w.Sim.Advance(time.Minute)
 	if g := rig.GuestOf(w, 400); g.Config["cores"] != "2" && g.Pending["cores"] != "2" {
 		t.Errorf("cores: %q, pending %q", g.Config["cores"], g.Pending["cores"])
+	}
+}
+
+// besideRescue takes VM 400 down as an administrator does, and mends its disk in VM 8000, on another node.
+func besideRescue(world *state.World) {
+	g, rescue := world.Guests[400], world.Guests[8000]
+	if entry := world.HA["vm:400"]; entry != nil {
+		entry.State = "stopped"
+	}
+	g.Running = nil
+	delete(rescue.Config, "scsi0")
+	volume, _, _ := strings.Cut(g.Config["scsi0"], ",")
+	rescue.Node, rescue.Config["scsi5"] = "pve2", volume
+	rescue.Running = &state.Running{QMPStatus: "running", PID: 99, StartedAt: world.Clock.Now(), Booted: maps.Clone(rescue.Config)}
+}
+
+const sharedVM = "node = \"pve1\"\nvmid = 400\nname = \"x\"\ndisks = { scsi0 = { storage = \"shared-nfs\", size = \"1G\" } }\n"
+
+// TestStartBesideARescue: an administrator mends the disk of a VM in another one. No apply starts the VM beside it,
+// neither by itself nor by HA.
+func TestStartBesideARescue(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ before, after, at string }{
+		"power_state":              {"power_state = \"stopped\"\n", "power_state = \"running\"\n", "power_state"},
+		"HA's state is set back":   {"ha = { state = \"started\" }\n", "ha = { state = \"started\" }\n", "ha"},
+		"put under HA":             {"power_state = \"stopped\"\n", "ha = { state = \"started\" }\n", "ha"},
+		"put under HA, by default": {"", "ha = { max_restart = 3 }\n", "ha"},
+	} {
+		w := rig.NewWorld(t)
+		s := w.Session(t, rig.RootTicket, rig.VMBlock(sharedVM+c.before))
+		rig.Must(t, s.Converge(t.Context()))
+		w.Change(besideRescue)
+		w.Sim.Advance(time.Minute)
+		w.Reconfigure(t, s, rig.RootTicket, rig.VMBlock(sharedVM+c.after))
+		rig.MustRefuse(t, s.Run(t.Context()), []string{"VM 400 was not started", "VM 8000", c.at})
+		w.Sim.Advance(5 * time.Minute)
+		if rig.GuestOf(w, 400).Running != nil {
+			t.Errorf("%s: VM 400 runs beside VM 8000", name)
+		}
+		w.Change(func(world *state.World) { delete(world.Guests[8000].Config, "scsi5") })
+		w.Sim.Advance(5 * time.Minute)
+		rig.Must(t, s.Converge(t.Context()))
+		w.Sim.Advance(5 * time.Minute)
+		if rig.GuestOf(w, 400).Running == nil {
+			t.Errorf("%s: VM 400 is off, and nothing is in its way", name)
+		}
+	}
+}
+
+// TestStartedBeforeHAStopsIt: the plan puts a VM that is off under HA, which is to keep it off. A colleague starts it
+// before the apply, and HA does not stop it.
+func TestStartedBeforeHAStopsIt(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ before, after string }{
+		{"power_state = \"stopped\"\n", "ha = { state = \"stopped\" }\n"},
+		{"power_state = \"stopped\"\n", "ha = { state = \"disabled\" }\n"},
+	} {
+		w := rig.NewWorld(t)
+		s := w.Session(t, rig.RootTicket, rig.VMBlock(sharedVM+c.before))
+		rig.Must(t, s.Converge(t.Context()))
+		w.Reconfigure(t, s, rig.RootTicket, rig.VMBlock(sharedVM+c.after))
+		w.Sim.Advance(time.Minute)
+		pl, err := s.Plan(t.Context())
+		rig.Must(t, err)
+		rig.RunTask(t, w, "/nodes/pve1/qemu/400/status/start", "")
+		rig.MustRefuse(t, s.Apply(t.Context(), pl), []string{"VM 400 was not put under HA", "started it since"})
+		w.Sim.Advance(5 * time.Minute)
+		if rig.GuestOf(w, 400).Running == nil {
+			t.Errorf("%s: it was stopped", c.after)
+		}
+	}
+}
+
+// TestPausedByHand: an administrator pauses a guest. It counts as running, and no change resumes it.
+func TestPausedByHand(t *testing.T) {
+	t.Parallel()
+	for _, before := range []bool{true, false} {
+		w := rig.NewWorld(t)
+		s := w.Session(t, rig.RootTicket, rig.VMBlock(sharedVM+"power_state = \"running\"\n"))
+		rig.Must(t, s.Converge(t.Context()))
+		w.Reconfigure(t, s, rig.RootTicket, rig.VMBlock(sharedVM+"power_state = \"running\"\ndescription = \"new\"\n"))
+		pause := func() { rig.RunTask(t, w, "/nodes/pve1/qemu/400/status/suspend", ""); w.Sim.Advance(time.Minute) }
+		if before {
+			pause()
+		}
+		pl, err := s.Plan(t.Context())
+		rig.Must(t, err)
+		if !before {
+			pause()
+		}
+		rig.Must(t, s.Apply(t.Context(), pl))
+		if is := rig.GuestOf(w, 400).Running.QMPStatus; is != "paused" {
+			t.Errorf("paused before the plan %t: the guest is %s: %v", before, is, s.Diagnostics())
+		}
+		rig.Must(t, s.Converge(t.Context()))
+	}
+}
+
+// TestStartRightAfterAShutdown: PVE's listing is some seconds old, so the refresh takes a guest that was just shut down
+// for running. The apply starts it all the same.
+func TestStartRightAfterAShutdown(t *testing.T) {
+	t.Parallel()
+	w := rig.NewWorld(t)
+	s := w.Session(t, rig.TokenNoSSH, rig.VMBlock(sharedVM+"power_state = \"running\"\n"))
+	rig.Must(t, s.Converge(t.Context()))
+	w.Sim.Advance(time.Minute)
+	w.Change(func(world *state.World) { world.Guests[400].Running = nil })
+	w.Reconfigure(t, s, rig.TokenNoSSH, rig.VMBlock(sharedVM+"power_state = \"running\"\ncpu = { cores = 2 }\n"))
+	rig.Must(t, s.Run(t.Context()))
+	if rig.GuestOf(w, 400).Running == nil {
+		t.Errorf("it is off: %v", s.Diagnostics())
 	}
 }

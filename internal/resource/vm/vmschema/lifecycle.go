@@ -24,9 +24,10 @@ func lifecycleAttributes(ctx context.Context) map[string]schema.Attribute {
 		"power_state": schema.StringAttribute{Optional: true, Computed: true,
 			Validators: []validator.String{stringvalidator.OneOf("running", "stopped")},
 			MarkdownDescription: "`running` or `stopped`: a VM that is found otherwise is started or shut down. A VM that " +
-				"was started or stopped after the plan is left as it is until the next one. A VM is shut " +
+				"was started after the plan is not shut down before the next one. A VM is shut " +
 				"down, never cut off, except by HA: its manager cuts off a guest that does not obey within " +
-				"`shutdown_timeout`. A VM is not started while another guest runs with one of its disks. " +
+				"`shutdown_timeout`. A VM is not started while another guest runs with one of its disks, also by HA, " +
+				"and a paused VM counts as running. " +
 				"Default: a new VM is started once (a template never), and its power is left alone afterwards."},
 		"reboot_policy": schema.StringAttribute{Optional: true,
 			Validators: []validator.String{stringvalidator.OneOf("auto", "never", "force")},
