@@ -2,6 +2,7 @@ package disk
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -113,6 +114,38 @@ func named(users []volumeuse.User) string {
 	return strings.Join(all, "; ")
 }
 
+// checkPlace refuses to change a disk that is neither where the plan has seen it nor where the plan takes it, as an
+// apply leaves it that was killed. The change would be that of a volume which no plan has shown, and the result could
+// not be on the planned node without a move that no plan has shown either.
+func (d *Disks) checkPlace(ctx context.Context, ref guest.Ref, was Disk, w Wanted) error {
+	at, err := d.guests.FindUnlocked(ctx, ref)
+	if err != nil {
+		return err
+	}
+	is := of(guest.FromConfig(at.Config, at.Node, ref.VMID), "")
+	if is.Node == was.Node && is.Volume == was.Volume || w.moves(was) && w.isReached(is) {
+		return nil
+	}
+	attribute, holds := "storage", is.Volume
+	if is.Node != was.Node {
+		attribute = "node"
+	}
+	if is.Volume == "" {
+		holds = "no disk of its own in " + vm.HolderSlot
+	} else if err := d.CheckAstray(ctx, is); errors.As(err, new(*guest.FieldError)) {
+		return err
+	}
+	return &guest.FieldError{Path: attribute,
+		Summary: fmt.Sprintf("The disk of VM %d was moved outside Terraform since the plan", was.VMID),
+		Detail: fmt.Sprintf("The plan has seen %s on node %s, and VM %d is on node %s and holds %s. Nothing was changed. "+
+			"A new plan shows what becomes of it: plan and apply again", was.Volume, was.Node, was.VMID, is.Node, holds)}
+}
+
+// isReached reports whether a disk is where it is to be.
+func (w Wanted) isReached(is Disk) bool {
+	return is.Volume != "" && is.Node == w.Node && is.Storage() == w.Storage && (w.Format == "" || is.Format == w.Format)
+}
+
 // Change is what an update makes of the VM that holds a disk: from and to.
 func Change(was Disk, w Wanted) (prior, planned vm.Spec) {
 	prior = Wanted{Storage: was.Storage(), Format: was.Format, Size: was.Size, Name: was.Name,
@@ -130,9 +163,6 @@ func Change(was Disk, w Wanted) (prior, planned vm.Spec) {
 // Update changes a disk in place. One with a proof is the leftover of a failed create, which its user has untainted.
 // The result is the disk as it is now, even with an error, unless its VMID is zero.
 func (d *Disks) Update(ctx context.Context, ref guest.Ref, was Disk, w Wanted) (Disk, []guest.Warning, error) {
-	if err := d.CheckMove(ctx, was, w); err != nil {
-		return was, nil, err
-	}
 	leftover := ref.Proof
 	if leftover != nil {
 		if ref.Proof = nil; ref.Identity.IsZero() {
@@ -141,6 +171,12 @@ func (d *Disks) Update(ctx context.Context, ref guest.Ref, was Disk, w Wanted) (
 		if !was.Marked { // but with the mark of the create
 			leftover = leftover.SeenMarked()
 		}
+	}
+	if err := d.checkPlace(ctx, ref, was, w); err != nil {
+		return was, nil, err
+	}
+	if err := d.CheckMove(ctx, was, w); err != nil {
+		return was, nil, err
 	}
 	if w.Size > was.Size && leftover == nil { // a leftover is attached to no other VM
 		grown, err := d.growAttached(ctx, was, w.Size)
@@ -152,8 +188,11 @@ func (d *Disks) Update(ctx context.Context, ref guest.Ref, was Disk, w Wanted) (
 		}
 	}
 	prior, planned := Change(was, w)
-	request := update.Request{Ref: ref, Prior: prior, Planned: planned, PriorPool: was.Pool, Pool: w.Pool, Node: w.Node,
+	request := update.Request{Ref: ref, Prior: prior, Planned: planned, PriorPool: was.Pool, Pool: w.Pool,
 		Restart: update.RestartNever, Protect: true, Notes: update.Notes{Leftover: leftover}}
+	if w.Node != was.Node { // else it stays where it is: no plan has shown a migration
+		request.Node = w.Node
+	}
 	now, warnings, err := d.changer.Update(ctx, request)
 	if now.VMID == 0 {
 		return was, warnings, err
