@@ -123,14 +123,14 @@ func (i *idChooser) configured(ctx context.Context) (guest.Baselines, error) {
 // destroyOrphans destroys the volumes under the VMID that the user chose, on the VM's own node, for which the plan has
 // named them. A copy is first made on the node of its source; those that are there are refused.
 func (i *idChooser) destroyOrphans(ctx context.Context, all guest.Baselines) error {
-	vmid, here, elsewhere := i.request.VMID, []string{}, []string{}
+	vmid, here := i.request.VMID, []string{}
 	for _, f := range all {
 		volumes := i.leftovers(guest.Baselines{f})
 		if f.Node == i.node {
 			here = volumes
 			continue
 		}
-		elsewhere = slices.DeleteFunc(volumes, func(volume string) bool {
+		elsewhere := slices.DeleteFunc(volumes, func(volume string) bool {
 			listed, _ := i.resources.Storage(f.Node, volid.Storage(volume))
 			return listed.Shared
 		})

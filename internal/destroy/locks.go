@@ -26,7 +26,7 @@ func (d lockWait) unlocked(ctx context.Context) error {
 		if lock := d.config.Current()["lock"]; lock == "" || lock == request.Suspended {
 			return nil
 		}
-		for _, step := range []func(context.Context) error{d.awaitLock, d.lookFirst, refusals{d.destruction}.refuse} {
+		for _, step := range []func(context.Context) error{d.awaitLock, d.lookFirst, refusals(d).refuse} {
 			if err := step(ctx); err != nil || d.gone {
 				return err
 			}
