@@ -13,6 +13,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/property"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/volumeuse"
 )
 
 // This file keeps a destroy of a VM in state from volumes that a rescan has made unused disks of it, and from disks
@@ -171,6 +172,10 @@ type slotLook struct {
 
 // refuse refuses the disk in a slot if the plan does not know it.
 func (l slotLook) refuse(ctx context.Context, slot, value string) error {
+	volume, was := guest.VolumeOf(value), l.Slots[slot]
+	if !l.knows(volume) && volumeuse.IsTaken(l.vmid, was, volume) {
+		return l.taken(slot, was, volume)
+	}
 	why, then, err := l.whyUnforeseen(ctx, slot, value)
 	if err != nil {
 		return fmt.Errorf("see whether the disk in %s of VM %d is the one of the plan (%s): %w", slot, l.vmid, l.touched,
@@ -181,8 +186,21 @@ func (l slotLook) refuse(ctx context.Context, slot, value string) error {
 	}
 	return &guest.FieldError{Path: "disks", Summary: fmt.Sprintf("VM %d has got another disk", l.vmid),
 		Detail: fmt.Sprintf("%s is in %s%s. A destroy of the VM would destroy it with its data. %s. Give the disk to "+
-			"another VM (in PVE's interface: Hardware, Disk Action, Reassign Owner)%s", guest.VolumeOf(value), slot,
+			"another VM (in PVE's interface: Hardware, Disk Action, Reassign Owner)%s", volume, slot,
 			why, l.touched, then)}
+}
+
+// taken refuses the volume in a slot that had a disk of another VM: it is never that one under another name.
+func (l slotLook) taken(slot, held, own string) error {
+	t := volumeuse.Taken{VMID: l.vmid, Node: l.node, Slot: slot, Held: held, Own: own}
+	for _, config := range l.configs {
+		for option, value := range config {
+			if vm.IsUnused(option) && guest.VolumeOf(value) == held {
+				t.Entry = option
+			}
+		}
+	}
+	return &guest.FieldError{Path: "disks." + slot + ".imported_disk", Summary: t.Summary(), Detail: t.Detail(l.touched)}
 }
 
 // whyUnforeseen says why the disk in a slot is not one that the plan knows, and what else to do about it; "": it is

@@ -69,6 +69,9 @@ func (r *Resource) Create(ctx context.Context, req resource.CreateRequest, resp 
 	private := model.PrivateState{Managed: v.Shape.Managed(req.Config.Raw), Identity: made.Guest.Identity, Made: true,
 		Residues: made.Left, Proof: made.Proof}
 	if state, diags := v.Model(ctx, resp.State.Raw); !diags.HasError() {
+		if made.Proof != nil {
+			resp.State.Raw = state.WithoutBorrowed(resp.State.Raw)
+		}
 		private.Others, private.Drives = model.OthersOf(&state, made.Guest), model.DrivesOf(&state, made.Guest)
 		private.Sizes = model.SizesOf(private.Others, made.Guest)
 		private.Added = model.AddedOf(private.Others, made.Inherited)

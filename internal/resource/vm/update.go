@@ -33,6 +33,7 @@ func (r *Resource) Update(ctx context.Context, req resource.UpdateRequest, resp 
 	prior.About(ctx)
 	attempt := prior.Attempt(r.Session.Identity(), "update", password)
 	attempt.At = plan.Locator()
+	resp.Diagnostics.Append(planning.RefuseTaken(prior, plan)...)
 	switch {
 	case resp.Diagnostics.HasError():
 		return
@@ -94,7 +95,7 @@ func afterFailedUpdate(ctx context.Context, v model.Values, req resource.UpdateR
 	resp.Diagnostics.Append(diags...)
 	if !diags.HasError() {
 		server = model.WithOwnTags(model.WithoutPinnedMachine(target, server), req.State.Raw, target)
-		resp.State.Raw = v.Shape.Between(req.State.Raw, target, server)
+		resp.State.Raw = model.WithImported(v.Shape.Between(req.State.Raw, target, server), target)
 		resp.Diagnostics.Append(private.HideUUID(ctx, &resp.State)...)
 	}
 }

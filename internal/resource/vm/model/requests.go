@@ -153,12 +153,15 @@ func (m *Model) restart() update.Restart {
 // DeleteRequest is the state as a request.
 func (m *Model) DeleteRequest(private PrivateState) destroy.Request {
 	request := destroy.Request{Ref: m.Ref(private), Left: private.Residues, Pool: Value(m.Pool),
-		Disks: destroy.Disks{Known: append(m.slotted(), private.Detached...), Slots: map[string]string{},
+		Disks: destroy.Disks{Known: append(m.own(), private.Detached...), Slots: map[string]string{},
 			Sizes: m.sizes(private)},
 		StopTimeout: kit.Duration(m.ShutdownTimeout, 0)}
 	maps.Copy(request.Slots, private.Others) // none where no refresh was made for the destroy of a tainted VM
 	for slot, disk := range m.Disks {
 		request.Slots[slot] = Value(disk.Volume)
+	}
+	for _, t := range m.Taken() {
+		request.Slots[t.Slot] = t.Held
 	}
 	if private.Proof != nil && private.Others == nil && len(m.slotted()) == 0 {
 		request.Slots = nil // the state has what was planned

@@ -9,11 +9,14 @@ import (
 	"strings"
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
+	"github.com/hashicorp/terraform-plugin-go/tftypes"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/framework/plan"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/kit"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/vmschema"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/volumeuse"
 )
 
 // IsDisk says whether disks attach to a bus of this name.
@@ -87,7 +90,7 @@ func (p PrivateState) WithDrives(state *Model, before, planned vm.Spec) vm.Spec 
 // stop. A rescan makes other volumes unused disks. A migration gives them other names.
 func (p PrivateState) NoteDetached(ctx context.Context, out kit.PrivateWriter, prior *Model,
 	now guest.Guest) (PrivateState, diag.Diagnostics) {
-	known := append(prior.slotted(), p.Detached...)
+	known := append(prior.own(), p.Detached...)
 	for i, volume := range known {
 		known[i] = now.NameOf(volume)
 	}
@@ -196,4 +199,58 @@ func (p PrivateState) NoteOthers(ctx context.Context, out kit.PrivateWriter, pri
 	}
 	p.Others, p.Sizes, p.Added = others, sizes, added
 	return p, diags
+}
+
+// Taken are the disks that the configuration has attached from VMs which hold them, and whose data are in volumes of
+// this VM's own id by now. The state has what was attached, and the volume that a refresh has found in its slot.
+func (m *Model) Taken() []volumeuse.Taken {
+	var all []volumeuse.Taken
+	for _, slot := range SortedSlots(m.Disks) {
+		disk := m.Disks[slot]
+		if disk.Imported == nil {
+			continue
+		}
+		held, own := Value(disk.Imported.Volume), Value(disk.Volume)
+		if !volumeuse.IsTaken(int(Value(m.VMID)), held, own) {
+			continue
+		}
+		taken := volumeuse.Taken{VMID: int(Value(m.VMID)), Node: Value(m.Node), Slot: slot, Held: held, Own: own}
+		for option, volume := range m.UnusedVolumes {
+			if volume == held {
+				taken.Entry = option
+			}
+		}
+		all = append(all, taken)
+	}
+	return all
+}
+
+// own are the volumes in the slots of a VM in state without those that it has taken.
+func (m *Model) own() []string {
+	taken := m.Taken()
+	return slices.DeleteFunc(m.slotted(), func(volume string) bool {
+		return slices.ContainsFunc(taken, func(t volumeuse.Taken) bool { return t.Own == volume })
+	})
+}
+
+// WithImported is the state after a failed update, in which the disks that have their planned volumes say where these
+// come from: what a slot had before is no reason to take its disk for another VM's.
+func WithImported(state, target tftypes.Value) tftypes.Value {
+	return EachDisk(state, func(slot string, disk map[string]tftypes.Value) {
+		at := []string{"disks", slot, "volume"}
+		if has, wanted := disk["volume"], plan.At(target, at...); wanted.IsKnown() && !wanted.IsNull() && has.Equal(wanted) {
+			at[2] = "imported_disk"
+			disk[at[2]] = plan.Known(plan.At(target, at...))
+		}
+	})
+}
+
+// WithoutBorrowed is the state of a VM whose create has left something, in which no disk is said to be another VM's: a
+// copy has disks of its own in the slots until the create attaches others.
+func (m *Model) WithoutBorrowed(state tftypes.Value) tftypes.Value {
+	return EachDisk(state, func(slot string, disk map[string]tftypes.Value) {
+		if is := m.Disks[slot].Imported; is != nil && m.Borrows(Value(is.Volume)) {
+			disk["imported_disk"] = tftypes.NewValue(disk["imported_disk"].Type(), nil)
+		}
+	})
 }

@@ -27,8 +27,8 @@ func Plan(ctx context.Context, server Server, v model.Values, req resource.Modif
 	p.Prior.About(ctx)
 	if !req.State.Raw.IsNull() && !p.diags.HasError() {
 		p.Run.NoteInState(int(model.Value(p.Prior.VMID)))
-		p.Run.noteShown(shownVM{model.Value(p.Prior.VMID), p.Prior.Thing(), model.Value(p.Prior.Protection)},
-			p.private.Identity)
+		p.Run.noteShown(shownVM{model.Value(p.Prior.VMID), p.Prior.Thing(), model.Value(p.Prior.Protection),
+			p.Prior.Taken()}, p.private.Identity)
 		verb := "change"
 		if req.Plan.Raw.IsNull() {
 			verb = "destroy"
@@ -61,6 +61,7 @@ func (p *Planning) destroy(ctx context.Context) {
 	warnings{p}.warnAddedDisks()
 	if p.private.Proof == nil {
 		refusals{p}.refuseProtected("destroy")
+		refusals{p}.refuseTaken(p.Prior.Taken())
 		serverCheck{p}.checkDestroy(ctx)
 	}
 }
@@ -119,6 +120,7 @@ func (p *Planning) update(ctx context.Context) {
 	p.warnForgotten()
 	if len(p.replace) > 0 { // Terraform plans again, without the state
 		refusals{p}.refuseProtected("replace")
+		refusals{p}.refuseTaken(p.Prior.Taken())
 		warnings{p}.warnAddedDisks()
 		serverCheck{p}.checkDestroy(ctx)
 		p.diags.Append(model.WriteReplaced(ctx, p.out, p.Prior)...)
@@ -132,6 +134,9 @@ func (p *Planning) update(ctx context.Context) {
 	p.before, p.after = model.Normalized(p.Prior, essence, p.private.Managed)
 	refusals{p}.refuseChanges()
 	refusals{p}.refuseSlotChanges()
+	if p.Config.At("disks").IsKnown() { // else the apply looks
+		p.diags.Append(RefuseTaken(p.Prior, p.Plan)...)
+	}
 	warnings{p}.warnResets()
 	warnings{p}.warnRemovedDisks()
 	warnings{p}.warnTakenOver()

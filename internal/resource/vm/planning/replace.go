@@ -162,6 +162,7 @@ func (p refusals) refuseUntold() {
 		p.refuseToRemove(was.thing, "replace")
 		return
 	}
+	p.refuseTaken(was.taken)
 	lines := ownDisks(was.vmid, p.private.Added)
 	if len(lines) == 0 || !p.Run.isFirstToTell(was.vmid) {
 		return

@@ -13,6 +13,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/kit"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/model"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/volumeuse"
 )
 
 // Run is what one provider process has seen of a configuration while it refreshed and planned. Terraform shows a
@@ -49,6 +50,7 @@ type shownVM struct {
 	vmid      int64
 	thing     string
 	protected bool
+	taken     []volumeuse.Taken
 }
 
 // NewRun begins one.

@@ -22,7 +22,11 @@ import (
 func (p *Planning) resolveVolumes(ctx context.Context) *volumeNames {
 	v := &volumeNames{Planning: p, attached: map[string]string{}, borrowed: map[string]bool{}}
 	slots, _ := p.Config.Keys("disks")
+	taken := p.Prior.Taken()
 	for _, slot := range slots {
+		if v.isTaken(slot, taken) {
+			continue
+		}
 		volume := p.Config.Text("disks." + slot + ".imported_disk.volume")
 		has := model.Value(p.Prior.Disks[slot].Volume)
 		if volume != "" && p.Prior.Borrows(volume) && v.refuseOwnership(slot, volume) {
@@ -299,4 +303,17 @@ func (v *volumeNames) borrow(ctx context.Context, slot, volume, node string) err
 				"then: where the same apply takes it from the other VM, let this one depend on that one (depends_on).")
 	}
 	return nil
+}
+
+// isTaken refuses to exchange such data for the volume that a configuration names, which may not be known yet. The
+// configuration may name the volume that has them.
+func (v *volumeNames) isTaken(slot string, taken []volumeuse.Taken) bool {
+	named := v.Config.At("disks." + slot + ".imported_disk.volume")
+	for _, t := range taken {
+		if t.Slot == slot && !(named.IsKnown() && (named.IsNull() || model.StringOf(named) == t.Own)) {
+			v.diags.Append(errTaken(t))
+			return true
+		}
+	}
+	return false
 }
