@@ -2,6 +2,7 @@ package guard
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -9,6 +10,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/volumeuse"
 )
 
 // OwnVolumes returns the volumes that go with a VM: those in its configurations, snapshots included, that carry its
@@ -43,7 +45,7 @@ func (g *Guard) HasVolume(ctx context.Context, node, volume string) (bool, error
 }
 
 // CheckRunning makes sure, as far as this identity sees the guests, that none that runs uses volumes of a VM that is to
-// be started. The error is an *InUseError.
+// be started. An *InUseError names those that do; any other error says which guests were not seen.
 func CheckRunning(ctx context.Context, g *Guard, node string, vmid int, volumes []string) error {
 	if len(volumes) == 0 {
 		return nil
@@ -52,29 +54,49 @@ func CheckRunning(ctx context.Context, g *Guard, node string, vmid int, volumes 
 	if err != nil {
 		return err
 	}
-	use, err := g.use.Since(ctx, g.use.Ask(), scope)
-	if err != nil {
-		return err
-	}
+	readings, unseen := readEach(ctx, g, scope)
 	for _, volume := range volumes {
 		used := &InUseError{Volume: volume}
-		for _, user := range use.UsersOf(volume, vmid) {
-			if !user.Attached || user.Unclear {
-				continue
-			}
-			runs, err := isRunning(ctx, g, user.Guest)
-			if err != nil {
-				return fmt.Errorf("see whether %s runs: %w", user, err)
-			}
-			if runs {
-				used.Users = append(used.Users, user.String())
+		for _, use := range readings {
+			for _, user := range use.UsersOf(volume, vmid) {
+				if !user.Attached || user.Unclear {
+					continue
+				}
+				switch runs, err := isRunning(ctx, g, user.Guest); {
+				case err != nil:
+					unseen = append(unseen, fmt.Errorf("see whether %s runs: %w", user, err))
+				case runs:
+					used.Users = append(used.Users, user.String())
+				}
 			}
 		}
 		if len(used.Users) > 0 {
 			return used
 		}
 	}
-	return nil
+	return errors.Join(unseen...)
+}
+
+// readEach reads the guests of a scope or, where not all of the cluster can be read, those of each node by itself.
+func readEach(ctx context.Context, g *Guard, scope string) (readings []*volumeuse.Use, unseen []error) {
+	asked := g.use.Ask()
+	use, err := g.use.Since(ctx, asked, scope)
+	if err == nil {
+		return []*volumeuse.Use{use}, nil
+	}
+	resources, listErr := g.api.Listing().Shared(ctx)
+	if scope != "" || listErr != nil {
+		return nil, []error{err}
+	}
+	for _, n := range resources.Nodes() {
+		use, err := g.use.Since(ctx, asked, n.Node)
+		if err != nil {
+			unseen = append(unseen, err)
+			continue
+		}
+		readings = append(readings, use)
+	}
+	return readings, unseen
 }
 
 // isRunning reports whether a guest runs now; PVE's listing is some seconds old.

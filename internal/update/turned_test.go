@@ -120,6 +120,26 @@ func TestStartByWhatRunsNow(t *testing.T) {
 	}
 }
 
+// TestStartBesideAGuestWhileANodeIsAway: guests of a node that is off hide no guest of another node that runs with the
+// disk.
+func TestStartBesideAGuestWhileANodeIsAway(t *testing.T) {
+	w := newWorld(t, pve.Params{"scsi0": "shared-nfs:1", "scsihw": "virtio-scsi-pci"})
+	inWorld(w, func(all *state.World) {
+		g := all.Guests[8000]
+		away := *g
+		away.VMID, away.Node, away.Config = 8001, "pve2", map[string]string{"name": "away"}
+		all.Guests[8001], all.Nodes["pve2"].Online = &away, false
+		g.Config["scsi5"] = all.Guests[theVM].Config["scsi0"]
+		g.Running = &state.Running{QMPStatus: "running", PID: 99, StartedAt: all.Clock.Now(), Booted: maps.Clone(g.Config)}
+	})
+	w.sim.Advance(time.Minute)
+	r := w.request()
+	r.PowerState = guest.Running
+	if _, _, err := w.update(r); w.sent("/status/start") > 0 || !strings.Contains(fmt.Sprint(err), "8000") {
+		t.Errorf("%v after %v", err, w.writes())
+	}
+}
+
 // TestStartWhileANodeIsAway: guests of a node that is off cannot be read. A VM on another node is started all the same,
 // with a warning where its disk is on a storage that they share.
 func TestStartWhileANodeIsAway(t *testing.T) {

@@ -46,13 +46,14 @@ func (t Taken) Detail(untouched string) string {
 		drop = fmt.Sprintf(", and then %s, which leaves %s to VM %d",
 			shell.Or(shell.VM("qm set {vmid} --delete {}", t.VMID, t.Entry), "empty its "+t.Entry), t.Held, of)
 	}
-	return fmt.Sprintf("%s, a disk of proxmox_disk, was attached there. Outside Terraform it was moved to another "+
-		"storage within VM %d, or that VM was restored: the slot has %s, which carries the id of VM %d and would be "+
-		"destroyed with it. That may be the only copy of the data. %s, and neither is put in the place of the other.\n"+
-		"To give the data back to VM %d, stop VM %d, detach %s (in PVE's interface: Hardware, Detach), and on node %s, "+
-		"where both VMs must be, run `%s`, with the entry that it has become, and `%s`, with the name that it has in VM %d "+
-		"by then%s. Give the proxmox_disk the storage where it is now, or the next apply moves it back.\n"+
-		"To leave the data to VM %d, as a disk that is destroyed with it, give %s its storage and size in the place of "+
-		"imported_disk; a tainted VM needs `terraform untaint` first.\nThen apply again",
-		t.Held, t.VMID, t.Own, t.VMID, untouched, of, t.VMID, t.Slot, t.Node, back, put, of, drop, t.VMID, t.Slot)
+	return fmt.Sprintf("%s, a disk of proxmox_disk, was attached there. The slot has %s now, which carries the id of "+
+		"VM %d and would be destroyed with it. Outside Terraform the disk was moved to another storage within that VM, or "+
+		"the VM was restored: then this may be the only copy of the data. If instead the VM was rolled back, or a change of "+
+		"the slot was reverted, it is a disk of the VM's own. Compare the contents first. %s, and neither is put in the "+
+		"place of the other.\nTo give the data back to VM %d, stop VM %d, detach %s (in PVE's interface: Hardware, "+
+		"Detach), and on node %s, where both VMs must be, run `%s`, with the entry that it has become, and `%s`, with the "+
+		"name that it has in VM %d by then%s. Give the proxmox_disk the storage where it is now, or the next apply moves "+
+		"it back.\nTo leave the data to VM %d, as a disk that is destroyed with it, give %s its storage and size in the "+
+		"place of imported_disk; a tainted VM needs `terraform untaint` first.\nThen apply again",
+		t.Held, t.Own, t.VMID, untouched, of, t.VMID, t.Slot, t.Node, back, put, of, drop, t.VMID, t.Slot)
 }

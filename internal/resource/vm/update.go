@@ -95,7 +95,7 @@ func afterFailedUpdate(ctx context.Context, v model.Values, req resource.UpdateR
 	resp.Diagnostics.Append(diags...)
 	if !diags.HasError() {
 		server = model.WithOwnTags(model.WithoutPinnedMachine(target, server), req.State.Raw, target)
-		resp.State.Raw = model.WithImported(v.Shape.Between(req.State.Raw, target, server), target)
+		resp.State.Raw = model.WithImported(v.Shape.Between(req.State.Raw, target, server), req.State.Raw, target)
 		resp.Diagnostics.Append(private.HideUUID(ctx, &resp.State)...)
 	}
 }

@@ -234,14 +234,19 @@ func (m *Model) own() []string {
 }
 
 // WithImported is the state after a failed update, in which the disks that have their planned volumes say where these
-// come from: what a slot had before is no reason to take its disk for another VM's.
-func WithImported(state, target tftypes.Value) tftypes.Value {
+// come from, and the others where they came from before: a disk that was not exchanged is not the planned one.
+func WithImported(state, prior, target tftypes.Value) tftypes.Value {
 	return EachDisk(state, func(slot string, disk map[string]tftypes.Value) {
-		at := []string{"disks", slot, "volume"}
-		if has, wanted := disk["volume"], plan.At(target, at...); wanted.IsKnown() && !wanted.IsNull() && has.Equal(wanted) {
-			at[2] = "imported_disk"
-			disk[at[2]] = plan.Known(plan.At(target, at...))
+		from := prior
+		wanted := plan.At(target, "disks", slot, "volume")
+		if wanted.IsKnown() && !wanted.IsNull() && disk["volume"].Equal(wanted) {
+			from = target
 		}
+		imported := plan.At(from, "disks", slot, "imported_disk")
+		if imported.IsNull() {
+			imported = tftypes.NewValue(disk["imported_disk"].Type(), nil)
+		}
+		disk["imported_disk"] = plan.Known(imported)
 	})
 }
 

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/path"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/framework/plan"
@@ -12,7 +11,6 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/model"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/validation"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/volumeuse"
 )
 
 // refusals are the errors of a plan that the state and the configuration show.
@@ -284,30 +282,4 @@ func (p refusals) whyNotUnplugged(old, slot string) string {
 		return fmt.Sprintf("%s is in the boot order, and PVE unplugs no such disk", old)
 	}
 	return ""
-}
-
-// refuseTaken refuses to destroy such data with their VM.
-func (p refusals) refuseTaken(taken []volumeuse.Taken) {
-	for _, t := range taken {
-		p.diags.Append(errTaken(t))
-	}
-}
-
-func errTaken(t volumeuse.Taken) diag.Diagnostic {
-	return diag.NewAttributeErrorDiagnostic(path.Root("disks").AtMapKey(t.Slot).AtName("imported_disk"), t.Summary(),
-		t.Detail("Nothing was touched")+".")
-}
-
-// RefuseTaken refuses an update that would exchange such data, or destroy them since their slot leaves the
-// configuration.
-func RefuseTaken(prior, planned model.Model) diag.Diagnostics {
-	var diags diag.Diagnostics
-	for _, t := range prior.Taken() {
-		now, stays := planned.Disks[t.Slot]
-		exchanged := now.Imported != nil && model.Value(now.Imported.Volume) != t.Own
-		if exchanged || !stays && model.Value(planned.RemovedDisks) == "destroy" {
-			diags.Append(errTaken(t))
-		}
-	}
-	return diags
 }

@@ -2,7 +2,6 @@ package planning
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -36,6 +35,8 @@ func (p *Planning) resolveVolumes(ctx context.Context) *volumeNames {
 		case volume == "", volume == has, has != "" && volid.Same(volume, has): // it is there, if under another name by now
 		case volid.IsDevice(volume): // no VM owns it, and PVE looks whether it is there
 			v.attached[slot] = volume
+		case v.isFormer(slot, volume):
+			v.warnOtherVolume(ctx, slot, volume)
 		default:
 			v.resolve(ctx, slot, volume)
 		}
@@ -70,6 +71,45 @@ func (p *Planning) volumesOfNewVM(ctx context.Context) *volumeNames {
 	return v
 }
 
+// isFormer reports whether a configuration names the volume that it has named for the disk in a slot before: the disk
+// is that one, wherever it is by now. "Move Storage" leaves the source with the VM unless told otherwise (pve-manager
+// HDMove.js, qemu-server API2/Qemu.pm move_vm_disk), a name that came free goes to another disk, and a restore names
+// the disks in the order of their slots. None of that is a reason to exchange the disk.
+func (v *volumeNames) isFormer(slot, volume string) bool {
+	was := v.Prior.Disks[slot].Imported
+	return was != nil && model.Value(was.Volume) == volume
+}
+
+// warnOtherVolume says that a configuration names another volume of the VM than that in the slot, which stays.
+func (v *volumeNames) warnOtherVolume(ctx context.Context, slot, volume string) {
+	has, held := model.Value(v.Prior.Disks[slot].Volume), v.holdings(ctx)
+	if has == "" || held == nil {
+		return
+	}
+	_, loose := held.Loose[volume]
+	if !loose && !slices.Contains(held.All(), volume) {
+		return
+	}
+	at, _ := model.Locator{}.Attribute("disks." + slot + ".imported_disk.volume")
+	v.diags.AddAttributeWarning(at, fmt.Sprintf("%s of %s has another volume than the one that it is named by", slot,
+		v.Prior.Thing()),
+		fmt.Sprintf("%s has %s. It was made of %s, and is that disk still: it was moved, or the VM was restored. A volume "+
+			"of that name is there too, perhaps an old copy. Nothing is changed. Leave imported_disk out, and this warning "+
+			"goes. To put the other volume into %s, take %s out of disks for one apply, which detaches %s, and put it in "+
+			"again.", slot, has, volume, slot, slot, has))
+}
+
+// exchange has a slot get another volume of the VM. After an import it is not known which disk the configuration means.
+func (v *volumeNames) exchange(slot, volume string) {
+	if was, exists := v.Prior.Disks[slot]; exists && was.Imported == nil && !v.managed("disks."+slot) {
+		v.refuseVolume(slot, "imported_disk.volume", "%s has %s, and nothing shows whether that was made of %s, which may "+
+			"be an old copy by now. Leave imported_disk out for one apply. Then a change of it exchanges the volumes.", slot,
+			model.Value(was.Volume), volume)
+		return
+	}
+	v.attached[slot] = volume
+}
+
 // resolve decides about one volume that is not the one in its slot.
 func (v *volumeNames) resolve(ctx context.Context, slot, volume string) {
 	_, exists := v.Prior.Disks[slot]
@@ -101,7 +141,7 @@ func (v *volumeNames) resolve(ctx context.Context, slot, volume string) {
 		v.refuseVolume(slot, contradiction, "%s is not there. Attach the volume as it is first, with the storage and the "+
 			"format that it has; a move is a change of its own.", volume)
 	case other != "" && exists:
-		v.attached[slot] = volume
+		v.exchange(slot, volume)
 	default:
 		v.askServer(ctx, slot, volume, other)
 	}
@@ -162,7 +202,7 @@ func (v *volumeNames) askServer(ctx context.Context, slot, volume, other string)
 	case unused && err == nil && size > wanted:
 		v.refuseVolume(slot, "size", "%s has %s and cannot be shrunk.", volume, property.FormatSize(size))
 	case unused, other != "":
-		v.attached[slot] = volume
+		v.exchange(slot, volume)
 	case there != "":
 		v.refuseVolume(slot, "imported_disk.volume", "%s is in %s, which the state does not know. Take it out there first.",
 			volume, there)
@@ -260,60 +300,4 @@ func (p *Planning) warnForgotten() {
 			"In state but not in the configuration, and never configured: "+strings.Join(forgotten, ", ")+
 				". They stay on the VM as they are and leave the state. Name them in the configuration to manage them.")
 	}
-}
-
-// A disk of proxmox_disk carries the id of the VM that holds it. Its size, storage and format are that resource's; a VM
-// attaches it, with options of its own, and lets go of it.
-
-// refuseOwnership refuses to say of such a disk what its own resource says.
-func (v *volumeNames) refuseOwnership(slot, volume string) bool {
-	switch at := "disks." + slot; {
-	case v.Config.IsSet(at + ".size"):
-		v.refuseVolume(slot, "size", "%s carries the id of another VM: it is the disk of a proxmox_disk, which says how "+
-			"large it is. Leave size out here, and grow it there.", volume)
-	case v.contradiction(slot, volume) != "":
-		v.refuseVolume(slot, v.contradiction(slot, volume), "%s carries the id of another VM: it is the disk of a "+
-			"proxmox_disk, which says where it is. Leave storage and format out here. It is moved there, while no VM has "+
-			"it.", volume)
-	case v.Config.IsTrue("template"):
-		v.refuseVolume(slot, "imported_disk.volume", "%s carries the id of another VM, which would lose it: PVE renames "+
-			"the disks of a template.",
-			volume)
-	default:
-		return false
-	}
-	return true
-}
-
-// borrow asks whether another VM holds a volume for others. An error says that none does, and why. Which other guests
-// have it only the apply asks: that takes a request for each guest of the cluster.
-func (v *volumeNames) borrow(ctx context.Context, slot, volume, node string) error {
-	if v.Machines == nil || v.left { // the apply looks
-		return nil
-	}
-	err := v.Machines.IsHeld(ctx, node, int(model.Value(v.Prior.VMID)), volume)
-	if errors.Is(err, volumeuse.ErrNotHeld) {
-		return err
-	}
-	var taken *volumeuse.BorrowedError
-	if errors.As(err, &taken) { // what could not be looked at the apply looks at again
-		at, _ := model.Locator{}.Attribute("disks." + slot + ".imported_disk.volume")
-		v.diags.AddAttributeWarning(at, volume+" belongs to another user now",
-			taken.Error()+". Two guests on one disk destroy what is on it, so the apply attaches it only if it is free by "+
-				"then: where the same apply takes it from the other VM, let this one depend on that one (depends_on).")
-	}
-	return nil
-}
-
-// isTaken refuses to exchange such data for the volume that a configuration names, which may not be known yet. The
-// configuration may name the volume that has them.
-func (v *volumeNames) isTaken(slot string, taken []volumeuse.Taken) bool {
-	named := v.Config.At("disks." + slot + ".imported_disk.volume")
-	for _, t := range taken {
-		if t.Slot == slot && !(named.IsKnown() && (named.IsNull() || model.StringOf(named) == t.Own)) {
-			v.diags.Append(errTaken(t))
-			return true
-		}
-	}
-	return false
 }
