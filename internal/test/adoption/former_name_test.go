@@ -8,6 +8,7 @@ import (
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/terraformtest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
 )
 
@@ -82,6 +83,76 @@ func TestFormerNameAfterAnImport(t *testing.T) {
 	rig.Must(t, s.Converge(t.Context()))
 	if is := inSlot(w, "scsi1"); is != live {
 		t.Errorf("scsi1 has %s, had %s", is, live)
+	}
+}
+
+// TestReplacedVMWhoseDiskHasAFormerName: the disk was moved, and PVE could not free the source, which is in no
+// configuration. A replacement would destroy the disk with the VM, and take the old copy for it.
+func TestReplacedVMWhoseDiskHasAFormerName(t *testing.T) {
+	t.Parallel()
+	for _, how := range []string{"tainted", "-replace"} {
+		w := rig.DisksWithoutVM(t, "vm-200-disk-5")
+		s := w.Session(t, rig.RootTicket, disksOf(`scsi1 = { imported_disk = { volume = "local-zfs:vm-200-disk-5" } }`))
+		rig.Must(t, s.Converge(t.Context()))
+		rig.RunTask(t, w, "/nodes/pve1/qemu/200/move_disk", "disk=scsi1&storage=shared-nfs&format=qcow2&delete=0")
+		w.Change(func(world *state.World) { delete(world.Guests[200].Config, "unused0") })
+		var options []terraformtest.PlanOption
+		if s.Taint(rig.VMAddress, how == "tainted"); how == "-replace" {
+			options = append(options, terraformtest.Replacing(rig.VMAddress))
+		}
+		_, err := s.Plan(t.Context(), options...)
+		rig.MustRefuse(t, err, []string{"was given local-zfs:vm-200-disk-5, and has another volume by now"})
+	}
+}
+
+// TestSlotOfADiskWithAFormerName: the disk was moved, and the user gives it another slot by the name of before. That is
+// refused with its present name, which does it; so is the name of a disk that stays in its slot.
+func TestSlotOfADiskWithAFormerName(t *testing.T) {
+	t.Parallel()
+	named := func(slot, volume string) string {
+		return fmt.Sprintf("%s = { imported_disk = { volume = %q } }", slot, volume)
+	}
+	const former = "local-zfs:vm-200-disk-5"
+	w := rig.DisksWithoutVM(t, "vm-200-disk-5")
+	s := w.Session(t, rig.RootTicket, disksOf(named("scsi1", former)))
+	rig.Must(t, s.Converge(t.Context()))
+	rig.RunTask(t, w, "/nodes/pve1/qemu/200/move_disk", "disk=scsi1&storage=shared-nfs&format=qcow2&delete=0")
+	live := inSlot(w, "scsi1")
+	w.Reconfigure(t, s, rig.RootTicket, disksOf(named("virtio1", former)))
+	rig.MustRefuse(t, s.Run(t.Context()), []string{"The disk in scsi1 was given " + former, "has " + live, "Name that volume"})
+	w.Reconfigure(t, s, rig.RootTicket, disksOf(named("scsi1", former)+", "+named("virtio1", live)))
+	rig.MustRefuse(t, s.Run(t.Context()), []string{live + " is in scsi1, which keeps it"})
+	w.Reconfigure(t, s, rig.RootTicket, disksOf(named("virtio1", live)))
+	rig.Must(t, s.Converge(t.Context()))
+	if is := inSlot(w, "virtio1"); is != live {
+		t.Errorf("virtio1 has %s, want %s", is, live)
+	}
+}
+
+// TestExchangeAfterAnImport: the error names a way that works.
+func TestExchangeAfterAnImport(t *testing.T) {
+	t.Parallel()
+	w := rig.NewWorld(t)
+	s := w.Session(t, rig.RootTicket, disksOf(`scsi1 = { storage = "local-zfs", size = "2G" }`))
+	rig.Must(t, s.Converge(t.Context()))
+	w.Change(func(world *state.World) {
+		world.Put(&state.Volume{Storage: "local-zfs", Node: "pve1", Name: "vm-200-disk-5", Content: "images", VMID: 200, Format: "raw", Size: 2 << 30})
+		world.Guests[200].Config["unused0"] = "local-zfs:vm-200-disk-5"
+	})
+	s.Forget(rig.VMAddress)
+	rig.Must(t, s.Import(t.Context(), rig.VMAddress, "200"))
+	rig.Must(t, s.Converge(t.Context()))
+	const wanted = `scsi1 = { imported_disk = { volume = "local-zfs:vm-200-disk-5" } }`
+	w.Reconfigure(t, s, rig.RootTicket, disksOf(wanted))
+	rig.MustRefuse(t, s.Run(t.Context()), []string{"detach local-zfs:vm-200-disk-1 first"})
+	w.Change(func(world *state.World) {
+		c := world.Guests[200].Config
+		delete(c, "scsi1")
+		c["unused1"] = "local-zfs:vm-200-disk-1"
+	})
+	err := s.Converge(t.Context())
+	if is := inSlot(w, "scsi1"); is != "local-zfs:vm-200-disk-5" {
+		t.Errorf("scsi1 has %s: %v", is, err)
 	}
 }
 

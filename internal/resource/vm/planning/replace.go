@@ -104,7 +104,12 @@ func (p *Planning) refuseReplacingAdopted(ctx context.Context) {
 			otherwise = " A VM that is not in the state is taken over with `terraform import`."
 		}
 		for _, slot := range slices.Sorted(maps.Keys(owners[vmid])) {
-			if why := whyNotAdopted(vmid, owners[vmid][slot], held, places, err); why != "" {
+			why := whyNotAdopted(vmid, owners[vmid][slot], held, places, err)
+			if why == "" && slices.Contains(p.Run.seen(vmid).former, owners[vmid][slot]) {
+				why = fmt.Sprintf("A disk of VM %d was given %s, and has another volume by now: what has that name is an old copy",
+					vmid, owners[vmid][slot])
+			}
+			if why != "" {
 				p.diags.AddAttributeError(path.Root("disks").AtMapKey(slot).AtName("imported_disk"), summary,
 					fmt.Sprintf("%s. A replacement destroys the VM, and PVE its disks with it. If its create failed, `terraform "+
 						"untaint` with the VM's address keeps it, and the next apply does what is missing.%s To begin with an "+

@@ -38,6 +38,8 @@ type seenVM struct {
 	changing bool // the configuration changes, replaces or destroys it
 	shown    bool // Terraform has shown its state to a plan, so it is not tainted
 	told     bool // the plan tells of its disks that go with it
+	// former are names by which its disks were attached, and that they do not have any more
+	former []string
 }
 
 type refreshedVM struct {
@@ -163,6 +165,17 @@ func (r *Run) notShown() map[int]refreshedVM {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return maps.Clone(r.open)
+}
+
+// NoteFormer notes the former names of the disks of a VM in state, which has volumes in its slots now.
+func (r *Run) NoteFormer(vmid int, disks map[string]model.Disk, now map[string]string) {
+	r.note(vmid, func(vm *seenVM) {
+		for slot, d := range disks {
+			if d.Imported != nil && now[slot] != "" && model.Value(d.Imported.Volume) != now[slot] {
+				vm.former = append(vm.former, model.Value(d.Imported.Volume))
+			}
+		}
+	})
 }
 
 // NotePlanned notes a VM that is planned. Resources that depend on it are planned later, and will not find it on the

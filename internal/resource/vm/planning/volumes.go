@@ -75,9 +75,20 @@ func (p *Planning) volumesOfNewVM(ctx context.Context) *volumeNames {
 // is that one, wherever it is by now. "Move Storage" leaves the source with the VM unless told otherwise (pve-manager
 // HDMove.js, qemu-server API2/Qemu.pm move_vm_disk), a name that came free goes to another disk, and a restore names
 // the disks in the order of their slots. None of that is a reason to exchange the disk.
+// The name of a proxmox_disk is that of today.
 func (v *volumeNames) isFormer(slot, volume string) bool {
 	was := v.Prior.Disks[slot].Imported
-	return was != nil && model.Value(was.Volume) == volume
+	return was != nil && model.Value(was.Volume) == volume && !v.Prior.Borrows(volume)
+}
+
+// formerOf is the slot whose disk was attached by the name of a volume, and has another one by now; "": there is none.
+func (v *volumeNames) formerOf(volume string) string {
+	for _, slot := range model.SortedSlots(v.Prior.Disks) {
+		if v.isFormer(slot, volume) && model.Value(v.Prior.Disks[slot].Volume) != volume {
+			return slot
+		}
+	}
+	return ""
 }
 
 // warnOtherVolume says that a configuration names another volume of the VM than that in the slot, which stays.
@@ -93,18 +104,18 @@ func (v *volumeNames) warnOtherVolume(ctx context.Context, slot, volume string) 
 	at, _ := model.Locator{}.Attribute("disks." + slot + ".imported_disk.volume")
 	v.diags.AddAttributeWarning(at, fmt.Sprintf("%s of %s has another volume than the one that it is named by", slot,
 		v.Prior.Thing()),
-		fmt.Sprintf("%s has %s. It was made of %s, and is that disk still: it was moved, or the VM was restored. A volume "+
-			"of that name is there too, perhaps an old copy. Nothing is changed. Leave imported_disk out, and this warning "+
-			"goes. To put the other volume into %s, take %s out of disks for one apply, which detaches %s, and put it in "+
-			"again.", slot, has, volume, slot, slot, has))
+		fmt.Sprintf("%s has %s, and was given %s. If the disk was moved, or the VM restored, it is that disk still, and a "+
+			"volume of that name is an old copy or another disk. If the VM was rolled back, it may be the right one. Nothing "+
+			"is changed. Leave imported_disk out, and this warning goes. To put the other volume into %s, take %s out of disks "+
+			"for one apply, which detaches %s, and put it in again.", slot, has, volume, slot, slot, has))
 }
 
 // exchange has a slot get another volume of the VM. After an import it is not known which disk the configuration means.
 func (v *volumeNames) exchange(slot, volume string) {
 	if was, exists := v.Prior.Disks[slot]; exists && was.Imported == nil && !v.managed("disks."+slot) {
 		v.refuseVolume(slot, "imported_disk.volume", "%s has %s, and nothing shows whether that was made of %s, which may "+
-			"be an old copy by now. Leave imported_disk out for one apply. Then a change of it exchanges the volumes.", slot,
-			model.Value(was.Volume), volume)
+			"be an old copy by now. Leave imported_disk out. To exchange the volumes, detach %s first (in PVE's "+
+			"interface: Hardware, Detach).", slot, model.Value(was.Volume), volume, model.Value(was.Volume))
 		return
 	}
 	v.attached[slot] = volume
@@ -131,7 +142,12 @@ func (v *volumeNames) resolve(ctx context.Context, slot, volume string) {
 		v.attached[slot] = volume
 		return
 	}
+	former := v.formerOf(volume)
 	switch {
+	case former != "":
+		v.refuseVolume(slot, "imported_disk.volume", "The disk in %s was given %s, and has %s by now: it was moved, or the "+
+			"VM restored. Name that volume. To have the other one in %s, leave imported_disk out of %s for one apply first.",
+			former, volume, model.Value(v.Prior.Disks[former].Volume), slot, former)
 	case other != "" && v.keeps(other, volume):
 		v.refuseVolume(slot, "imported_disk.volume", "%s is in %s, which keeps it. Take %s out of disks, or name another "+
 			"volume for it.",
@@ -175,7 +191,8 @@ func (v *volumeNames) keeps(slot, volume string) bool {
 		return false
 	}
 	named := v.Config.At("disks." + slot + ".imported_disk.volume")
-	return named.IsKnown() && (named.IsNull() || model.StringOf(named) == volume)
+	name := model.StringOf(named)
+	return named.IsKnown() && (named.IsNull() || name == volume || v.isFormer(slot, name))
 }
 
 // askServer asks about a volume that the state does not know, or a slot that it does not know.
