@@ -129,6 +129,24 @@ func TestSlotOfADiskWithAFormerName(t *testing.T) {
 	}
 }
 
+// TestNameThatIsNotThere: a slot of the VM is to get a volume that is not there. The plan refuses, so the state never has
+// a name that the disk was not given, and the volume is attached once it is there.
+func TestNameThatIsNotThere(t *testing.T) {
+	t.Parallel()
+	w := rig.NewWorld(t)
+	s := w.Session(t, rig.RootTicket, disksOf(`scsi1 = { storage = "local-zfs", size = "2G" }`))
+	rig.Must(t, s.Converge(t.Context()))
+	w.Reconfigure(t, s, rig.RootTicket, disksOf(`scsi1 = { imported_disk = { volume = "local-zfs:vm-200-disk-5" } }`))
+	rig.MustRefuse(t, s.Run(t.Context()), []string{"The VM has no volume local-zfs:vm-200-disk-5"})
+	w.Change(func(world *state.World) {
+		world.Put(&state.Volume{Storage: "local-zfs", Node: "pve1", Name: "vm-200-disk-5", Content: "images", VMID: 200, Format: "raw", Size: 2 << 30})
+	})
+	rig.Must(t, s.Converge(t.Context()))
+	if is := inSlot(w, "scsi1"); is != "local-zfs:vm-200-disk-5" {
+		t.Errorf("scsi1 has %s", is)
+	}
+}
+
 // TestExchangeAfterAnImport: the error names a way that works.
 func TestExchangeAfterAnImport(t *testing.T) {
 	t.Parallel()

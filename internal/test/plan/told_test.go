@@ -68,7 +68,7 @@ func tellings() map[string]told {
 			after:   disks(fmt.Sprintf("scsi1 = { imported_disk = { volume = %q }, size = \"512M\" }", seven)),
 			refused: true, attribute: `disks["scsi1"].size`, says: []string{seven + " has 1G and cannot be shrunk"}},
 		"a slot that keeps its volume": {before: disks(second), after: disks(strings.Replace(imported("scsi1", seven), " } }", " }, size = \"1G\", storage = \"local-zfs\" }", 1)),
-			attribute: volume, says: []string{"has no volume " + seven, "nothing is changed"}},
+			refused: true, attribute: volume, says: []string{"The VM has no volume " + seven}},
 		"another volume in a slot": {before: disks(second), after: disks(imported("scsi1", seven)), volumes: found[:1],
 			has:       map[string]string{"unused0": seven},
 			attribute: `disks["scsi1"].imported_disk`, says: []string{"scsi1 of VM 400", "gets another volume", "is detached for it and stays with the VM"}},

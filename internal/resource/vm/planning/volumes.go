@@ -106,16 +106,16 @@ func (v *volumeNames) warnOtherVolume(ctx context.Context, slot, volume string) 
 		v.Prior.Thing()),
 		fmt.Sprintf("%s has %s, and was given %s. If the disk was moved, or the VM restored, it is that disk still, and a "+
 			"volume of that name is an old copy or another disk. If the VM was rolled back, it may be the right one. Nothing "+
-			"is changed. Leave imported_disk out, and this warning goes. To put the other volume into %s, take %s out of disks "+
-			"for one apply, which detaches %s, and put it in again.", slot, has, volume, slot, slot, has))
+			"is changed. Give %s its size in the place of imported_disk, and this warning goes. To put the other volume into "+
+			"%s, detach %s first (in PVE's interface: Hardware, Detach).", slot, has, volume, slot, slot, has))
 }
 
 // exchange has a slot get another volume of the VM. After an import it is not known which disk the configuration means.
 func (v *volumeNames) exchange(slot, volume string) {
 	if was, exists := v.Prior.Disks[slot]; exists && was.Imported == nil && !v.managed("disks."+slot) {
 		v.refuseVolume(slot, "imported_disk.volume", "%s has %s, and nothing shows whether that was made of %s, which may "+
-			"be an old copy by now. Leave imported_disk out. To exchange the volumes, detach %s first (in PVE's "+
-			"interface: Hardware, Detach).", slot, model.Value(was.Volume), volume, model.Value(was.Volume))
+			"be an old copy by now. Give the slot its size in the place of imported_disk. To exchange the volumes, detach %s "+
+			"first (in PVE's interface: Hardware, Detach).", slot, model.Value(was.Volume), volume, model.Value(was.Volume))
 		return
 	}
 	v.attached[slot] = volume
@@ -146,7 +146,7 @@ func (v *volumeNames) resolve(ctx context.Context, slot, volume string) {
 	switch {
 	case former != "":
 		v.refuseVolume(slot, "imported_disk.volume", "The disk in %s was given %s, and has %s by now: it was moved, or the "+
-			"VM restored. Name that volume. To have the other one in %s, leave imported_disk out of %s for one apply first.",
+			"VM restored. Name that volume. To have the other one in %s, give %s its size in the place of imported_disk first.",
 			former, volume, model.Value(v.Prior.Disks[former].Volume), slot, former)
 	case other != "" && v.keeps(other, volume):
 		v.refuseVolume(slot, "imported_disk.volume", "%s is in %s, which keeps it. Take %s out of disks, or name another "+
@@ -223,7 +223,7 @@ func (v *volumeNames) askServer(ctx context.Context, slot, volume, other string)
 	case there != "":
 		v.refuseVolume(slot, "imported_disk.volume", "%s is in %s, which the state does not know. Take it out there first.",
 			volume, there)
-	case exists:
+	case exists && was.Imported == nil && !v.managed("disks."+slot): // an import, or a moved state
 		at, _ := model.Locator{}.Attribute("disks." + slot + ".imported_disk.volume")
 		v.diags.AddAttributeWarning(at, v.Prior.Thing()+" has no volume "+volume,
 			fmt.Sprintf("%s has %s, and nothing is changed: the name is taken for one that the volume had before. Leave "+
