@@ -157,7 +157,7 @@ func refuseUnknown(vmid int, has, want map[string]string) error {
 	return &FieldError{Path: "ha", Summary: fmt.Sprintf("VM %d has an HA entry that the state does not know", vmid),
 		Detail: fmt.Sprintf("The plan has not seen it, and shows a new one. These options of it, in PVE's names, "+
 			"would change:\n  %s\nThe entry was left as it is. Make a new plan, which shows that. Or remove the entry "+
-			"with `ha-manager remove vm:%d`", strings.Join(changed, "\n  "), vmid)}
+			"in PVE's interface (Datacenter, HA)", strings.Join(changed, "\n  "))}
 }
 
 // DropHA removes the entry. Removing it twice is as good as once. prove is called before each try.
