@@ -201,6 +201,9 @@ func (p power) hasItsDisks(ctx context.Context) error {
 		}
 	}
 	slices.Sort(volumes)
+	if len(volumes) == 0 {
+		return nil
+	}
 	defer p.view.Forget() // that takes its time, in which a third party may put another VM in the place of this one
 	var used *guard.InUseError
 	switch err := guard.CheckRunning(ctx, p.changer.destroyer.Guard, p.view.Node(), p.vmid, volumes); {
