@@ -8,7 +8,6 @@ import (
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/volumeuse"
 )
 
 // adoptable makes sure, before anything is made, that the volumes to adopt exist, that no guest uses them, and that
@@ -73,11 +72,11 @@ func (i *idChooser) findAdopted(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("see which volumes with the id %d are those to adopt: %w", i.request.VMID, err)
 	}
-	i.isAdopted = func(volume string) bool {
-		return slices.ContainsFunc(i.request.Adopts, func(a Adopted) bool {
-			return places.CompareVolumes(a.Volume, volume) != volumeuse.Apart
-		})
+	var adopted []string
+	for _, a := range i.request.Adopts {
+		adopted = append(adopted, a.Volume)
 	}
+	i.isAdopted = func(volume string) bool { return places.MayBe(volume, adopted) }
 	return nil
 }
 

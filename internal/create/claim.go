@@ -107,7 +107,7 @@ func (i *idChooser) configured(ctx context.Context) (guest.Baselines, error) {
 	switch {
 	case i.creator.guests.Destroyed.Has(vmid):
 		i.warnings = append(i.warnings, guest.Warning{Summary: fmt.Sprintf("Volumes with the id %d were left", vmid),
-			Detail: fmt.Sprintf("On node %s there are volumes with the id of the VM that this apply has replaced, and they "+
+			Detail: fmt.Sprintf("On node %s there are volumes with the id of the VM that this apply has removed, and they "+
 				"were none of its disks: %s. They were not touched: on_orphaned_volumes is about what earlier VMs have left. Look "+
 				"whose they are before you remove any", all.Nodes(), orphans)})
 		return all, nil

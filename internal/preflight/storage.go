@@ -69,9 +69,7 @@ func (p *planCheck) orphans(ctx context.Context, c *Checker, r Request) {
 		return
 	}
 	left := slices.DeleteFunc((guest.Baselines{baseline}).Orphans(), func(volume string) bool {
-		return slices.ContainsFunc(r.Adopts, func(adopted string) bool {
-			return places.CompareVolumes(adopted, volume) != volumeuse.Apart
-		})
+		return places.MayBe(volume, r.Adopts)
 	})
 	if len(left) == 0 {
 		return

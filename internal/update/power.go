@@ -218,7 +218,7 @@ func (p power) hasItsDisks(ctx context.Context) error {
 	case ctx.Err() != nil:
 		return err
 	case err != nil: // such as for a node that is off, whose guests are mostly off, too
-		p.warn(fmt.Sprintf("VM %d was started beside guests that were not seen", p.vmid), "Whether one that runs has a "+
+		p.warn(fmt.Sprintf("VM %d is started beside guests that were not seen", p.vmid), "Whether one that runs has a "+
 			"disk of the VM could not be told: "+err.Error())
 	}
 	return nil

@@ -129,6 +129,11 @@ func (p Places) CompareVolumes(a, b string) Likeness {
 	return p.Compare(volid.Storage(a), volid.Storage(b))
 }
 
+// MayBe reports whether a volume is one of some others, or may be, under whatever name.
+func (p Places) MayBe(volume string, others []string) bool {
+	return slices.ContainsFunc(others, func(other string) bool { return p.CompareVolumes(other, volume) != Apart })
+}
+
 func sameIf(same bool) Likeness {
 	if same {
 		return Same

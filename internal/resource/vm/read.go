@@ -12,7 +12,6 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/model"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/planning"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/saga"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
 // Read refreshes the state. It drops a VM only when it is proven to be gone and nothing is left of it; where the server
@@ -64,7 +63,7 @@ func (r *Resource) Read(ctx context.Context, req resource.ReadRequest, resp *res
 		if resp.Diagnostics.Append(private.Refuse(attempt, found)...); resp.Diagnostics.HasError() {
 			return
 		}
-		r.run.NoteFormer(found.VMID, state.Disks, vm.Devices(found.Spec))
+		r.run.NoteFormer(found.VMID, state.FormerNames(func(slot string) string { return found.Spec.Disks[slot].Volume }))
 		resp.Diagnostics.Append(model.WriteAgent(ctx, resp.Private, found, private)...)
 		noted, diags := private.NoteDetached(ctx, resp.Private, &state, found)
 		resp.Diagnostics.Append(diags...)

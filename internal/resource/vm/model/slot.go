@@ -201,6 +201,21 @@ func (p PrivateState) NoteOthers(ctx context.Context, out kit.PrivateWriter, pri
 	return p, diags
 }
 
+// FormerNames are the names by which disks in state were attached, and that they do not have any more. volumeIn tells
+// the volume in a slot now, "" for none.
+func (m *Model) FormerNames(volumeIn func(slot string) string) []string {
+	var all []string
+	for slot, disk := range m.Disks {
+		if disk.Imported == nil {
+			continue
+		}
+		if was, is := Value(disk.Imported.Volume), volumeIn(slot); is != "" && was != is {
+			all = append(all, was)
+		}
+	}
+	return all
+}
+
 // Taken are the disks that the configuration has attached from VMs which hold them, and whose data are in volumes of
 // this VM's own id by now. The state has what was attached, and the volume that a refresh has found in its slot.
 func (m *Model) Taken() []volumeuse.Taken {

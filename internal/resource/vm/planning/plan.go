@@ -11,7 +11,6 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/framework/plan"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/model"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/validation"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
 // Plan computes the whole plan from configuration, state and private state, and checks it against the server.
@@ -28,7 +27,9 @@ func Plan(ctx context.Context, server Server, v model.Values, req resource.Modif
 	p.Prior.About(ctx)
 	if !req.State.Raw.IsNull() && !p.diags.HasError() {
 		p.Run.NoteInState(int(model.Value(p.Prior.VMID)))
-		p.Run.NoteFormer(int(model.Value(p.Prior.VMID)), p.Prior.Disks, vm.Devices(p.Prior.Spec(false)))
+		p.Run.NoteFormer(int(model.Value(p.Prior.VMID)), p.Prior.FormerNames(func(slot string) string {
+			return model.Value(p.Prior.Disks[slot].Volume)
+		}))
 		p.Run.noteShown(shownVM{model.Value(p.Prior.VMID), p.Prior.Thing(), model.Value(p.Prior.Protection),
 			p.Prior.Taken()}, p.private.Identity)
 		verb := "change"

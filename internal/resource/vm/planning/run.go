@@ -167,15 +167,11 @@ func (r *Run) notShown() map[int]refreshedVM {
 	return maps.Clone(r.open)
 }
 
-// NoteFormer notes the former names of the disks of a VM in state, which has volumes in its slots now.
-func (r *Run) NoteFormer(vmid int, disks map[string]model.Disk, now map[string]string) {
-	r.note(vmid, func(vm *seenVM) {
-		for slot, d := range disks {
-			if d.Imported != nil && now[slot] != "" && model.Value(d.Imported.Volume) != now[slot] {
-				vm.former = append(vm.former, model.Value(d.Imported.Volume))
-			}
-		}
-	})
+// NoteFormer notes former names of the disks of a VM in state.
+func (r *Run) NoteFormer(vmid int, names []string) {
+	if len(names) > 0 {
+		r.note(vmid, func(vm *seenVM) { vm.former = append(vm.former, names...) })
+	}
 }
 
 // NotePlanned notes a VM that is planned. Resources that depend on it are planned later, and will not find it on the

@@ -26,8 +26,8 @@ func lifecycleAttributes(ctx context.Context) map[string]schema.Attribute {
 			MarkdownDescription: "`running` or `stopped`: a VM that is found otherwise is started or shut down. A VM that " +
 				"was started after the plan is not shut down before the next one. A VM is shut " +
 				"down, never cut off, except by HA: its manager cuts off a guest that does not obey within " +
-				"`shutdown_timeout`. A VM is not started while another guest runs with one of its disks, also by HA, " +
-				"and a paused VM counts as running. " +
+				"`shutdown_timeout`. An apply starts no VM, and has HA start none, while another guest runs with one " +
+				"of its disks. A paused VM counts as running. " +
 				"Default: a new VM is started once (a template never), and its power is left alone afterwards."},
 		"reboot_policy": schema.StringAttribute{Optional: true,
 			Validators: []validator.String{stringvalidator.OneOf("auto", "never", "force")},
