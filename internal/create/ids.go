@@ -191,8 +191,8 @@ func (i *idChooser) spread() int {
 }
 
 // occupy takes one of the lowest few VMIDs that the listing does not show and nothing here works or worked on. If other
-// creates of this process take those between the look and the choice, it looks again: only ok = false says that none is
-// left.
+// creates of this process take those between the look and the choice, or are even done with them, it looks again: only
+// ok = false says that none is left.
 func (i *idChooser) occupy(lower, upper int) (vmid int, done func(), ok bool) {
 	for {
 		var free []int
@@ -205,8 +205,12 @@ func (i *idChooser) occupy(lower, upper int) (vmid int, done func(), ok bool) {
 			return 0, nil, false
 		}
 		for _, n := range rand.Perm(len(free)) { //nolint:gosec // spreads processes, guards nothing
-			if done, ok := i.creator.guests.OccupyIdle(free[n]); ok {
+			done, ok := i.creator.guests.OccupyIdle(free[n])
+			if ok && !i.creator.madeSince(free[n], i.at) {
 				return free[n], done, true
+			}
+			if ok {
+				done()
 			}
 		}
 	}
