@@ -2,6 +2,8 @@
 package service
 
 import (
+	"context"
+
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/create"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/destroy"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/disk"
@@ -68,4 +70,9 @@ func New(api *pve.Client, shell Shell, clock pve.Clock, exclusive ...string) *Se
 		Snapshots: snapshot.New(jobs, guests, remover.Guard),
 		HARules:   harule.New(jobs, remover.Guard),
 		Power:     power.New(jobs, guests, remover.Guard), Files: file.New(jobs, remover.Guard, files)}
+}
+
+// SetFor names what is set for a VMID beside its VM, as far as this identity sees it. PVE removes it with the VM.
+func (s *Service) SetFor(ctx context.Context, node string, vmid int) (firewall, permissions []string) {
+	return guest.FirewallFor(ctx, s.Guests, node, vmid), guest.PermissionsFor(ctx, s.Guests, vmid)
 }

@@ -107,6 +107,8 @@ func (*fake) ReadFirewall(context.Context, string, int) (*guest.Firewall, error)
 	return &guest.Firewall{}, nil
 }
 
+func (*fake) SetFor(context.Context, string, int) (firewall, permissions []string) { return nil, nil }
+
 func (*fake) IsHeld(context.Context, string, int, string) error { return volumeuse.ErrNotHeld }
 
 func (f *fake) InForce(context.Context, string, int, bool) (preflight.InForce, error) {

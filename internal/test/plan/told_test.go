@@ -17,6 +17,7 @@ type told struct {
 	volumes       []string          // of the VM, that come meanwhile
 	forgets       bool              // Terraform has lost the private state
 	imported      bool              // the VM is imported then
+	firewall      bool              // is made by hand meanwhile, as are permissions
 	refused       bool              // an error, not a warning
 	attribute     string
 	says          []string
@@ -81,6 +82,9 @@ func tellings() map[string]told {
 		"a protected VM is to be replaced": {before: rig.Stopped + "protection = true\nclone = { vmid = 9000, full = true }\n",
 			after:   rig.Stopped + "protection = true\nclone = { vmid = 8000, full = true }\n",
 			refused: true, attribute: "protection", says: []string{"Cannot replace VM 400", "Set protection = false"}},
+		"a VM with a firewall that was made by hand is to be replaced": {before: rig.Stopped + "protection = false\nclone = { vmid = 9000, full = true }\n",
+			after: rig.Stopped + "protection = false\nclone = { vmid = 8000, full = true }\n", firewall: true,
+			says: []string{"replacement of VM 400", "loses", "firewall options or rules; permissions on /vms/400"}},
 		"a running VM is to be a template": {before: "disks = { " + boot + " }\n", after: "disks = { " + boot + " }\ntemplate = true\n",
 			refused: true, attribute: "template", says: []string{"The VM runs", "stopped VMs only"}},
 		"an image that waits for a start is to grow": {before: "hotplug = [\"network\"]\ndisks = { " + boot + " }\n",
@@ -121,6 +125,10 @@ func TestPlanTellsOnTheAttribute(t *testing.T) {
 				}
 				for option, value := range c.has {
 					g.Config[option] = value
+				}
+				if c.firewall {
+					world.Firewall[400] = &state.FirewallFile{Options: map[string]string{"enable": "1", "policy_in": "DROP"}}
+					world.ACL = append(world.ACL, state.ACLEntry{Path: "/vms/400", Subject: "auditor@pve", Role: "PVEVMUser"})
 				}
 			})
 			if c.forgets {

@@ -125,6 +125,7 @@ func (p *Planning) update(ctx context.Context) {
 		refusals{p}.refuseProtected("replace")
 		refusals{p}.refuseTaken(p.Prior.Taken())
 		warnings{p}.warnAddedDisks()
+		warnings{p}.warnLostSettings(ctx)
 		serverCheck{p}.checkDestroy(ctx)
 		p.diags.Append(model.WriteReplaced(ctx, p.out, p.Prior)...)
 		p.warnOfReplacement(ctx)

@@ -90,6 +90,7 @@ type Machines interface {
 	InForce(ctx context.Context, node string, vmid int, waits bool) (preflight.InForce, error)
 	ReadFirewall(ctx context.Context, node string, vmid int) (*guest.Firewall, error)
 	IsHeld(ctx context.Context, node string, vmid int, volume string) error
+	SetFor(ctx context.Context, node string, vmid int) (firewall, permissions []string)
 }
 
 // Server is what a plan asks: the server, and what this run of the provider has seen.

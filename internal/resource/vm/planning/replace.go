@@ -178,3 +178,26 @@ func (p refusals) refuseUntold() {
 			"run `terraform taint` with the VM's address, and plan again, without -replace: that plan names them in a warning.",
 			strings.Join(lines, "\n"), howToKeep(was.vmid)))
 }
+
+// warnLostSettings names what is set for the id of a VM that is replaced, and not by the configuration. PVE removes that
+// with the VM, and the one that takes its place begins without it: open, where a firewall that was made by hand closed
+// it.
+func (p warnings) warnLostSettings(ctx context.Context) {
+	vmid := int(model.Value(p.Prior.VMID))
+	if p.Machines == nil || p.Run.acts() || vmid == 0 {
+		return
+	}
+	firewall, permissions := p.Machines.SetFor(ctx, model.Value(p.Prior.Node), vmid)
+	if p.Prior.Firewall != nil {
+		firewall = nil
+	}
+	if p.Prior.Pool != nil { // lends its members permissions
+		permissions = nil
+	}
+	if lost := slices.Concat(firewall, permissions); len(lost) > 0 {
+		p.diags.AddWarning(fmt.Sprintf("The replacement of %s loses what is set for its id", p.Prior.Thing()),
+			fmt.Sprintf("PVE removes with the VM, and the configuration does not set again: %s. Note it first (`pvesh get "+
+				"/nodes/%s/qemu/%d/firewall/rules`, `pveum acl list`), and set it again after the apply, or put it into the "+
+				"configuration.", strings.Join(lost, "; "), model.Value(p.Prior.Node), vmid))
+	}
+}
