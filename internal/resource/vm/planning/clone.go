@@ -62,6 +62,9 @@ func (p cloning) withCopied(copied tftypes.Value) tftypes.Value {
 	if c.differs("ostype") { // PVE pins it for Windows
 		c.leave("machine")
 	}
+	if c.displacesDisk() {
+		c.open["unused_volumes"] = true
+	}
 	if !p.Config.IsNull("firewall") { // PVE copies the rules, which stand beside the configuration
 		c.open["firewall"] = true
 	}
@@ -93,6 +96,19 @@ func (c copying) leave(names ...string) {
 // differs reports whether the configuration says, or may say, something else than the source.
 func (c copying) differs(name string) bool {
 	return !c.config.IsNull(name) && !c.config.At(name).Equal(c.copied.At(name))
+}
+
+// displacesDisk reports whether a slot in which the source has a disk gets another volume, or another drive: PVE makes
+// the copied disk an unused one (qemu-server API2/Qemu.pm, update_vm_api).
+func (c copying) displacesDisk() bool {
+	slots, _ := c.copied.Keys("disks")
+	if !c.config.At("disks").IsKnown() || !c.config.At("cdroms").IsKnown() {
+		return len(slots) > 0
+	}
+	return slices.ContainsFunc(slots, func(slot string) bool {
+		return !c.config.IsNull("disks."+slot+".imported_disk") || !c.config.IsNull("cdroms."+slot) ||
+			model.StringOf(c.config.At("cloud_init.slot")) == slot
+	})
 }
 
 // appendsCDROMs reports whether a CD-ROM drive is set that the boot order does not have: PVE appends it (qemu-server

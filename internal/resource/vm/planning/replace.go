@@ -179,9 +179,9 @@ func (p refusals) refuseUntold() {
 			strings.Join(lines, "\n"), howToKeep(was.vmid)))
 }
 
-// warnLostSettings names what is set for the id of a VM that is replaced, and not by the configuration. PVE removes that
-// with the VM, and the one that takes its place begins without it: open, where a firewall that was made by hand closed
-// it.
+// warnLostSettings names what is set for the id of a VM that is replaced, and not by the configuration. PVE removes
+// that with the VM, and the one that takes its place begins without it: open, where a firewall that was made by hand
+// closed it.
 func (p warnings) warnLostSettings(ctx context.Context) {
 	vmid := int(model.Value(p.Prior.VMID))
 	if p.Machines == nil || p.Run.acts() || vmid == 0 {
@@ -196,8 +196,8 @@ func (p warnings) warnLostSettings(ctx context.Context) {
 	}
 	if lost := slices.Concat(firewall, permissions); len(lost) > 0 {
 		p.diags.AddWarning(fmt.Sprintf("The replacement of %s loses what is set for its id", p.Prior.Thing()),
-			fmt.Sprintf("PVE removes with the VM, and the configuration does not set again: %s. Note it first (`pvesh get "+
-				"/nodes/%s/qemu/%d/firewall/rules`, `pveum acl list`), and set it again after the apply, or put it into the "+
-				"configuration.", strings.Join(lost, "; "), model.Value(p.Prior.Node), vmid))
+			fmt.Sprintf("PVE removes with the VM, and the configuration does not set again: %s. Note it first "+
+				"(`cat /etc/pve/firewall/%d.fw`, `pveum acl list`), and set it again after the apply, or put it into the "+
+				"configuration.", strings.Join(lost, "; "), vmid))
 	}
 }
