@@ -155,7 +155,7 @@ func unforeseen(ctx context.Context, d *destruction, now pve.PendingConfig, touc
 func isDiskOf(vmid int, config map[string]string, slot string) bool {
 	volume := guest.VolumeOf(config[slot])
 	owner, _ := volid.Owner(volume)
-	return owner == vmid && goesWith(config, volume) && !volid.IsCloudInit(volume) && vm.IsBusSlot(slot)
+	return owner == vmid && goesWith(config, volume) && !volid.IsCloudInit(volume) && vm.IsSlot(slot)
 }
 
 // slotLook judges the disks in the slots of a VM by what state knows of them.

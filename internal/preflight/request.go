@@ -13,6 +13,7 @@ type Request struct {
 	Creating bool
 	Node     string
 	VMID     int
+	Gone     int    // in the place of VMID: the id of a VM that was in state, and that a refresh has found gone
 	Name     string // of a create
 	Clone    *guest.Clone
 	Restore  *guest.Restore

@@ -39,25 +39,30 @@ func (p *planCheck) cpus(wanted int64) {
 }
 
 // orphans reports volumes that carry the configured VMID of a new VM, which the create would refuse or destroy.
-// Findings in a shared listing are looked up again: the volumes may have gone with the VM that had them.
+// Findings in a shared listing are looked up again: the volumes may have gone with the VM that had them. Under the id
+// of a VM that is gone it reports only those to be destroyed: an error would keep a destroy of all from its plan.
 func (p *planCheck) orphans(ctx context.Context, c *Checker, r Request) {
-	if _, taken := p.resources.Guest(r.VMID); taken || r.VMID == 0 {
+	id := r.VMID
+	if id == 0 && r.Orphans {
+		id = r.Gone
+	}
+	if _, taken := p.resources.Guest(id); taken || id == 0 {
 		return
 	}
 	var suspect []string
-	for _, id := range searched(p, r) {
-		storage, there := p.resources.Storage(p.node, id)
-		if there && slices.ContainsFunc(c.volumesOf(ctx, storage, r.VMID), func(volume string) bool {
+	for _, name := range searched(p, r) {
+		storage, there := p.resources.Storage(p.node, name)
+		if there && slices.ContainsFunc(c.volumesOf(ctx, storage, id), func(volume string) bool {
 			owner, ok := volid.Owner(volume)
-			return ok && owner == r.VMID && !slices.Contains(r.Adopts, volume)
+			return ok && owner == id && !slices.Contains(r.Adopts, volume)
 		}) {
-			suspect = append(suspect, id)
+			suspect = append(suspect, name)
 		}
 	}
 	if len(suspect) == 0 {
 		return
 	}
-	baseline, err := c.guests.NewBaseline(ctx, p.resources, p.node, r.VMID, suspect)
+	baseline, err := c.guests.NewBaseline(ctx, p.resources, p.node, id, suspect)
 	if err != nil {
 		return
 	}
@@ -74,14 +79,18 @@ func (p *planCheck) orphans(ctx context.Context, c *Checker, r Request) {
 	if len(left) == 0 {
 		return
 	}
-	vmid, names := strconv.Itoa(r.VMID), strings.Join(left, ", ")
+	vmid, names := strconv.Itoa(id), strings.Join(left, ", ")
 	if !r.Orphans {
 		p.say(vmidVolumes, "vmid", fmt.Sprintf("On node %s there are volumes with this id that no VM owns: %s. They may "+
 			"hold another user's data. Choose another vmid, remove them, set on_orphaned_volumes = \"destroy\", or take them "+
 			"over as disks with imported_disk", p.node, names), vmid)
 		return
 	}
-	if err := volumeuse.AnyForeign(places, p.resources, p.node, left, c.exclusive); err != nil {
+	err = volumeuse.AnyForeign(places, p.resources, p.node, left, c.exclusive)
+	if err != nil && r.VMID == 0 { // the create refuses
+		return
+	}
+	if err != nil {
 		p.say(vmidForeign, "on_orphaned_volumes", fmt.Sprintf("On node %s, %v. Nothing would be destroyed, and the VM "+
 			"not created. Choose another vmid, or name the storage in exclusive_storages of the provider if no other "+
 			"cluster uses it", p.node, err), vmid)

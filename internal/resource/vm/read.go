@@ -86,6 +86,7 @@ func (r *Resource) Read(ctx context.Context, req resource.ReadRequest, resp *res
 	}
 	left := r.recheckResidues(ctx, state.Ref(private), private.Residues, attempt, resp)
 	if seen == guest.Gone && len(left) == 0 && !resp.Diagnostics.HasError() {
+		r.run.NoteGone(int(model.Value(state.VMID)))
 		resp.State.RemoveResource(ctx)
 		return
 	}

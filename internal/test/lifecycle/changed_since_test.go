@@ -132,7 +132,8 @@ func TestVMThatOthersTakeOutOfHA(t *testing.T) {
 // come into one of their slots since. A disk that was moved to another storage is the same disk, and has the same size.
 func TestDiskThatComesIntoAUsedSlot(t *testing.T) {
 	const disks = "power_state = \"stopped\"\ndisks = { scsi0 = { storage = \"local-zfs\", size = \"1G\" }, " +
-		"scsi1 = { storage = \"local-zfs\", size = \"1G\" } }"
+		"scsi1 = { storage = \"local-zfs\", size = \"1G\" } }\nbios = \"ovmf\"\n" +
+		"efi_disk = { storage = \"local-zfs\" }\ntpm_state = { storage = \"local-zfs\", version = \"v2.0\" }\n"
 	sized := func(world *state.World, g *state.Guest, slot string, gib int64) {
 		world.Put(&state.Volume{Storage: "local-zfs", Node: g.Node, Name: "vm-400-disk-77", Content: "images", VMID: 400, Format: "raw", Size: gib << 30})
 		g.Config[slot] = fmt.Sprintf("local-zfs:vm-400-disk-77,size=%dG", gib)
@@ -162,6 +163,16 @@ func TestDiskThatComesIntoAUsedSlot(t *testing.T) {
 			another(world, g, "scsi1")
 			world.Storages["local-zfs"].Content = []string{"rootdir"}
 		}, false},
+		"another EFI disk":         {nil, func(world *state.World, g *state.Guest) { another(world, g, "efidisk0") }, false},
+		"another state of the TPM": {nil, func(world *state.World, g *state.Guest) { another(world, g, "tpmstate0") }, false},
+		"the state of the TPM was moved": {nil, func(world *state.World, g *state.Guest) {
+			is, rest, _ := strings.Cut(g.Config["tpmstate0"], ",")
+			v := world.Volume("pve1", is)
+			drop(world, is)
+			v.Name = "vm-400-disk-77"
+			world.Put(v)
+			g.Config["tpmstate0"] = v.Volid() + "," + rest
+		}, true},
 		"the slot had a third party's disk": {func(world *state.World, g *state.Guest) { putDisk(world, g, "scsi2") },
 			func(world *state.World, g *state.Guest) { another(world, g, "scsi2") }, false},
 	} {

@@ -160,6 +160,12 @@ func (m *Model) DeleteRequest(private PrivateState) destroy.Request {
 	for slot, disk := range m.Disks {
 		request.Slots[slot] = Value(disk.Volume)
 	}
+	if m.EFIDisk != nil {
+		request.Slots["efidisk0"] = Value(m.EFIDisk.Volume)
+	}
+	if m.TPMState != nil {
+		request.Slots["tpmstate0"] = Value(m.TPMState.Volume)
+	}
 	for _, t := range m.Taken() {
 		request.Slots[t.Slot] = t.Held
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
@@ -108,6 +109,9 @@ func (p serverCheck) request() preflight.Request {
 		q.VMID, q.Name, q.Clone = int(model.Value(plan.VMID)), model.Value(plan.Name), plan.Clone.Request()
 		if p.private.Replaces == q.VMID || p.Run.WasInState(q.VMID) {
 			// Ours: it is replaced. With it go the permissions on its id (qemu-server API2/Qemu.pm, destroy_vm).
+			if p.Run.seen(q.VMID).gone {
+				q.Gone = q.VMID
+			}
 			q.VMID, q.ID = 0, 0
 		}
 		if plan.Clone != nil {
@@ -130,6 +134,19 @@ func (p serverCheck) request() preflight.Request {
 		addChanged(q.Storages, at, before[at], storage)
 	}
 	return q
+}
+
+// warnUnnamedOrphans tells that a create may destroy volumes which this plan cannot name, since their id or node is not
+// known yet.
+func (p serverCheck) warnUnnamedOrphans() {
+	destroys := model.Value(p.Plan.OnOrphanedVolumes) == "destroy"
+	if !p.creating() || p.Run.acts() || !destroys || p.Config.At("vmid").IsKnown() && p.Config.At("node").IsKnown() {
+		return
+	}
+	p.diags.AddAttributeWarning(path.Root("on_orphaned_volumes"), "The volumes that will be destroyed are not known yet",
+		"The vmid or the node follows from something else that this apply makes. Whichever volumes carry that id on that "+
+			"node, and no VM owns, are destroyed with their data before the VM is made, and no plan names them. To see them "+
+			"first, make the other objects with -target, and plan again.")
 }
 
 // describe notes the VM as it is and is to be.

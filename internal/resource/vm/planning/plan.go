@@ -87,6 +87,7 @@ func (p *Planning) create(ctx context.Context) {
 	refusals{p}.refuseLimits()
 	refusals{p}.refuseCombinations()
 	p.refuseReplacingAdopted(ctx)
+	serverCheck{p}.warnUnnamedOrphans()
 	if !p.diags.HasError() { // a request tells nothing about a plan that is wrong by itself
 		serverCheck{p}.checkServer(ctx)
 	}

@@ -35,6 +35,7 @@ type Run struct {
 // seenVM is what a run has seen of a VM.
 type seenVM struct {
 	inState  bool
+	gone     bool // and a refresh has found that it is not there any more
 	changing bool // the configuration changes, replaces or destroys it
 	shown    bool // Terraform has shown its state to a plan, so it is not tainted
 	told     bool // the plan tells of its disks that go with it
@@ -106,6 +107,10 @@ type PlannedVM struct {
 
 // NoteInState notes that the VM with this id is in state.
 func (r *Run) NoteInState(vmid int) { r.note(vmid, func(vm *seenVM) { vm.inState = true }) }
+
+// NoteGone notes that a refresh has found nothing of the VM with this id, which has left the state. No destroy of this
+// run accounts for what is left under the id.
+func (r *Run) NoteGone(vmid int) { r.note(vmid, func(vm *seenVM) { vm.gone = true }) }
 
 // WasInState reports whether the VM with this id was in state. A plan that creates it again replaces it, so the id is
 // not a third party's. Terraform plans the replacement of a tainted resource without its prior state.
