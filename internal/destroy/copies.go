@@ -214,6 +214,27 @@ func noteBackupJobs(ctx context.Context, d *destruction) {
 	}
 }
 
+// noteHA notes the HA entry that the configuration has not made, and the HA rules that name the VM, as far as this
+// identity may read them. PVE takes the VM out of them, and removes a rule that names no other (pve-ha-manager
+// HA/Config.pm delete_service_from_config).
+func noteHA(ctx context.Context, d *destruction) {
+	vmid := d.r.Ref.VMID
+	if !d.r.Ref.HA {
+		d.purged = append(d.purged, fmt.Sprintf("HA resource vm:%d, which is removed", vmid))
+	}
+	rules, err := d.d.api.HA().Rules(ctx, vmid)
+	if err != nil && !pve.IsKind(err, pve.Unsupported) && !pve.IsKind(err, pve.NotFound) {
+		d.purged = append(d.purged, fmt.Sprintf("the HA rules that name it: %v", err))
+	}
+	for _, rule := range rules {
+		fate := "which keeps the others that it names"
+		if len(rule.Resources) == 1 {
+			fate = "which named no other guest and is removed"
+		}
+		d.purged = append(d.purged, fmt.Sprintf("HA rule %s, %s", rule.ID, fate))
+	}
+}
+
 // namePurged warns of what went with a VM that others had set up for it.
 func namePurged(vmid int, purged []string) []guest.Warning {
 	if len(purged) == 0 {

@@ -153,8 +153,8 @@ func (d refusals) unreferenced(ctx context.Context) error {
 	}
 	listed, _ := d.resources.Guest(vmid)
 	if !d.r.KeepReferences {
-		if listed.HAState != "" && !d.r.Ref.HA {
-			d.purged = append(d.purged, fmt.Sprintf("HA resource vm:%d, which is removed, and the HA rules that name it", vmid))
+		if listed.HAState != "" {
+			noteHA(ctx, d.destruction)
 		}
 		return nil
 	}

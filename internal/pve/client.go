@@ -99,7 +99,7 @@ type answer interface {
 		[]backupJobWire |
 		[]logEntryWire | []powerWire |
 		map[string]map[string]wire.Bool |
-		map[string]wire.String | []map[string]wire.String | importWire | haRuleWire
+		map[string]wire.String | []map[string]wire.String | importWire | haRuleWire | []haRuleWire
 }
 
 // fetch sends a read and decodes its data.

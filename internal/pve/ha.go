@@ -106,6 +106,7 @@ type haRuleWire struct {
 	Strict    wire.Bool   `json:"strict"`
 	Disable   wire.Bool   `json:"disable"`
 	Digest    wire.String `json:"digest"`
+	Rule      wire.String `json:"rule"`
 
 	Errors map[string][]wire.String `json:"errors"`
 }
@@ -116,7 +117,26 @@ func (h HAReader) Rule(ctx context.Context, id string) (rule HARule, digest stri
 	if err != nil {
 		return HARule{}, "", err
 	}
-	rule = HARule{ID: id, Type: string(w.Type), Strict: bool(w.Strict), Affinity: string(w.Affinity),
+	return w.rule(id), string(w.Digest), nil
+}
+
+// Rules lists the rules that have a guest. It needs Sys.Audit on /, and fails before PVE 9, which has no rules.
+func (h HAReader) Rules(ctx context.Context, vmid int) ([]HARule, error) {
+	listed, err := fetch[[]haRuleWire](ctx, h.client, "list the HA rules", haRulesPath, nil)
+	if err != nil {
+		return nil, err
+	}
+	var all []HARule
+	for _, w := range listed {
+		if rule := w.rule(string(w.Rule)); slices.Contains(rule.Resources, "vm:"+strconv.Itoa(vmid)) {
+			all = append(all, rule)
+		}
+	}
+	return all, nil
+}
+
+func (w haRuleWire) rule(id string) HARule {
+	rule := HARule{ID: id, Type: string(w.Type), Strict: bool(w.Strict), Affinity: string(w.Affinity),
 		Disabled: bool(w.Disable), Comment: string(w.Comment),
 		Resources: slices.Sorted(slices.Values(fields(string(w.Resources))))}
 	for _, option := range slices.Sorted(maps.Keys(w.Errors)) {
@@ -131,7 +151,7 @@ func (h HAReader) Rule(ctx context.Context, id string) (rule HARule, digest stri
 		node, priority, _ := strings.Cut(entry, ":")
 		rule.Nodes[node], _ = strconv.ParseInt(priority, 10, 64) // none is 0 (HA/Tools.pm parse_node_priority)
 	}
-	return rule, string(w.Digest), nil
+	return rule
 }
 
 // fields splits a list as PVE does (pve-common Tools.pm split_list).
