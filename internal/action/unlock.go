@@ -45,7 +45,8 @@ func (v *VMUnlock) Schema(_ context.Context, _ action.SchemaRequest, resp *actio
 			"over SSH (`ssh` of the provider). Without either the plan is refused. It also requires `VM.Audit` on the VM. To " +
 			"see the tasks of all users, it requires `Sys.Audit` on the nodes.\n\n" +
 			"The lock is removed only if no task that may hold it runs, checked twice, and the last task that set such a lock " +
-			"was killed. It stays, with an error, while a task is at work, and if no such task is known, unless `accept` says " +
+			"on this VM was killed. A killed backup of many guests does not count, since its task names none of them. The " +
+			"lock stays, with an error, while a task is at work, and if no such task is known, unless `accept` says " +
 			"otherwise. It also stays on a VM that is suspended to disk, whose memory would be lost, and on a half-made or " +
 			"half-destroyed one, which `proxmox_orphan_delete` removes.",
 		Attributes: vmAttributes(map[string]schema.Attribute{

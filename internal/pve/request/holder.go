@@ -72,7 +72,7 @@ func Holders(lock string) []string {
 
 // MayHold tells whether a running task may hold the lock.
 func (h Holder) MayHold(task pve.UPID) bool {
-	own := h.VMID != 0 && task.ID() == fmt.Sprint(h.VMID)
+	own := h.names(task)
 	if h.Lock == "" {
 		return own
 	}
@@ -85,27 +85,59 @@ func (h Holder) MayHold(task pve.UPID) bool {
 // Died finds the task that took a configuration's lock and ended without giving it back: the last one of its kind on
 // some nodes, where it was killed, or its node crashed. Without such a one, which is no error, the lock may have been
 // set by hand, or by a program outside PVE. Without Sys.Audit only this identity's own tasks are seen. Of several that
-// may be the last all must have been killed.
+// may be the last all must have been killed. A killed backup of many guests proves nothing: it names none of them. Nor
+// does a task that was killed before the guest was seen without a lock.
 func (r *Runner) Died(ctx context.Context, h Holder, nodes ...string) (pve.Task, error) {
+	types := Holders(h.Lock)
 	var all []pve.Task
 	for _, node := range nodes {
-		for _, typ := range Holders(h.Lock) {
-			tasks, err := r.API.Tasks().List(ctx, node, pve.TaskFilter{Type: typ})
+		for _, filter := range h.traces() {
+			tasks, err := r.API.Tasks().List(ctx, node, filter)
 			if err != nil {
 				return pve.Task{}, err
 			}
-			all = append(all, slices.DeleteFunc(tasks, func(t pve.Task) bool { return !h.MayHold(t.UPID) })...)
+			all = append(all, slices.DeleteFunc(tasks, func(t pve.Task) bool {
+				took := slices.Contains(types, t.UPID.Type()) && h.MayHold(t.UPID)
+				return !took && !h.showsUnlocked(t)
+			})...)
 		}
 	}
 	lasts, err := r.Youngest(ctx, all)
-	lives := func(t pve.Task) bool {
-		return !(&pve.TaskError{UPID: t.UPID, ExitStatus: t.Status}).Killed()
+	provesNothing := func(t pve.Task) bool {
+		named := h.Lock == "clone" || h.names(t.UPID) // a clone's task has the id of its source
+		killed := (&pve.TaskError{UPID: t.UPID, ExitStatus: t.Status}).Killed()
+		return !named || !killed || !slices.Contains(types, t.UPID.Type())
 	}
-	if err != nil || len(lasts) == 0 || slices.ContainsFunc(lasts, lives) {
+	if err != nil || len(lasts) == 0 || slices.ContainsFunc(lasts, provesNothing) {
 		return pve.Task{}, err
 	}
 	return lasts[0], nil
 }
+
+// traces are the lists of tasks that tell of the lock: those of the guest, and those of the kind that may not name it.
+func (h Holder) traces() []pve.TaskFilter {
+	switch types := Holders(h.Lock); {
+	case len(types) == 0 || h.VMID == 0:
+		return nil
+	case h.Lock == "backup" || h.Lock == "clone":
+		return []pve.TaskFilter{{VMID: h.VMID}, {Type: types[0]}}
+	}
+	return []pve.TaskFilter{{VMID: h.VMID}}
+}
+
+// showsUnlocked reports whether a task of the guest shows that it had no lock when the task began. PVE refuses these on
+// a locked guest (qemu-server API2/Qemu.pm, QemuServer.pm vm_start, pve-guest-common AbstractConfig.pm check_lock and
+// set_lock), or they make another guest of the id. The tasks that a backup sends with skiplock to a guest that it stops
+// (qemu-server VZDump/QemuServer.pm) are none of them, but for the start of one that failed.
+func (h Holder) showsUnlocked(t pve.Task) bool {
+	well := t.Status == "OK" || strings.HasPrefix(t.Status, "WARNINGS: ")
+	return well && h.names(t.UPID) && slices.Contains([]string{"qmclone", "qmconfig", "qmcreate", "qmdelsnapshot",
+		"qmdestroy", "qmigrate", "qmmove", "qmrestore", "qmrollback", "qmsnapshot", "qmstart", "qmtemplate", "resize",
+		"vzdump"}, t.UPID.Type())
+}
+
+// names reports whether a task carries the guest's id.
+func (h Holder) names(task pve.UPID) bool { return h.VMID != 0 && task.ID() == fmt.Sprint(h.VMID) }
 
 // Youngest is the task that began last. Each node lists its tasks from the last to the first (pve-manager
 // API2/Tasks.pm); of several nodes each is asked how long ago its last one began, by its own clock. They are several

@@ -69,3 +69,55 @@ func TestLastTaskOfNodesWithSkewedClocks(t *testing.T) {
 		}
 	}
 }
+
+// TestDeadTaskOfALock: a killed task has left the lock only if it names the guest, and if no later task shows that the guest was
+// without a lock by then.
+func TestDeadTaskOfALock(t *testing.T) {
+	type task struct {
+		typ, id, status string
+		ago             time.Duration
+	}
+	dead := func(typ, id string) task { return task{typ, id, "unexpected status", time.Hour} }
+	later := func(typ, status string) task { return task{typ, "8000", status, time.Minute} }
+	for name, c := range map[string]struct {
+		lock  string
+		tasks []task
+		died  bool
+	}{
+		"a backup of it":                      {"backup", []task{dead("vzdump", "8000")}, true},
+		"of many guests":                      {"backup", []task{dead("vzdump", "")}, false},
+		"of another guest":                    {"backup", []task{dead("vzdump", "8001")}, false},
+		"of it, then one of many":             {"backup", []task{dead("vzdump", "8000"), {"vzdump", "", "OK", time.Minute}}, false},
+		"of it, started before":               {"backup", []task{dead("vzdump", "8000"), {"qmstart", "8000", "OK", 2 * time.Hour}}, true},
+		"of it, started later":                {"backup", []task{dead("vzdump", "8000"), later("qmstart", "OK")}, false},
+		"of it, later start refused":          {"backup", []task{dead("vzdump", "8000"), later("qmstart", "VM is locked (backup)")}, true},
+		"of it, later stopped":                {"backup", []task{dead("vzdump", "8000"), later("qmstop", "OK")}, true},
+		"of it, later shut down by a backup":  {"backup", []task{dead("vzdump", "8000"), later("qmshutdown", "OK")}, true},
+		"of it, made later":                   {"backup", []task{dead("vzdump", "8000"), later("qmcreate", "WARNINGS: 1")}, false},
+		"of it, a clone was destroyed later":  {"backup", []task{dead("vzdump", "8000"), later("qmdestroy", "OK")}, false},
+		"of it, later snapshot":               {"backup", []task{dead("vzdump", "8000"), later("qmsnapshot", "OK")}, false},
+		"a migration, then another ended":     {"migrate", []task{dead("qmigrate", "8000"), later("qmigrate", "OK")}, false},
+		"a snapshot, then a removal ended":    {"snapshot", []task{dead("qmsnapshot", "8000"), later("qmdelsnapshot", "OK")}, false},
+		"a clone, whose task has another id":  {"clone", []task{dead("qmclone", "9000")}, true},
+		"a clone, the guest has lived since":  {"clone", []task{dead("qmclone", "9000"), later("qmconfig", "OK")}, false},
+		"a lock that no known kind sets":      {"other", []task{dead("vzdump", "8000")}, false},
+		"a create, after a destroy of the id": {"create", []task{{"qmdestroy", "8000", "OK", 2 * time.Hour}, dead("qmcreate", "8000")}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorldOf(t, pvesim.Options{Nodes: []string{"pve1"}})
+			world := w.sim.World()
+			world.Lock()
+			for n, tk := range c.tasks {
+				start := world.Clock.Now().Add(-tk.ago)
+				upid := fmt.Sprintf("UPID:pve1:%08X:00000001:%08X:%s:%s:root@pam:", n+1, start.Unix(), tk.typ, tk.id)
+				world.Tasks[upid] = &state.Task{UPID: upid, Node: "pve1", Type: tk.typ, ID: tk.id, User: "root@pam", Start: start,
+					End: start.Add(time.Second), ExitStatus: tk.status}
+			}
+			world.Unlock()
+			dead, err := w.Died(t.Context(), Holder{Node: "pve1", VMID: 8000, Lock: c.lock}, "pve1")
+			if err != nil || (dead.UPID != "") != c.died {
+				t.Errorf("the dead task is %q, error %v", dead.UPID, err)
+			}
+		})
+	}
+}

@@ -120,6 +120,33 @@ func TestDestroyOfADeadLock(t *testing.T) {
 	}
 }
 
+// TestDestroyLeavesTheLockOfABackupProgram: a program outside PVE backs the VM up, and a backup of PVE was killed earlier. That one was
+// of many guests, or the VM was started since, so the lock is not its own.
+func TestDestroyLeavesTheLockOfABackupProgram(t *testing.T) {
+	t.Parallel()
+	for name, killed := range map[string]struct {
+		id  string
+		ago time.Duration
+	}{"of many guests, before the VM was made": {"", 48 * time.Hour}, "of many guests, lately": {"", 0}, "of the VM, before its start": {"400", time.Minute}} {
+		w, s := rig.Applied(t, rig.TokenSSH, rig.DestroyBlock(`timeouts = { delete = "2m" }`))
+		w.Change(func(world *state.World) {
+			start := world.Clock.Now().Add(-killed.ago)
+			upid := fmt.Sprintf("UPID:pve1:0000ABCD:00112233:%08X:vzdump:%s:root@pam:", start.Unix(), killed.id)
+			world.Tasks[upid] = &state.Task{UPID: upid, Node: "pve1", Type: "vzdump", ID: killed.id, User: "root@pam", Start: start,
+				End: start.Add(time.Second), ExitStatus: "unexpected status"}
+		})
+		w.Sim.StaleLock(400, "backup", "")
+		w.Mark()
+		w.Sim.ResetOps()
+		if err := s.Destroy(t.Context()); err == nil {
+			t.Errorf("%s: destroyed", name)
+		} else {
+			rig.MustSay(t, err, "locked (backup)", "none that died is known", "qm unlock 400")
+		}
+		mustBeUntouched(t, w, s)
+	}
+}
+
 // TestDestroyOfADeadMigration: what the dead migration left on the other node is named, and not touched.
 func TestDestroyOfADeadMigration(t *testing.T) {
 	t.Parallel()
