@@ -133,7 +133,7 @@ func TestLateRequestIsNotSent(t *testing.T) {
 			return err
 		}},
 		"describe a snapshot": {"/qemu/400/snapshot", func(ctx context.Context, l *laptop, ref snapshot.Ref) error {
-			_, err := l.Snapshots.Describe(ctx, ref, "described")
+			_, err := l.Snapshots.Describe(ctx, ref, "", "described")
 			return err
 		}},
 	}

@@ -22,7 +22,7 @@ func TestTakeWhoseAnswerIsLost(t *testing.T) {
 		isDone       func(*state.Guest) bool
 	}{
 		"describe": {"PUT", "/config", func(r *rig, ref Ref) error {
-			_, err := r.s.Describe(t.Context(), ref, "two")
+			_, err := r.s.Describe(t.Context(), ref, "one", "two")
 			return err
 		}, func(g *state.Guest) bool { return g.Snaps["before"]["description"] == "two" }},
 		"remove": {"DELETE", "/nodes/{node}/qemu/{vmid}/snapshot/{snapname}",

@@ -10,6 +10,8 @@ import (
 	"math"
 	"slices"
 
+	"github.com/zclconf/go-cty/cty/ctystrings"
+
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guard"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
@@ -122,22 +124,36 @@ func (s view) find(ref Ref) (Snapshot, error) {
 	return Snapshot{Snapshot: s.all[i], Node: s.node, VM: guest.IdentityOf(s.config)}, nil
 }
 
-// Describe changes the description of a snapshot in state.
-func (s *Snapshots) Describe(ctx context.Context, ref Ref, description string) (Snapshot, error) {
+// Describe changes the description of a snapshot in state, which was such when the change was planned. One that a third
+// party has written since stays: the plan has not shown it.
+func (s *Snapshots) Describe(ctx context.Context, ref Ref, was, description string) (Snapshot, error) {
 	found, err := s.Read(ctx, ref)
-	if err == nil && found.Description != description {
-		err = s.describe(ctx, ref, found.Node, description)
-		found.Description = description
+	if err != nil || found.Description == description {
+		return found, err
 	}
+	unchanged := func(now Snapshot) error { // Terraform keeps a text in its normal form
+		if ctystrings.Normalize(now.Description) == ctystrings.Normalize(was) || now.Description == description {
+			return nil
+		}
+		return &guest.FieldError{Path: "description",
+			Summary: fmt.Sprintf("The description of snapshot %s of VM %d has changed since the plan", ref.Name, ref.VM.VMID),
+			Detail: fmt.Sprintf("The plan knows it as %q, and it is %q now: a third party has written it. It was left as "+
+				"it is. Make a new plan, which shows what is there", was, now.Description)}
+	}
+	err = s.describe(ctx, ref, found.Node, description, unchanged)
+	found.Description = description
 	return found, err
 }
 
 // describe writes the description as soon as no lock is on the VM. PVE binds this request to nothing, so each try first
-// proves that the snapshot is the one in state, and is sent only while that proof is recent.
-func (s *Snapshots) describe(ctx context.Context, ref Ref, node, description string) error {
+// proves that the snapshot is the one in state and may be described, and is sent only while that proof is recent.
+func (s *Snapshots) describe(ctx context.Context, ref Ref, node, description string, may func(Snapshot) error) error {
 	look := func(ctx context.Context) error {
 		now, err := s.Read(ctx, ref)
 		node = now.Node
+		if err == nil && may != nil {
+			err = may(now)
+		}
 		return err
 	}
 	send := func(ctx context.Context) error {

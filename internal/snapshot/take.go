@@ -194,7 +194,7 @@ func (t *taking) ours(ctx context.Context) (*pve.Snapshot, error) {
 // commit replaces the mark by the wanted description.
 func (t *taking) commit(ctx context.Context) error {
 	ref := Ref{VM: guest.Ref{VMID: t.want.VMID, Node: t.node, Identity: t.vm}, Name: t.want.Name, Taken: t.taken.Taken}
-	err := t.describe(ctx, ref, t.node, t.want.Description)
+	err := t.describe(ctx, ref, t.node, t.want.Description, nil)
 	if err == nil {
 		t.taken.Description = t.want.Description
 	}

@@ -68,7 +68,7 @@ func TestSnapshotOfAThirdParty(t *testing.T) {
 				case "take":
 					_, err = r.s.Take(t.Context(), Wanted{VMID: ours, Name: "before", Description: "ours"})
 				case "describe":
-					_, err = r.s.Describe(t.Context(), ref, "ours, too")
+					_, err = r.s.Describe(t.Context(), ref, "", "ours, too")
 				case "remove":
 					err = r.s.Delete(t.Context(), ref)
 				}
@@ -285,7 +285,7 @@ func TestSnapshotPrivileges(t *testing.T) {
 		}
 		ref := Ref{VM: guest.Ref{VMID: ours, Node: "pve1", Identity: taken.VM}, Name: "before", Taken: taken.Taken}
 		if err == nil {
-			_, err = r.s.Describe(t.Context(), ref, "two")
+			_, err = r.s.Describe(t.Context(), ref, "one", "two")
 		}
 		if err == nil {
 			err = r.s.Delete(t.Context(), ref)

@@ -115,7 +115,8 @@ func (r *Resource) Update(ctx context.Context, req resource.UpdateRequest, resp 
 	resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
 	limit := kit.Duration(plan.Timeouts.Limits().Update, kit.UpdateTimeout)
 	r.Do(ctx, &resp.Diagnostics, limit, r.attempt("describe", &state), func(ctx context.Context) error {
-		found, err := r.Session.VMs.Snapshots.Describe(ctx, state.ref(), plan.Description.ValueString())
+		found, err := r.Session.VMs.Snapshots.Describe(ctx, state.ref(), state.Description.ValueString(),
+			plan.Description.ValueString())
 		if err != nil {
 			return err
 		}

@@ -2,6 +2,7 @@ package lifecycle_test
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -52,6 +53,47 @@ func TestSnapshotLife(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.MustBeClean(t)
+}
+
+// TestSnapshotDescribedSinceThePlan: a text that a third party has written since the plan stays, and the next plan shows it. One that is
+// equal but for its Unicode form, which Terraform does not tell apart, is no other.
+func TestSnapshotDescribedSinceThePlan(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		was, now string
+		stays    bool
+	}{"another": {"one", "legal hold", true}, "none": {"one", "", true}, "the planned one": {"one", "two", false},
+		"the same, decomposed": {"\u00e9t\u00e9", "e\u0301te\u0301", false}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ctx, w := t.Context(), rig.NewWorld(t)
+			s := w.Session(t, rig.TokenNoSSH, withSnapshot("", fmt.Sprintf("description = %q", c.was)))
+			if err := s.Converge(ctx); err != nil {
+				t.Fatal(err)
+			}
+			w.Reconfigure(t, s, rig.TokenNoSSH, withSnapshot("", `description = "two"`))
+			plan, err := s.Plan(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.Change(func(world *state.World) { world.Guests[200].Snaps["before"]["description"] = c.now })
+			err = s.Apply(ctx, plan)
+			if is := rig.GuestOf(w, 200).Snaps["before"]["description"]; c.stays && is != c.now || !c.stays && is != "two" {
+				t.Errorf("the description is %q", is)
+			}
+			if c.stays {
+				rig.MustSay(t, err, "description of snapshot before of VM 200 has changed since the plan", `"one"`, strconv.Quote(c.now), "new plan")
+			} else if err != nil {
+				t.Error(err)
+			}
+			if err := s.Converge(ctx); err != nil {
+				t.Error(err)
+			}
+			if is := rig.GuestOf(w, 200).Snaps["before"]["description"]; is != "two" {
+				t.Errorf("after a new plan the description is %q", is)
+			}
+		})
+	}
 }
 
 // TestSnapshotRefusals: what PVE would refuse, or do without a word, is told before anything is done.
