@@ -45,6 +45,9 @@ func (v *VMSnapshotRollback) Schema(_ context.Context, _ action.SchemaRequest, r
 			"PVE refuses to roll back past a younger snapshot on ZFS, and past an incomplete one. A roll-back that fails in " +
 			"the middle leaves the VM locked (`rollback`); the error says so, and gives the next step. If the configuration " +
 			"of a `proxmox_vm` differs from the snapshot, the next plan shows it.\n\n" +
+			"If another guest has one of the disks, the roll-back would take it back for that guest too, so the action " +
+			"refuses. That goes for every VM with the disk of a `proxmox_disk`, and for such a disk itself while guests may " +
+			"be hidden from the identity.\n\n" +
 			"It requires `VM.Snapshot` or `VM.Snapshot.Rollback`, and `VM.Audit`, on the VM; `start` requires `VM.PowerMgmt` " +
 			"since PVE 9.0.",
 		Attributes: vmAttributes(map[string]schema.Attribute{

@@ -117,8 +117,9 @@ func (s Snapshots) prove(ctx context.Context, c SnapshotClaim) (Evidence, map[st
 		seen, err = s.api.QEMU(c.Node, c.VMID).Config(ctx)
 	}
 	freed := freedBy(before, seen.Values)
+	var unseen error
 	if err == nil {
-		err = s.checkNamesakes(ctx, c, volumesOf(before), freed)
+		unseen, err = s.checkNamesakes(ctx, c, volumesOf(before), freed)
 	}
 	if err != nil {
 		return Evidence{}, nil, err
@@ -126,6 +127,9 @@ func (s Snapshots) prove(ctx context.Context, c SnapshotClaim) (Evidence, map[st
 	e, err := s.Prove(ctx, Claim{Node: c.Node, VMID: c.VMID, Guest: c.Guest, Lock: c.Dead, Tasks: c.Tasks.UPIDs})
 	if err != nil {
 		return Evidence{}, nil, err
+	}
+	if held := vm.HeldVolume(c.VMID, e.config.Values); held != "" && unseen != nil { // it is there for others to have
+		return Evidence{}, nil, c.untold(held, unseen)
 	}
 	now, err := s.read(ctx, c)
 	switch {
@@ -155,35 +159,41 @@ func (s Snapshots) read(ctx context.Context, c SnapshotClaim) (map[string]string
 // checkNamesakes is an error if another guest has, or may have, a snapshot of the same name on one of the volumes.
 // For a roll-back it is also an error if another guest has the volume itself. A storage takes the whole volume back,
 // whichever guest writes to it (pve-storage Plugin.pm volume_snapshot_rollback). freed are to have no other user.
-func (s Snapshots) checkNamesakes(ctx context.Context, c SnapshotClaim, volumes, freed []string) error {
+// unseen is why guests may be hidden that have such a snapshot, or volume, of those that carry the VM's own id.
+func (s Snapshots) checkNamesakes(ctx context.Context, c SnapshotClaim, volumes, freed []string) (unseen, err error) {
 	if volumes = slices.Concat(volumes, freed); len(volumes) == 0 {
-		return nil
+		return nil, nil
 	}
 	scope, err := s.Scope(ctx, nil, c.Node, volumes)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	others, err := s.use.Since(ctx, s.use.Ask(), scope)
 	if err == nil {
 		others, err = s.use.Confirm(ctx, others, c.VMID, volumes...)
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for _, volume := range volumes {
 		for _, user := range others.UsersOf(volume, c.VMID) {
 			if user.Where == "snapshot "+c.Name || c.back && !strings.HasPrefix(user.Where, "snapshot ") ||
 				slices.Contains(freed, volume) {
 				used := &InUseError{Volume: volume, Users: []string{user.String()}}
-				return fmt.Errorf("snapshot %s of VM %d was not touched: %w", c.Name, c.VMID, used)
+				return nil, fmt.Errorf("snapshot %s of VM %d was not touched: %w", c.Name, c.VMID, used)
 			}
 		}
 		if owner, ok := volid.Owner(volume); others.Unseen != nil && (!ok || owner != c.VMID) {
-			return fmt.Errorf("snapshot %s of VM %d was not touched: whether another guest has %s, or a snapshot of that name "+
-				"on it, cannot be told: %w", c.Name, c.VMID, volume, others.Unseen)
+			return nil, c.untold(volume, others.Unseen)
 		}
 	}
-	return nil
+	return others.Unseen, nil
+}
+
+// untold says that a guest which this identity does not see may have the volume.
+func (c SnapshotClaim) untold(volume string, unseen error) error {
+	return fmt.Errorf("snapshot %s of VM %d was not touched: whether another guest has %s, or a snapshot of that name on "+
+		"it, cannot be told: %w", c.Name, c.VMID, volume, unseen)
 }
 
 // freedBy are the cloud-init drives that a roll-back destroys, whichever VMID they carry: those of the VM that the
