@@ -176,7 +176,7 @@ func (g Guest) Addresses() map[string]agent.Address {
 func (g Guest) NICs() []string { return agent.NICs(g.Spec.Networks) }
 
 func (g Guest) startedByHA() bool {
-	return g.HA != nil && (g.HA.State == nil || *g.HA.State == "started")
+	return g.HA.Starts()
 }
 
 // PowerState is what the configuration wants of a guest's power; "" leaves it alone.
@@ -200,7 +200,10 @@ const (
 )
 
 // Warning is something the operator should know although the operation succeeded.
-type Warning struct{ Summary, Detail string }
+type Warning struct {
+	Summary, Detail string
+	Path            string // the attribute that it is about, one of the resource's own; "" for none
+}
 
 // FieldError is an error that belongs to one attribute. Path is in terms of the resource: "vmid", "clone.vmid",
 // "disks.scsi0.storage".

@@ -50,6 +50,11 @@ func (h *HA) Stops() bool {
 	return h != nil && h.State != nil && (*h.State == "stopped" || *h.State == "disabled")
 }
 
+// Starts reports whether HA is to keep the guest running.
+func (h *HA) Starts() bool {
+	return h != nil && (h.State == nil || *h.State == "started")
+}
+
 func haFrom(options map[string]string) *HA {
 	return &HA{State: text(options, "state"), Group: text(options, "group"), Comment: text(options, "comment"),
 		MaxRestart: count(options, "max_restart"), MaxRelocate: count(options, "max_relocate"), Failback: truth(options,

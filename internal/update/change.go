@@ -98,6 +98,7 @@ type update struct {
 	claim    *guest.StateClaim // the VM in state, which the view claims
 	warnings []guest.Warning
 	deaf     *unobeyed
+	leftOff  bool      // the guest is to run and was not started, so there is nothing to wait for
 	began    time.Time // by the clock of this machine
 	reached  Reached
 	renamed  map[string]string // guest.Guest.Renamed
@@ -141,6 +142,11 @@ func (u *update) disobedient(err *guest.FieldError, runs string) error {
 // warn keeps a warning for the end of the update.
 func (u *update) warn(summary, detail string) {
 	u.warnings = append(u.warnings, guest.Warning{Summary: summary, Detail: detail})
+}
+
+// warnOfPower keeps a warning on the power state.
+func (p power) warnOfPower(summary, detail string) {
+	p.warnings = append(p.warnings, guest.Warning{Summary: summary, Detail: detail, Path: "power_state"})
 }
 
 // Reached says which parts of its plan an update has sent, or may have sent. Of a part that it has not reached nothing

@@ -38,8 +38,8 @@ func (p power) shutDown(ctx context.Context) error {
 		return err
 	}
 	if p.r.Ref.Status == string(guest.Stopped) {
-		p.warn(fmt.Sprintf("VM %d was left running", p.vmid), "It was off when the plan was made, and another user or "+
-			"a backup has started it since. The plan says nothing of a shutdown; the next one does.")
+		p.warnOfPower(fmt.Sprintf("VM %d was left running", p.vmid), "It was off when the plan was made, and another "+
+			"user or a backup has started it since. The plan says nothing of a shutdown; the next one does.")
 		return nil
 	}
 	if isPaused(status) {
@@ -159,7 +159,8 @@ func (p power) watchDisobedient(ctx context.Context, ended func(context.Context)
 	return false, nil
 }
 
-// start starts the guest if the configuration wants it to run. A paused guest counts as running, and why it stands
+// start starts the guest if the configuration wants it to run, unless it went off after the plan, which then shows no
+// start. No step before this one takes down a guest that is to run. A paused guest counts as running, and why it stands
 // still is its user's business.
 func (p power) start(ctx context.Context) (started bool, err error) {
 	if p.r.PowerState != guest.Running {
@@ -174,6 +175,11 @@ func (p power) start(ctx context.Context) (started bool, err error) {
 			"proxmox_vm_power, or `qm resume` on its node, continues it.")
 		return false, nil
 	case status.IsRunning():
+		return false, nil
+	case p.r.Ref.Status == string(guest.Running) && (!p.r.HA.Starts() || p.r.PriorHA.Starts()):
+		p.leftOff = true
+		p.warnOfPower(fmt.Sprintf("VM %d was left off", p.vmid), "It ran when the plan was made, by PVE's listing, and has "+
+			"gone off since. The plan says nothing of a start; the next one does.")
 		return false, nil
 	}
 	if err := p.hasItsDisks(ctx); err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 )
 
-// TestTurnedSinceThePlan: a third party starts a guest after the plan, which says nothing of a shutdown. The apply of
-// that plan leaves it running, and says so. A planned shutdown is done, and a guest that is to run is started.
+// TestTurnedSinceThePlan: a third party starts or stops a guest after the plan, which says nothing of that. The apply of
+// that plan leaves it as it is, and says so. A planned shutdown, start or restart is done.
 func TestTurnedSinceThePlan(t *testing.T) {
 	const running, stopped = string(guest.Running), string(guest.Stopped)
 	for name, c := range map[string]struct {
@@ -24,11 +24,12 @@ func TestTurnedSinceThePlan(t *testing.T) {
 		power       string // the request that is sent, "" for none
 	}{
 		"started, is to be off":            {stopped, stopped, true, false, "VM 400 was left running", ""},
-		"stopped, is to run":               {running, running, false, false, "", "start"},
+		"stopped, is to run":               {running, running, false, false, "VM 400 was left off", ""},
 		"planned start":                    {stopped, running, false, false, "", "start"},
 		"planned shutdown":                 {running, stopped, true, false, "", "shutdown"},
 		"planned restart":                  {running, "", true, true, "", "reboot"},
 		"not known what the plan has seen": {"", running, false, false, "", "start"},
+		"stopped, its change waits":        {running, running, false, true, "VM 400 was left off", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, pve.Params{"scsi0": "local-zfs:1", "scsihw": "virtio-scsi-pci"})

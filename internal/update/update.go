@@ -119,7 +119,7 @@ func (u *update) await(ctx context.Context, g *guest.Guest, started bool) error 
 		}
 		return nil
 	}
-	warnings, err := u.changer.guests.Await(ctx, g, u.r.Wait, u.r.PowerState == guest.Running)
+	warnings, err := u.changer.guests.Await(ctx, g, u.r.Wait, u.r.PowerState == guest.Running && !u.leftOff)
 	u.warnings = append(u.warnings, warnings...)
 	return err
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
+	"github.com/hashicorp/terraform-plugin-framework/path"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/saga"
@@ -14,7 +15,11 @@ import (
 func Warn(warnings []guest.Warning) diag.Diagnostics {
 	var diags diag.Diagnostics
 	for _, w := range warnings {
-		diags.AddWarning(w.Summary, w.Detail)
+		d := diag.Diagnostic(diag.NewWarningDiagnostic(w.Summary, w.Detail))
+		if w.Path != "" {
+			d = diag.WithPath(path.Root(w.Path), d)
+		}
+		diags.Append(d)
 	}
 	return diags
 }

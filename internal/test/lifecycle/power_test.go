@@ -6,7 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/terraformtest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
 )
 
@@ -204,18 +206,105 @@ func TestPausedByHand(t *testing.T) {
 	}
 }
 
-// TestStartRightAfterAShutdown: PVE's listing is some seconds old, so the refresh takes a guest that was just shut down
-// for running. The apply starts it all the same.
-func TestStartRightAfterAShutdown(t *testing.T) {
+// TestStoppedSinceThePlan: a guest that is to run goes off after the plan, which shows another change alone. The apply
+// makes that change, waits for no agent, and leaves it off. The next plan shows the start. PVE's listing is some seconds
+// old, so a plan may also take a guest that was just shut down for running.
+func TestStoppedSinceThePlan(t *testing.T) {
 	t.Parallel()
-	w := rig.NewWorld(t)
-	s := w.Session(t, rig.TokenNoSSH, rig.VMBlock(sharedVM+"power_state = \"running\"\n"))
-	rig.Must(t, s.Converge(t.Context()))
-	w.Sim.Advance(time.Minute)
-	w.Change(func(world *state.World) { world.Guests[400].Running = nil })
-	w.Reconfigure(t, s, rig.TokenNoSSH, rig.VMBlock(sharedVM+"power_state = \"running\"\ncpu = { cores = 2 }\n"))
-	rig.Must(t, s.Run(t.Context()))
-	if rig.GuestOf(w, 400).Running == nil {
-		t.Errorf("it is off: %v", s.Diagnostics())
+	const running = sharedVM + "power_state = \"running\"\n"
+	const agent = running + "agent = { enabled = true }\nwait_for = { agent = true }\n"
+	for name, c := range map[string]struct {
+		before, after string
+		just          bool // before the plan
+	}{
+		"a description":          {running, running + "description = \"new\"\n", false},
+		"needs a restart":        {running, running + "cpu = { cores = 2 }\n", false},
+		"awaits an agent":        {agent, agent + "description = \"new\"\n", false},
+		"power_state comes":      {sharedVM, running + "description = \"new\"\n", false},
+		"off right before":       {running, running + "description = \"new\"\n", true},
+		"HA keeps it as it is":   {running + "ha = { state = \"started\" }\n", running + "ha = { state = \"started\" }\ndescription = \"new\"\n", false},
+		"HA, with more restarts": {running + "ha = { state = \"started\" }\n", running + "ha = { state = \"started\", max_restart = 4 }\n", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := rig.NewWorld(t)
+			s := w.Session(t, rig.RootTicket, rig.VMBlock(c.before))
+			rig.Must(t, s.Converge(t.Context()))
+			w.Sim.Advance(time.Minute)
+			stop := func() {
+				w.Change(func(world *state.World) {
+					if world.Guests[400].Running = nil; world.HA["vm:400"] != nil {
+						world.HA["vm:400"].State = "stopped"
+					}
+				})
+			}
+			if c.just {
+				stop()
+			}
+			w.Reconfigure(t, s, rig.RootTicket, rig.VMBlock(c.after))
+			pl, err := s.Plan(t.Context())
+			rig.Must(t, err)
+			if !c.just {
+				stop()
+			}
+			rig.Must(t, s.Apply(t.Context(), pl))
+			g := rig.GuestOf(w, 400)
+			if g.Running != nil || !strings.Contains(s.Diagnostics().String(), "VM 400 was left off (proxmox_vm.x.power_state") {
+				t.Errorf("runs %t: %v", g.Running != nil, s.Diagnostics())
+			}
+			w.Sim.Advance(time.Minute)
+			rig.Must(t, s.Run(t.Context()))
+			w.Sim.Advance(time.Minute)
+			if g = rig.GuestOf(w, 400); g.Running == nil {
+				t.Errorf("the next apply did not start it: %v", s.Diagnostics())
+			}
+		})
+	}
+}
+
+// TestStartsThatAreDue: a guest that is off is started where the plan has it come under HA, and after an apply that has
+// cut it off for a restart and could not start it.
+func TestStartsThatAreDue(t *testing.T) {
+	t.Parallel()
+	const running = sharedVM + "power_state = \"running\"\n"
+	off := func(w *rig.World, _ *terraformtest.Session) {
+		w.Change(func(world *state.World) { world.Guests[400].Running = nil })
+	}
+	cutOff := func(w *rig.World, s *terraformtest.Session) {
+		w.Change(func(world *state.World) { disobey(world.Guests[400]) })
+		w.ExpectPowerOffs(state.PowerStop)
+		w.Sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: "POST", Path: "/nodes/{node}/qemu/{vmid}/status/start"},
+			Phase: fault.Before, Status: 500, Reason: "no", Times: -1}})
+		if err := s.Run(t.Context()); err == nil || rig.GuestOf(w, 400).Running != nil {
+			t.Errorf("not cut off: %v", err)
+		}
+		w.Sim.SetFaults(nil)
+		w.Sim.Advance(time.Minute)
+	}
+	for name, c := range map[string]struct {
+		after   string
+		before  func(*rig.World, *terraformtest.Session) // the plan
+		between func(*rig.World, *terraformtest.Session) // plan and apply
+	}{
+		"HA comes":       {"ha = { state = \"started\" }\n", nil, off},
+		"it was cut off": {"cpu = { cores = 2 }\nreboot_policy = \"force\"\nshutdown_timeout = \"30s\"\n", cutOff, nil},
+	} {
+		w := rig.NewWorld(t)
+		s := w.Session(t, rig.RootTicket, rig.VMBlock(running))
+		rig.Must(t, s.Converge(t.Context()))
+		w.Reconfigure(t, s, rig.RootTicket, rig.VMBlock(running+c.after))
+		if c.before != nil {
+			c.before(w, s)
+		}
+		pl, err := s.Plan(t.Context())
+		rig.Must(t, err)
+		if c.between != nil {
+			c.between(w, s)
+		}
+		rig.Must(t, s.Apply(t.Context(), pl))
+		w.Sim.Advance(time.Minute)
+		if rig.GuestOf(w, 400).Running == nil || strings.Contains(s.Diagnostics().String(), "left off") {
+			t.Errorf("%s: off: %v", name, s.Diagnostics())
+		}
 	}
 }

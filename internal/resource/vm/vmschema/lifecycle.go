@@ -24,7 +24,8 @@ func lifecycleAttributes(ctx context.Context) map[string]schema.Attribute {
 		"power_state": schema.StringAttribute{Optional: true, Computed: true,
 			Validators: []validator.String{stringvalidator.OneOf("running", "stopped")},
 			MarkdownDescription: "`running` or `stopped`: a VM that is found otherwise is started or shut down. A VM that " +
-				"was started after the plan is not shut down before the next one. A VM is shut " +
+				"was started after the plan is not shut down before the next one, nor is one started that went off after " +
+				"it. A VM is shut " +
 				"down, never cut off, except by HA: its manager cuts off a guest that does not obey within " +
 				"`shutdown_timeout`. An apply starts no VM, and has HA start none, while another guest runs with one " +
 				"of its disks. A paused VM counts as running. " +
