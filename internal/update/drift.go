@@ -16,10 +16,15 @@ import (
 // checkSlots refuses a change of a slot that does not have the volume in state any more: a plan may be hours old. PVE
 // takes the options of a drive together with its volume, so the change would bring the old volume back. That is the
 // copy from before a move, or a disk that another slot or another guest has by now (qemu-server API2/Qemu.pm
-// update_vm_api compares nothing but the digest). A slot that is to be emptied is emptied: its disk stays, detached.
+// update_vm_api compares nothing but the digest). From a slot that is to be emptied it takes whatever is in it, and
+// unplugs it from a running guest (QemuServer.pm vmconfig_hotplug_pending); an empty one is as planned.
 func checkSlots(vmid int, config pve.PendingConfig, prior vm.Spec, c vm.Change) error {
-	known, has := vm.Encode(prior), config.Merged()
-	touched := map[string]bool{}
+	known, has, ours := vm.Encode(prior), config.Merged(), vm.Devices(prior)
+	touched, emptied := map[string]bool{}, map[string]bool{}
+	for _, slot := range slices.Concat(c.Delete, c.DeleteFirst) {
+		emptied[slot] = has[slot] != "" && ours[slot] != "" // a state without the volume has nothing to compare
+		touched[slot] = emptied[slot]
+	}
 	for slot, value := range c.Set { // checkVolumes judges a slot that gets another volume
 		touched[slot] = volid.Same(guest.VolumeOf(value), guest.VolumeOf(known[slot]))
 	}
@@ -34,7 +39,7 @@ func checkSlots(vmid int, config pve.PendingConfig, prior vm.Spec, c vm.Change) 
 		was, is := guest.VolumeOf(known[slot]), guest.VolumeOf(has[slot])
 		_, owned := volid.Owner(was)
 		generated := volid.IsCloudInit(was) && !isDisk(has[slot])
-		if !touched[slot] || !vm.IsSlot(slot) || !owned || generated || volid.Same(was, is) {
+		if !touched[slot] || !vm.IsSlot(slot) || !owned && !emptied[slot] || generated || volid.Same(was, is) {
 			continue
 		}
 		now := is + " is in it now"
@@ -57,7 +62,7 @@ func checkDisplaced(vmid int, known, has map[string]string, prior vm.Spec, c vm.
 		c.DeleteFirst))) {
 		is, value := guest.VolumeOf(has[slot]), c.Set[slot]
 		stays := volid.Same(is, guest.VolumeOf(known[slot])) || volid.Same(is, guest.VolumeOf(value)) ||
-			value == "" && isDisk(known[slot]) // it is emptied
+			value == "" && isDisk(known[slot]) // checkSlots judges it
 		if !vm.IsBusSlot(slot) || !isDisk(has[slot]) || stays {
 			continue
 		}

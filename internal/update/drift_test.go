@@ -241,31 +241,6 @@ func TestSlotWithAnotherDiskOfAName(t *testing.T) {
 	}
 }
 
-// TestRemovedDiskThatWasReplaced: since the plan a third party has put another disk into a slot that leaves the
-// configuration. The slot is emptied, and removed_disks destroys the disk of the plan alone, also after a migration, which
-// gives the disks new names.
-func TestRemovedDiskThatWasReplaced(t *testing.T) {
-	for _, node := range []string{"", "pve2"} {
-		w := newWorld(t, pve.Params{"scsi0": "local-zfs:1", "scsi1": "local-zfs:1"})
-		r := w.request()
-		r.DestroyRemoved, r.Node = true, node
-		r.Planned.Disks = map[string]vm.Disk{"scsi0": r.Planned.Disks["scsi0"]}
-		const theirs = "local-zfs:vm-400-disk-7"
-		w.put("local-zfs", "vm-400-disk-7", theVM, "")
-		w.alter(func(g *state.Guest) {
-			g.Config["unused0"] = guest.VolumeOf(g.Config["scsi1"])
-			g.Config["scsi1"] = theirs + ",size=1G"
-		})
-		_, _, err := w.update(r)
-		if !slices.Contains(w.everyVolume(), theirs) {
-			t.Errorf("to node %q: the disk of a third party is destroyed: %v, %v", node, w.everyVolume(), err)
-		}
-		if err != nil {
-			t.Errorf("to node %q: %v", node, err)
-		}
-	}
-}
-
 // TestRemovedDiskWhoseNameWasReused: a third party has destroyed the disk of the plan and made another one since, to
 // which PVE has given the name that became free. It is not destroyed.
 func TestRemovedDiskWhoseNameWasReused(t *testing.T) {

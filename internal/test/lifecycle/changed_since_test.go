@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/terraformtest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
@@ -250,5 +252,31 @@ func TestHolderWithAnotherDisk(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// TestOtherDiskInASlotThatLeaves: a disk leaves the configuration of a running VM, and an administrator has exchanged it
+// since the plan. His disk is not unplugged before a plan has named it.
+func TestOtherDiskInASlotThatLeaves(t *testing.T) {
+	t.Parallel()
+	const one = "disks = { scsi0 = { storage = \"local-zfs\", size = \"1G\" } }\n"
+	l := rig.NewVM(t, strings.Replace(one, "} }", "}, scsi1 = { storage = \"local-zfs\", size = \"1G\" } }", 1))
+	planned, theirs := l.Plan(one+"description = \"less\"\n"), ""
+	l.Guest(func(world *state.World, g *state.Guest) {
+		g.Config["unused0"], _, _ = strings.Cut(g.Config["scsi1"], ",")
+		theirs = putDisk(world, g, "scsi1")
+	})
+	before := l.Config()
+	rig.MustRefuse(t, l.Session.Apply(t.Context(), planned), []string{"scsi1 of VM 400 does not have the disk of the plan", theirs,
+		before["unused0"]})
+	if diff := cmp.Diff(before, l.Config()); diff != "" {
+		t.Errorf("the VM was changed: %s", diff)
+	}
+	if again := l.Plan(one).String(); !strings.Contains(again, theirs) {
+		t.Errorf("the next plan does not name %s:\n%s", theirs, again)
+	}
+	l.To(one)
+	if config := l.Config(); config["scsi1"] != "" || config["unused0"] == "" || config["unused1"] != theirs {
+		t.Errorf("the VM has %v", config)
 	}
 }

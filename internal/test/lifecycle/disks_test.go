@@ -380,7 +380,8 @@ func TestDisksThatOthersChange(t *testing.T) {
 				g.Config["unused1"] = strings.TrimSuffix(g.Config["scsi1"], ",size=1G")
 				g.Config["scsi1"] = "local-zfs:vm-400-disk-9,size=1G"
 			},
-			nil, map[string]string{"scsi0": "scsi0", "unused0": "his", "unused1": "scsi1", "unused2": "hers"}},
+			[]string{"scsi1 of VM 400 does not have the disk of the plan", "vm-400-disk-9"},
+			map[string]string{"scsi0": "scsi0", "scsi1": "hers", "unused0": "his", "unused1": "scsi1"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := rig.NewVM(t, c.before)
