@@ -42,6 +42,8 @@ type Spec struct {
 	Source *Source
 	// Executable is for hook scripts: PVE accepts no others (pve-guest-common GuestHelpers.pm check_hookscript).
 	Executable bool
+	// StaysExecutable is for a rewrite of another file: guests may name it as a hook script all the same.
+	StaysExecutable bool
 }
 
 // Volume returns the volume id of the file.

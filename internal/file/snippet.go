@@ -29,8 +29,8 @@ type Shell interface {
 	// cannot be told whether it was made.
 	CreateFile(ctx context.Context, node, path string, data []byte, mode fs.FileMode) error
 	// ReplaceFile replaces the content of a file, whole or not at all, if the SHA-256 of the old content is still the
-	// given one. Otherwise its error is a *ssh.ChangedError.
-	ReplaceFile(ctx context.Context, node, path, sha256 string, data []byte, mode fs.FileMode) error
+	// given one. Otherwise its error is a *ssh.ChangedError. The new file keeps those bits of kept that the old one has.
+	ReplaceFile(ctx context.Context, node, path, sha256 string, data []byte, mode, kept fs.FileMode) error
 }
 
 // mode keeps everybody but root from reading a snippet: PVE reads it as root, and it may hold secrets.
@@ -39,6 +39,16 @@ func (s Spec) mode() fs.FileMode {
 		return 0o700
 	}
 	return 0o600
+}
+
+// kept are the bits that a rewrite leaves as they are: PVE starts no guest whose hook script is not executable
+// (pve-guest-common GuestHelpers.pm check_hookscript, exec_hookscript). The bits to read are not kept: the new content
+// may hold secrets.
+func (s Spec) kept() fs.FileMode {
+	if s.StaysExecutable {
+		return 0o111
+	}
+	return 0
 }
 
 func errNoSSH() error {
@@ -197,7 +207,7 @@ func (f *Files) UpdateSnippet(ctx context.Context, spec Spec, seen string) error
 	if err != nil {
 		return err
 	}
-	err = f.shell.ReplaceFile(ctx, spec.Node, path, seen, spec.Source.Data, spec.mode())
+	err = f.shell.ReplaceFile(ctx, spec.Node, path, seen, spec.Source.Data, spec.mode(), spec.kept())
 	changed := (*ssh.ChangedError)(nil)
 	switch {
 	case err == nil:

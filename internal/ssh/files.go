@@ -62,7 +62,7 @@ var ErrUntold = errors.New("the file may have been written")
 // CreateFile makes a file of a node, whole or not at all: no reader sees a part of it. If a file of that name exists,
 // CreateFile changes nothing and the error is fs.ErrExist.
 func (s *Shell) CreateFile(ctx context.Context, node, name string, data []byte, mode fs.FileMode) error {
-	return s.put(ctx, "create "+name, node, name, data, mode, func(c *sftp.Client, temporary string) error {
+	return s.put(ctx, "create "+name, node, name, data, modes{set: mode}, func(c *sftp.Client, temporary string) error {
 		if _, missing := c.Lstat(name); missing == nil {
 			return fs.ErrExist // another SFTP server might rename over it
 		}
@@ -78,9 +78,9 @@ func (s *Shell) CreateFile(ctx context.Context, node, name string, data []byte, 
 
 // ReplaceFile replaces the content of a file of a node, whole or not at all, if its SHA-256 is still the one that the
 // caller has seen. It checks that immediately before the write; a different file is a *ChangedError. A file that is
-// gone is made again.
-func (s *Shell) ReplaceFile(ctx context.Context, node, name, seen string, data []byte, mode fs.FileMode) error {
-	return s.put(ctx, "replace "+name, node, name, data, mode, func(c *sftp.Client, temporary string) error {
+// gone is made again. The mode is set, and of kept those bits as well that the old file has.
+func (s *Shell) ReplaceFile(ctx context.Context, node, name, seen string, data []byte, mode, kept fs.FileMode) error {
+	return s.put(ctx, "replace "+name, node, name, data, modes{mode, kept}, func(c *sftp.Client, temporary string) error {
 		if err := unchanged(c, name, seen); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
@@ -138,10 +138,28 @@ func temporaryName(name string) string {
 	return path.Join(path.Dir(name), "."+path.Base(name)+"."+rand.Text()+".tmp")
 }
 
+// modes are the bits of a file's mode: those that are set, and those that it keeps of the file that it replaces.
+type modes struct{ set, kept fs.FileMode }
+
+// of returns the mode of the file that gets a name. It is known before the file is written: a mode that is set by name
+// afterwards would be that of another's link.
+func (m modes) of(c *sftp.Client, name string) (fs.FileMode, error) {
+	if m.kept == 0 {
+		return m.set, nil
+	}
+	info, err := c.Lstat(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return m.set, nil
+	} else if err != nil {
+		return 0, err
+	}
+	return m.set | info.Mode()&m.kept, nil
+}
+
 // put writes a file under its temporary name; finish gives it its own. If that fails, put removes the temporary file
 // again, or names it. If the answer to the last request of finish is lost, the temporary file tells whether that was
 // done: no other party knows its name.
-func (s *Shell) put(ctx context.Context, op, node, name string, data []byte, mode fs.FileMode,
+func (s *Shell) put(ctx context.Context, op, node, name string, data []byte, modes modes,
 	finish func(c *sftp.Client, temporary string) error) error {
 	if err := refuseWhereReading(ctx, op, node); err != nil {
 		return err
@@ -149,9 +167,12 @@ func (s *Shell) put(ctx context.Context, op, node, name string, data []byte, mod
 	temporary := temporaryName(name)
 	written, lost := false, false
 	err := s.transfer(ctx, op, node, func(c *sftp.Client) error {
+		mode, err := modes.of(c, name)
+		if err != nil {
+			return err
+		}
 		written = true
-		err := write(c, temporary, data, mode)
-		if err == nil {
+		if err = write(c, temporary, data, mode); err == nil {
 			err = finish(c, temporary)
 			lost = errors.Is(err, sftp.ErrSSHFxConnectionLost)
 		}

@@ -58,7 +58,7 @@ func TestFiles(t *testing.T) {
 		t.Errorf("made over another: %v", err)
 	}
 	var changed *ChangedError
-	if err := shell.ReplaceFile(ctx, "pve1", name, SHA256Of(two), two, 0o600); !errors.As(err, &changed) ||
+	if err := shell.ReplaceFile(ctx, "pve1", name, SHA256Of(two), two, 0o600, 0); !errors.As(err, &changed) ||
 		changed.SHA256 != SHA256Of(one) {
 		t.Errorf("replaced another: %v", err)
 	}
@@ -68,7 +68,7 @@ func TestFiles(t *testing.T) {
 	if data, err := shell.ReadFile(ctx, "pve1", name); err != nil || string(data) != "one" {
 		t.Errorf("%q, %v", data, err)
 	}
-	if err := shell.ReplaceFile(ctx, "pve1", name, SHA256Of(one), two, 0o600); err != nil {
+	if err := shell.ReplaceFile(ctx, "pve1", name, SHA256Of(one), two, 0o600, 0); err != nil {
 		t.Fatal(err)
 	}
 	if data, err := os.ReadFile(name); err != nil || !bytes.Equal(data, two) {
@@ -82,7 +82,7 @@ func TestFiles(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if err := shell.ReplaceFile(ctx, "pve1", name, SHA256Of(two), one, 0o600); err != nil {
+	if err := shell.ReplaceFile(ctx, "pve1", name, SHA256Of(two), one, 0o600, 0); err != nil {
 		t.Errorf("replaced a file that is gone: %v", err)
 	}
 	if logins, commands := srv.seen(); logins != 1 || len(commands) != 0 {
@@ -115,7 +115,7 @@ func TestSSHSnippetIsPrivateFromItsFirstByte(t *testing.T) {
 		if err := shell.CreateFile(t.Context(), "pve1", name, []byte("secret"), mode); err != nil {
 			t.Fatal(err)
 		}
-		if err := shell.ReplaceFile(t.Context(), "pve1", name, SHA256Of([]byte("secret")), []byte("other"), mode); err != nil {
+		if err := shell.ReplaceFile(t.Context(), "pve1", name, SHA256Of([]byte("secret")), []byte("other"), mode, 0); err != nil {
 			t.Fatal(err)
 		}
 		if empty == 0 || full == 0 {
@@ -136,7 +136,7 @@ func TestSSHFollowsNoLink(t *testing.T) {
 		"read":   func() error { _, err := shell.ReadFile(ctx, "pve1", name); return err },
 		"create": func() error { return shell.CreateFile(ctx, "pve1", name, []byte("x"), 0o600) },
 		"replace": func() error {
-			return shell.ReplaceFile(ctx, "pve1", name, SHA256Of([]byte("theirs")), []byte("x"), 0o600)
+			return shell.ReplaceFile(ctx, "pve1", name, SHA256Of([]byte("theirs")), []byte("x"), 0o600, 0)
 		},
 		"remove": func() error { return shell.RemoveFile(ctx, "pve1", name, SHA256Of([]byte("theirs"))) },
 		"temporary name": func() error {

@@ -118,7 +118,7 @@ func TestSSHOtherHost(t *testing.T) {
 			return s.CreateFile(ctx, "pve1", filepath.Join(dir, "new"), data, 0o600)
 		},
 		"ReplaceFile": func(ctx context.Context, s *Shell, dir string) error {
-			return s.ReplaceFile(ctx, "pve1", filepath.Join(dir, "there"), SHA256Of(data), []byte("other"), 0o600)
+			return s.ReplaceFile(ctx, "pve1", filepath.Join(dir, "there"), SHA256Of(data), []byte("other"), 0o600, 0)
 		},
 		"RemoveFile": func(ctx context.Context, s *Shell, dir string) error {
 			return s.RemoveFile(ctx, "pve1", filepath.Join(dir, "there"), SHA256Of(data))

@@ -31,7 +31,7 @@ func TestLawReadOnlySSH(t *testing.T) {
 			return shell.CreateFile(ctx, "pve1", filepath.Join(dir, "new"), nil, 0o600)
 		},
 		"ReplaceFile": func(ctx context.Context) error {
-			return shell.ReplaceFile(ctx, "pve1", file, SHA256Of([]byte("text")), nil, 0o600)
+			return shell.ReplaceFile(ctx, "pve1", file, SHA256Of([]byte("text")), nil, 0o600, 0)
 		},
 		"RemoveFile": func(ctx context.Context) error { return shell.RemoveFile(ctx, "pve1", file, SHA256Of([]byte("text"))) },
 	}

@@ -50,7 +50,7 @@ func TestSudoRuleNamesEveryCommand(t *testing.T) {
 			return s.CreateFile(ctx, "pve1", "/x/y", nil, fs.FileMode(0o600))
 		},
 		"ReplaceFile": func(ctx context.Context, s *Shell) error {
-			return s.ReplaceFile(ctx, "pve1", "/x/y", "", nil, fs.FileMode(0o600))
+			return s.ReplaceFile(ctx, "pve1", "/x/y", "", nil, fs.FileMode(0o600), 0)
 		},
 		"RemoveFile": func(ctx context.Context, s *Shell) error { return s.RemoveFile(ctx, "pve1", "/x/y", "") },
 		"Hold":       nil, // which runs what it is given

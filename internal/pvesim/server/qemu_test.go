@@ -215,3 +215,24 @@ func TestProtectedDrives(t *testing.T) {
 		t.Error(g.names(100))
 	}
 }
+
+// TestHookScriptMustBeExecutable: PVE takes no other, and starts no guest whose script is not executable any more.
+func TestHookScriptMustBeExecutable(t *testing.T) {
+	g := newRig(t, nil)
+	mode := func(mode state.Mode) {
+		g.s.Do(func(w *state.World) { w.Volume("pve1", "local:snippets/user.yaml").Mode = mode })
+	}
+	const script = "hookscript=local:snippets/user.yaml"
+	mode(0o600)
+	g.steps([]step{
+		{"", "POST", "/qemu", "vmid=100", "OK"},
+		{"", "PUT", "/qemu/100/config", script, "hookscript: script 'local:snippets/user.yaml' is not executable"},
+	})
+	mode(0o700)
+	g.steps([]step{{"root", "PUT", "/qemu/100/config", script, "OK"}})
+	mode(0o600)
+	g.steps([]step{{"", "POST", "/qemu/100/status/start", "",
+		"hookscript error for 100 on pre-start: script 'local:snippets/user.yaml' is not executable"}})
+	mode(0o711)
+	g.steps([]step{{"", "POST", "/qemu/100/status/start", "", "OK"}})
+}

@@ -92,6 +92,9 @@ func (f *files) Filewrite(r *sftp.Request) (io.WriterAt, error) {
 		case !there || flags.Trunc:
 			w.PutNodeFile(f.node, r.Filepath, "")
 		}
+		if !there {
+			state.SetMode(w, f.node, r.Filepath, 0o644) // by the umask
+		}
 		return nil
 	})
 	return &writing{f, r.Filepath}, err
@@ -154,7 +157,7 @@ func makeDirectory(w *state.World, node, name string) error {
 	return nil
 }
 
-// setstat sets a size. The simulator keeps no modes.
+// setstat sets a size and a mode.
 func (f *files) setstat(r *sftp.Request) error {
 	flags, wanted := r.AttrFlags(), r.Attributes()
 	line := r.Filepath
@@ -165,6 +168,9 @@ func (f *files) setstat(r *sftp.Request) error {
 		data, ok := w.NodeFile(f.node, r.Filepath)
 		if !ok {
 			return os.ErrNotExist
+		}
+		if flags.Permissions {
+			state.SetMode(w, f.node, r.Filepath, state.Mode(wanted.FileMode().Perm()))
 		}
 		if flags.Size {
 			size := int(wanted.Size)
@@ -187,6 +193,7 @@ func (f *files) rename(what string, r *sftp.Request, over bool) error {
 			return sftp.ErrSSHFxFailure // all that the third version has to say (openssh sftp-server.c errno_to_portable)
 		}
 		w.PutNodeFile(f.node, r.Target, data)
+		state.SetMode(w, f.node, r.Target, state.ModeOf(w, f.node, r.Filepath))
 		w.RemoveNodeFile(f.node, r.Filepath)
 		return nil
 	})
@@ -213,17 +220,17 @@ func (f *files) Lstat(r *sftp.Request) (sftp.ListerAt, error) { return f.Filelis
 
 // listing is one regular file or directory.
 type listing struct {
-	name      string
-	size      int64
-	directory bool
+	name string
+	size int64
+	mode fs.FileMode
 }
 
 // look is what a node has at a path.
 func look(w *state.World, node, name string) (found listing, there bool) {
 	if data, ok := w.NodeFile(node, name); ok {
-		return listing{name: name, size: int64(len(data))}, true
+		return listing{name: name, size: int64(len(data)), mode: state.ModeOf(w, node, name).Bits()}, true
 	}
-	return listing{name: name, directory: true}, w.HasDirectory(node, name)
+	return listing{name: name, mode: fs.ModeDir | 0o755}, w.HasDirectory(node, name)
 }
 
 // ListAt gives the one file.
@@ -242,18 +249,13 @@ func (l listing) Name() string { return l.name }
 func (l listing) Size() int64 { return l.size }
 
 // Mode is that of a file or a directory of root's.
-func (l listing) Mode() fs.FileMode {
-	if l.directory {
-		return fs.ModeDir | 0o755
-	}
-	return 0o644
-}
+func (l listing) Mode() fs.FileMode { return l.mode }
 
 // ModTime is not kept.
 func (l listing) ModTime() time.Time { return time.Time{} }
 
 // IsDir reports whether it is a directory.
-func (l listing) IsDir() bool { return l.directory }
+func (l listing) IsDir() bool { return l.mode.IsDir() }
 
 // Sys is nothing.
 func (l listing) Sys() any { return nil }

@@ -1,9 +1,11 @@
 package state
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
+	"io/fs"
 	"path"
 	"slices"
 	"strings"
@@ -24,6 +26,33 @@ func (w *World) NodeFile(node, name string) (data string, ok bool) {
 	}
 	data, ok = w.Nodes[node].Files[name]
 	return data, ok
+}
+
+// Mode is the mode of a file that SFTP has made; zero is that of another file, which can be run.
+type Mode fs.FileMode
+
+// Bits are the bits of a mode.
+func (m Mode) Bits() fs.FileMode { return cmp.Or(fs.FileMode(m), 0o755) }
+
+// ModeOf is the mode of a file of a node that is there.
+func ModeOf(w *World, node, name string) Mode {
+	if s, volume := contentAt(w, node, name); s != nil {
+		return w.Volumes[s.Key(node, volume)].Mode
+	}
+	return w.Nodes[node].Modes[name]
+}
+
+// SetMode sets the mode of a file of a node that is there.
+func SetMode(w *World, node, name string, mode Mode) {
+	if s, volume := contentAt(w, node, name); s != nil {
+		w.Volumes[s.Key(node, volume)].Mode = mode
+		return
+	}
+	n := w.Nodes[node]
+	if n.Modes == nil {
+		n.Modes = map[string]Mode{}
+	}
+	n.Modes[name] = mode
 }
 
 // HasDirectory reports whether a directory is on a node: one that every node has, one of a storage, one that was made,
@@ -141,6 +170,7 @@ func (w *World) RemoveNodeFile(node, name string) {
 		return
 	}
 	delete(w.Nodes[node].Files, name)
+	delete(w.Nodes[node].Modes, name)
 }
 
 // contentAt is the storage of which a path is a volume, and its name there. A name that begins with a dot is

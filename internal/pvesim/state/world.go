@@ -118,6 +118,7 @@ type Node struct {
 	Resolver *Resolver `json:"resolver,omitempty"`
 
 	Files map[string]string `json:"files,omitempty"` // absolute path -> content, for SSH (import sources, snippets)
+	Modes map[string]Mode   `json:"modes,omitempty"` // of those that SFTP made
 }
 
 // Resolver is what a node asks for names, and where it looks for short ones.
@@ -234,6 +235,7 @@ type Volume struct {
 	Data    string    `json:"data,omitempty"`
 	Created time.Time `json:"-"`
 	Raw     []byte    `json:"-"` // of an upload or a download: the bytes
+	Mode    Mode      `json:"mode,omitempty"`
 	Length  int64     `json:"-"` // of an upload whose bytes are not kept: how many there were
 	// Busy makes freeing it fail with this text (a dataset in use …).
 	Busy string `json:"busy,omitempty"`

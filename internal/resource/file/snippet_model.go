@@ -220,6 +220,7 @@ func (s *snippetModel) update(ctx context.Context, o operation, prior snippetMod
 	case !isOurs:
 		return nil, s.follow(ctx, o, prior)
 	}
+	spec.StaysExecutable = !prior.spec().Executable
 	if err := o.files().UpdateSnippet(ctx, spec, prior.SHA256.ValueString()); err != nil {
 		return nil, err
 	}

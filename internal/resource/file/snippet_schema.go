@@ -35,7 +35,8 @@ func (*snippetModel) schema(ctx context.Context) schema.Schema {
 			"be that of another configuration, so a later change of `content` is refused until the file is imported, and it " +
 			"stays when the resource is destroyed. A plan shows changes that others make to the file. A snippet that a VM or " +
 			"a container uses is not removed.\n\n" +
-			"The content stands in the state in clear text. On the node only root can read the file.",
+			"The content stands in the state in clear text. On the node only root can read a file that the " +
+			"resource has written.",
 		Attributes: map[string]schema.Attribute{
 			"node": schema.StringAttribute{Required: true, Validators: []validator.String{kit.NodeName()},
 				PlanModifiers: replaces,
@@ -55,7 +56,8 @@ func (*snippetModel) schema(ctx context.Context) schema.Schema {
 				Validators: []validator.String{stringvalidator.OneOf(snippetKinds()...)},
 				MarkdownDescription: "Purpose of the file: `user-data`, `meta-data`, `network-config`, `vendor-data` or " +
 					"`hookscript`. The plan refuses a document that cloud-init would ignore. A hook script is made executable. " +
-					"Default: the content is neither checked nor made executable."},
+					"Default: the content is neither checked nor made executable. A file that is executable stays so, whatever its " +
+					"kind, unless `hookscript` is taken back."},
 			"volume": schema.StringAttribute{Computed: true,
 				PlanModifiers:       []planmodifier.String{stringplanmodifier.UseStateForUnknown()},
 				MarkdownDescription: "Volume id, for `cloud_init.custom` and `hookscript` of a VM: `local:snippets/web.yaml`."},

@@ -120,8 +120,8 @@ func NewUpdate(r *engine.Request) (*update, error) {
 	}
 	u.generate()
 	if script, ok := u.params["hookscript"]; ok {
-		if err := checkHookscript(r, script); err != nil {
-			return nil, err
+		if err := CheckHookscript(r.W, r.Node(), script); err != nil {
+			return nil, perl.Invalid("hookscript", perl.Message(err)+"\n")
 		}
 	}
 	if err := u.authorize(); err != nil {
@@ -143,21 +143,24 @@ func (u *update) generate() {
 	}
 }
 
-// checkHookscript comes before the question who asks (pve-guest-common GuestHelpers.pm, check_hookscript).
-func checkHookscript(r *engine.Request, volid string) error {
+// CheckHookscript refuses a hook script that a node could not run. In an update it comes before the question who asks
+// (qemu-server API2/Qemu.pm, update_vm_api; pve-guest-common GuestHelpers.pm, check_hookscript).
+func CheckHookscript(w *state.World, node, volid string) error {
 	id, name, _ := state.SplitVolid(volid)
-	s, err := r.W.StorageConfig(id)
+	s, err := w.StorageConfig(id)
 	if err != nil {
-		return perl.Invalid("hookscript", perl.Message(err)+"\n")
+		return err
 	}
 	n, err := s.ParseName(name)
 	switch {
 	case err != nil:
-		return perl.Invalid("hookscript", perl.Message(err)+"\n")
+		return err
 	case n.Content != "snippets":
-		return perl.Invalid("hookscript", fmt.Sprintf("'%s' is not in the snippets directory\n", volid))
-	case r.W.Volume(r.Node(), volid) == nil:
-		return perl.Invalid("hookscript", fmt.Sprintf("script '%s' does not exist\n", volid))
+		return perl.Die("'%s' is not in the snippets directory", volid)
+	case w.Volume(node, volid) == nil:
+		return perl.Die("script '%s' does not exist", volid)
+	case w.Volume(node, volid).Mode.Bits()&0o111 == 0: // for root one bit of the three is enough
+		return perl.Die("script '%s' is not executable", volid)
 	}
 	return nil
 }

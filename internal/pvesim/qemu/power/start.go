@@ -72,6 +72,11 @@ func Boot(p engine.Process, g *state.Guest) error {
 	if err := config.BuildCloudinit(p, g); err != nil {
 		return err
 	}
+	if script := g.Config["hookscript"]; script != "" { // GuestHelpers.pm, exec_hookscript with stop_on_error
+		if err := config.CheckHookscript(p.W, g.Node, script); err != nil {
+			return perl.Die("hookscript error for %d on pre-start: %s", g.VMID, perl.Message(err))
+		}
+	}
 	if err := startChecks(p, g); err != nil {
 		return err
 	}
