@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/types"
+	"github.com/zclconf/go-cty/cty/ctystrings"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/file"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/file/nocloud"
@@ -188,9 +190,18 @@ func (s *snippetModel) read(ctx context.Context, o operation) (bool, error) {
 		return false, err
 	}
 	if found.Checksum.Value != s.SHA256.ValueString() {
+		text := string(found.Data)
+		isText := utf8.ValidString(text) && ctystrings.Normalize(text) == text
+		if !isText && s.Content.IsNull() {
+			return false, errNoText(spec)
+		}
+		if !isText { // the plan shows that it leaves, however alike the configured text is
+			text = fmt.Sprintf("(content that Terraform cannot show: not UTF-8, or not in the normal form NFC; "+
+				"sha256 %s)", found.Checksum.Value)
+		}
 		spec.Source = found
 		s.set(spec)
-		s.Content = types.StringValue(strings.ToValidUTF8(string(found.Data), "\uFFFD"))
+		s.Content = types.StringValue(text)
 	}
 	wasOwned, isOwned := s.Owned.ValueBool(), last != "" && last == s.SHA256.ValueString()
 	switch s.Owned = types.BoolValue(isOwned); {
@@ -200,6 +211,15 @@ func (s *snippetModel) read(ctx context.Context, o operation) (bool, error) {
 		o.files().NotOwned(spec.Node, spec.Volume())
 	}
 	return true, nil
+}
+
+// errNoText refuses the import of bytes that no configuration can name: Terraform's strings are UTF-8 in the normal
+// form NFC, and an update would write another content over them.
+func errNoText(spec file.Spec) error {
+	return &guest.FieldError{Path: "content", Summary: "The snippet is no text that Terraform can hold",
+		Detail: fmt.Sprintf("%s on node %s is not UTF-8, or not in the normal form NFC. Its configuration would have "+
+			"another content, and the next apply write that. The file was not touched. Convert it first, or leave "+
+			"it out of Terraform", spec.Volume(), spec.Node)}
 }
 
 func (*snippetModel) isAsBefore(snippetModel) bool { return false }

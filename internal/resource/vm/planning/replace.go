@@ -197,7 +197,7 @@ func (p warnings) warnLostSettings(ctx context.Context) {
 	if lost := slices.Concat(firewall, permissions); len(lost) > 0 {
 		p.diags.AddWarning(fmt.Sprintf("The replacement of %s loses what is set for its id", p.Prior.Thing()),
 			fmt.Sprintf("PVE removes with the VM, and the configuration does not set again: %s. Note it first "+
-				"(`cat /etc/pve/firewall/%d.fw`, `pveum acl list`), and set it again after the apply, or put it into the "+
-				"configuration.", strings.Join(lost, "; "), vmid))
+				"(the file /etc/pve/firewall/%d.fw, and `pveum acl list`), and set it again after the apply, or put it into "+
+				"the configuration.", strings.Join(lost, "; "), vmid))
 	}
 }

@@ -109,7 +109,7 @@ type PlannedVM struct {
 func (r *Run) NoteInState(vmid int) { r.note(vmid, func(vm *seenVM) { vm.inState = true }) }
 
 // NoteGone notes that a refresh has found nothing of the VM with this id, which has left the state. No destroy of this
-// run accounts for what is left under the id.
+// run accounts for the volumes that are left under the id.
 func (r *Run) NoteGone(vmid int) { r.note(vmid, func(vm *seenVM) { vm.gone = true }) }
 
 // WasInState reports whether the VM with this id was in state. A plan that creates it again replaces it, so the id is
