@@ -98,8 +98,12 @@ func checkSnippet(kind, content string) error {
 func (s *snippetModel) plan(ctx context.Context, o operation, prior snippetModel) path.Paths {
 	isNew := !s.Node.Equal(prior.Node) || !s.Storage.Equal(prior.Storage) || !s.Name.Equal(prior.Name)
 	spec := s.spec()
-	s.SHA256 = types.StringUnknown()
-	if !s.Content.IsUnknown() {
+	switch {
+	case s.Content.IsUnknown():
+		s.SHA256 = types.StringUnknown()
+	case !isNew && s.leavesBytes(prior):
+		s.leave(o, prior)
+	default:
 		s.SHA256 = types.StringValue(spec.Source.Checksum.Value)
 	}
 	if !s.isPlaceKnown() {
@@ -128,6 +132,39 @@ func (s *snippetModel) plan(ctx context.Context, o operation, prior snippetModel
 	}
 	return nil
 }
+
+// leavesBytes reports whether the content stays while the file has bytes that it does not name: an older version has
+// imported them, or others wrote them and ignore_changes has the content. No plan would show that they go.
+func (s *snippetModel) leavesBytes(prior snippetModel) bool {
+	return s.Content.Equal(prior.Content) && prior.spec().Source.Checksum.Value != prior.SHA256.ValueString()
+}
+
+// leave plans to leave the bytes of a file, and says so. Its mode cannot change then: a file is written to get another.
+func (s *snippetModel) leave(o operation, prior snippetModel) {
+	s.SHA256 = prior.SHA256
+	if err := s.errBytes(prior); err != nil {
+		o.diags.AddAttributeError(path.Root(err.Path), err.Summary, err.Detail+".")
+		return
+	}
+	o.diags.AddAttributeWarning(path.Root("content"), "The "+s.thing()+" is not the text in content", ofBytes+
+		"The file stays as it is. "+convert+".")
+}
+
+// errBytes refuses another mode for a file whose bytes content does not name; nil: the mode stays.
+func (s *snippetModel) errBytes(prior snippetModel) *guest.FieldError {
+	if s.Kind.IsUnknown() || prior.spec().Executable == s.spec().Executable {
+		return nil
+	}
+	return &guest.FieldError{Path: "kind", Summary: "The " + s.thing() + " is not the text in content", Detail: ofBytes +
+		"Another kind writes the file again, and would write content over them. The file was not touched. " + convert}
+}
+
+const (
+	ofBytes = "Its bytes are not UTF-8, or not in the normal form NFC, so content cannot name them, and equals what the " +
+		"state has in their place. "
+	convert = "Convert the file on the node, and the next plan shows its text; or configure another content, which is " +
+		"written over it"
+)
 
 // isRewritten reports whether the file differs from that in state.
 func (s *snippetModel) isRewritten(prior snippetModel) bool {
@@ -230,6 +267,12 @@ func (s *snippetModel) update(ctx context.Context, o operation, prior snippetMod
 	s.set(spec)
 	if s.Owned.IsUnknown() {
 		s.Owned = prior.Owned
+	}
+	if s.leavesBytes(prior) {
+		if err := s.errBytes(prior); err != nil {
+			return nil, err
+		}
+		s.SHA256 = prior.SHA256
 	}
 	if !s.isRewritten(prior) {
 		return nil, nil
