@@ -218,20 +218,22 @@ func noteBackupJobs(ctx context.Context, d *destruction) {
 // identity may read them. PVE takes the VM out of them, and removes a rule that names no other (pve-ha-manager
 // HA/Config.pm delete_service_from_config).
 func noteHA(ctx context.Context, d *destruction) {
-	vmid := d.r.Ref.VMID
+	sid := fmt.Sprintf("vm:%d", d.r.Ref.VMID)
 	if !d.r.Ref.HA {
-		d.purged = append(d.purged, fmt.Sprintf("HA resource vm:%d, which is removed", vmid))
+		d.purged = append(d.purged, "HA resource "+sid+", which is removed")
 	}
-	rules, err := d.d.api.HA().Rules(ctx, vmid)
-	if err != nil && !pve.IsKind(err, pve.Unsupported) && !pve.IsKind(err, pve.NotFound) {
-		d.purged = append(d.purged, fmt.Sprintf("the HA rules that name it: %v", err))
+	rules, err := d.d.rules.Since(ctx, d.asked, d.d.api.HA().Rules)
+	if err != nil && !pve.IsKind(err, pve.Unsupported) {
+		d.purged = append(d.purged, fmt.Sprintf("every HA rule that named it, if there was one: %v", err))
+		return
 	}
 	for _, rule := range rules {
-		fate := "which keeps the others that it names"
-		if len(rule.Resources) == 1 {
-			fate = "which named no other guest and is removed"
+		switch {
+		case slices.Equal(rule.Resources, []string{sid}):
+			d.purged = append(d.purged, fmt.Sprintf("HA rule %s, which named no other guest and is removed", rule.ID))
+		case slices.Contains(rule.Resources, sid):
+			d.purged = append(d.purged, fmt.Sprintf("HA rule %s, which keeps the others that it names", rule.ID))
 		}
-		d.purged = append(d.purged, fmt.Sprintf("HA rule %s, %s", rule.ID, fate))
 	}
 }
 

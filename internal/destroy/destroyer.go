@@ -26,6 +26,7 @@ type Destroyer struct {
 	use         *volumeuse.Reader
 	replication *request.Shared[[]pve.ReplicationJob]
 	backups     *request.Shared[[]pve.BackupJob]
+	rules       *request.Shared[[]pve.HARule]
 	storages    *request.SharedBy[string, []pve.Storage] // by node
 }
 
@@ -39,6 +40,7 @@ func New(jobs *request.Runner, guests *guest.Guests, shell guard.Shell, exclusiv
 		guests: guests,
 		use:    use, replication: request.NewSharedIn[[]pve.ReplicationJob](order),
 		backups:  request.NewSharedIn[[]pve.BackupJob](order),
+		rules:    request.NewSharedIn[[]pve.HARule](order),
 		storages: request.NewSharedBy[string, []pve.Storage](order)}
 }
 

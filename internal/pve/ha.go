@@ -120,17 +120,15 @@ func (h HAReader) Rule(ctx context.Context, id string) (rule HARule, digest stri
 	return w.rule(id), string(w.Digest), nil
 }
 
-// Rules lists the rules that have a guest. It needs Sys.Audit on /, and fails before PVE 9, which has no rules.
-func (h HAReader) Rules(ctx context.Context, vmid int) ([]HARule, error) {
+// Rules lists the rules. It needs Sys.Audit on /, and fails before PVE 9, which has none.
+func (h HAReader) Rules(ctx context.Context) ([]HARule, error) {
 	listed, err := fetch[[]haRuleWire](ctx, h.client, "list the HA rules", haRulesPath, nil)
 	if err != nil {
 		return nil, err
 	}
-	var all []HARule
+	all := make([]HARule, 0, len(listed))
 	for _, w := range listed {
-		if rule := w.rule(string(w.Rule)); slices.Contains(rule.Resources, "vm:"+strconv.Itoa(vmid)) {
-			all = append(all, rule)
-		}
+		all = append(all, w.rule(string(w.Rule)))
 	}
 	return all, nil
 }

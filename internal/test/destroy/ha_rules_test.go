@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
 )
@@ -21,9 +22,10 @@ func TestDestroyNamesHARules(t *testing.T) {
 	}{
 		"own entry": {`ha = { state = "stopped" }`, "9.2",
 			[]string{"HA rule licence, which named no other guest and is removed", "HA rule apart, which keeps the others"}, []string{"HA resource", "others-only"}},
-		"an entry made by hand": {"", "9.2", []string{"HA rule licence", "HA rule apart"}, nil},
-		"before PVE 9":          {`ha = { state = "stopped" }`, "8.4", nil, []string{"HA"}},
-		"no HA":                 {"", "9.2", nil, []string{"HA"}},
+		"an entry made by hand":       {"", "9.2", []string{"HA rule licence", "HA rule apart"}, nil},
+		"rules that cannot be listed": {`ha = { state = "stopped" }`, "9.2", []string{"every HA rule that named it, if there was one: ", "list the HA rules"}, nil},
+		"before PVE 9":                {`ha = { state = "stopped" }`, "8.4", nil, []string{"HA"}},
+		"no HA":                       {"", "9.2", nil, []string{"HA"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -41,6 +43,9 @@ func TestDestroyNamesHARules(t *testing.T) {
 						"others-only": {"type": "node-affinity", "resources": "vm:8000", "nodes": "pve1"}}
 				}
 			})
+			if name == "rules that cannot be listed" {
+				w.Sim.SetFaults([]fault.Rule{{Match: fault.Match{Path: "/cluster/ha/rules"}, Times: -1, Phase: fault.Before, Status: 403}})
+			}
 			rig.Must(t, s.Destroy(t.Context()))
 			said := fmt.Sprint(s.Diagnostics())
 			for _, words := range c.says {
