@@ -23,9 +23,11 @@ func TestOrphansThatAPlanNames(t *testing.T) {
 		gone bool // the VM was in state
 		says string
 	}{
-		"of a free id":    {hcl: vm("400"), says: orphan},
-		"of a VM gone":    {hcl: vm("400"), gone: true, says: orphan},
-		"of a later id":   {hcl: strings.Replace(rig.VMBlock("node = \"pve1\"\n"), `"x"`, `"y"`, 1) + vm("proxmox_vm.y.vmid + 300"), says: "not known yet"},
+		"of a free id":  {hcl: vm("400"), says: orphan},
+		"of a VM gone":  {hcl: vm("400"), gone: true, says: orphan},
+		"of a later id": {hcl: strings.Replace(rig.VMBlock("node = \"pve1\"\n"), `"x"`, `"y"`, 1) + vm("proxmox_vm.y.vmid + 300"), says: "not known yet"},
+		"on a later node": {hcl: strings.Replace(rig.VMBlock("node = \"pve1\"\n"), `"x"`, `"y"`, 1) +
+			strings.Replace(vm("400"), `node = "pve1"`, `nodes = [proxmox_vm.y.vmid > 0 ? "pve1" : "pve2"]`, 1), says: "not known yet"},
 		"of no id at all": {hcl: vm("null")},
 	} {
 		t.Run(name, func(t *testing.T) {

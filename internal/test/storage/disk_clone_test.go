@@ -13,16 +13,17 @@ func TestCloneWithAnotherDriveInTheSlot(t *testing.T) {
 	t.Parallel()
 	disk := rig.DiskBlock(rig.SmallDisk)
 	for name, drive := range map[string]string{
-		"a proxmox_disk":       "disks = { scsi0 = { imported_disk = { volume = proxmox_disk.data.volume } } }",
-		"a CD-ROM drive":       `cdroms = { scsi0 = { file = "none" } }`,
-		"the cloud-init drive": `cloud_init = { storage = "local-zfs", slot = "scsi0" }`,
+		"a proxmox_disk":                             "disks = { scsi0 = { imported_disk = { volume = proxmox_disk.data.volume } } }",
+		"a CD-ROM drive":                             `cdroms = { scsi0 = { file = "none" } }`,
+		"the cloud-init drive":                       `cloud_init = { storage = "local-zfs", slot = "scsi0" }`,
+		"a cloud-init drive whose slot is not known": `cloud_init = { storage = "local-zfs", slot = proxmox_vm.b.vmid == 1 ? "ide0" : "scsi0" }`,
 	} {
 		for _, full := range []string{"", ", full = true"} {
 			t.Run(name+full, func(t *testing.T) {
 				t.Parallel()
 				d := newDataDisk(t, disk)
 				d.World.ExpectPowerOffs(state.PowerShutdown, state.PowerStop)
-				d.Configure(disk + "resource \"proxmox_vm\" \"a\" {\n  node = \"pve1\"\n  vmid = 400\n  protection = false\n" +
+				d.Configure(disk + "resource \"proxmox_vm\" \"b\" {\n  node = \"pve1\"\n}\n" + "resource \"proxmox_vm\" \"a\" {\n  node = \"pve1\"\n  vmid = 400\n  protection = false\n" +
 					"  clone = { vmid = 9000" + full + " }\n  " + drive + "\n}\n")
 				d.Must(d.Session.Converge(t.Context()))
 				if rig.GuestOf(d.World, 400).Config["unused0"] == "" {

@@ -140,7 +140,8 @@ func (p serverCheck) request() preflight.Request {
 // known yet.
 func (p serverCheck) warnUnnamedOrphans() {
 	destroys := model.Value(p.Plan.OnOrphanedVolumes) == "destroy"
-	if !p.creating() || p.Run.acts() || !destroys || p.Config.At("vmid").IsKnown() && p.Config.At("node").IsKnown() {
+	known := p.Config.At("vmid").IsKnown() && p.Config.At("node").IsKnown() && p.Config.At("nodes").IsFullyKnown()
+	if !p.creating() || p.Run.acts() || !destroys || known {
 		return
 	}
 	p.diags.AddAttributeWarning(path.Root("on_orphaned_volumes"), "The volumes that will be destroyed are not known yet",

@@ -102,8 +102,10 @@ func (c copying) differs(name string) bool {
 // the copied disk an unused one (qemu-server API2/Qemu.pm, update_vm_api).
 func (c copying) displacesDisk() bool {
 	slots, _ := c.copied.Keys("disks")
-	if !c.config.At("disks").IsKnown() || !c.config.At("cdroms").IsKnown() {
-		return len(slots) > 0
+	for _, name := range []string{"disks", "cdroms", "cloud_init.slot"} {
+		if !c.config.At(name).IsKnown() {
+			return len(slots) > 0
+		}
 	}
 	return slices.ContainsFunc(slots, func(slot string) bool {
 		return !c.config.IsNull("disks."+slot+".imported_disk") || !c.config.IsNull("cdroms."+slot) ||
