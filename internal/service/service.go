@@ -72,7 +72,12 @@ func New(api *pve.Client, shell Shell, clock pve.Clock, exclusive ...string) *Se
 		Power:     power.New(jobs, guests, remover.Guard), Files: file.New(jobs, remover.Guard, files)}
 }
 
-// SetFor names what is set for a VMID beside its VM, as far as this identity sees it. PVE removes it with the VM.
-func (s *Service) SetFor(ctx context.Context, node string, vmid int) (firewall, permissions []string) {
-	return guest.FirewallFor(ctx, s.Guests, node, vmid), guest.PermissionsFor(ctx, s.Guests, vmid)
+// PermissionsFor names the permissions that this identity sees on a VMID. PVE removes them with the VM.
+func (s *Service) PermissionsFor(ctx context.Context, vmid int) []string {
+	return guest.PermissionsFor(ctx, s.Guests, vmid)
+}
+
+// FirewallFor names the firewall that this identity sees under a VMID. PVE removes it with the VM.
+func (s *Service) FirewallFor(ctx context.Context, node string, vmid int) []string {
+	return guest.FirewallFor(ctx, s.Guests, node, vmid)
 }

@@ -107,7 +107,9 @@ func (*fake) ReadFirewall(context.Context, string, int) (*guest.Firewall, error)
 	return &guest.Firewall{}, nil
 }
 
-func (*fake) SetFor(context.Context, string, int) (firewall, permissions []string) { return nil, nil }
+func (*fake) FirewallFor(context.Context, string, int) []string { return nil }
+
+func (*fake) PermissionsFor(context.Context, int) []string { return nil }
 
 func (*fake) IsHeld(context.Context, string, int, string) error { return volumeuse.ErrNotHeld }
 

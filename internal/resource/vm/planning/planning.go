@@ -90,7 +90,8 @@ type Machines interface {
 	InForce(ctx context.Context, node string, vmid int, waits bool) (preflight.InForce, error)
 	ReadFirewall(ctx context.Context, node string, vmid int) (*guest.Firewall, error)
 	IsHeld(ctx context.Context, node string, vmid int, volume string) error
-	SetFor(ctx context.Context, node string, vmid int) (firewall, permissions []string)
+	FirewallFor(ctx context.Context, node string, vmid int) []string
+	PermissionsFor(ctx context.Context, vmid int) []string
 }
 
 // Server is what a plan asks: the server, and what this run of the provider has seen.

@@ -179,25 +179,25 @@ func (p refusals) refuseUntold() {
 			strings.Join(lines, "\n"), howToKeep(was.vmid)))
 }
 
-// warnLostSettings names what is set for the id of a VM that is replaced, and not by the configuration. PVE removes
-// that with the VM, and the one that takes its place begins without it: open, where a firewall that was made by hand
-// closed it.
+// warnLostSettings names the firewall and the permissions of a replaced VM's id that the configuration does not set.
+// PVE removes them with the VM, and the one that takes its place begins without them: open, where a firewall that was
+// made by hand closed it.
 func (p warnings) warnLostSettings(ctx context.Context) {
 	vmid := int(model.Value(p.Prior.VMID))
 	if p.Machines == nil || p.Run.acts() || vmid == 0 {
 		return
 	}
-	firewall, permissions := p.Machines.SetFor(ctx, model.Value(p.Prior.Node), vmid)
-	if p.Prior.Firewall != nil {
-		firewall = nil
+	var lost []string
+	if p.Prior.Firewall == nil {
+		lost = p.Machines.FirewallFor(ctx, model.Value(p.Prior.Node), vmid)
 	}
-	if p.Prior.Pool != nil { // lends its members permissions
-		permissions = nil
+	if p.Prior.Pool == nil { // a pool lends its members permissions
+		lost = append(lost, p.Machines.PermissionsFor(ctx, vmid)...)
 	}
-	if lost := slices.Concat(firewall, permissions); len(lost) > 0 {
-		p.diags.AddWarning(fmt.Sprintf("The replacement of %s loses what is set for its id", p.Prior.Thing()),
-			fmt.Sprintf("PVE removes with the VM, and the configuration does not set again: %s. Note it first "+
-				"(the file /etc/pve/firewall/%d.fw, and `pveum acl list`), and set it again after the apply, or put it into "+
-				"the configuration.", strings.Join(lost, "; "), vmid))
+	if len(lost) > 0 {
+		p.diags.AddWarning(fmt.Sprintf("The replacement of %s loses settings of its id", p.Prior.Thing()),
+			fmt.Sprintf("PVE removes them with the VM, and the configuration does not set them again: %s. Note them first "+
+				"(the file /etc/pve/firewall/%d.fw, and `pveum acl list`), and set them again after the apply, or put the "+
+				"firewall into the configuration.", strings.Join(lost, "; "), vmid))
 	}
 }
