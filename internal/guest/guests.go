@@ -175,10 +175,6 @@ func (g Guest) Addresses() map[string]agent.Address {
 // NICs are the slots of network devices in the order of their numbers.
 func (g Guest) NICs() []string { return agent.NICs(g.Spec.Networks) }
 
-func (g Guest) startedByHA() bool {
-	return g.HA.Starts()
-}
-
 // PowerState is what the configuration wants of a guest's power; "" leaves it alone.
 type PowerState string
 

@@ -72,7 +72,7 @@ type waiting struct {
 // that is an error. It never changes anything on the server. A timeout is a *WaitError, or a warning where the
 // request says so; a guest that stops meanwhile is told at once.
 func (g *Guests) Await(ctx context.Context, guest *Guest, w *Wait, started bool) ([]Warning, error) {
-	off := guest.Status != string(Running) && !guest.startedByHA()
+	off := guest.Status != string(Running) && !guest.HA.Starts()
 	if w == nil || off && !started {
 		return nil, nil
 	}
@@ -188,7 +188,7 @@ func (w *waiting) watch(ctx context.Context) *WaitError {
 	if status.Status == string(Running) {
 		return nil
 	}
-	if w.guest.startedByHA() { // HA starts it, again
+	if w.guest.HA.Starts() { // HA starts it, again
 		w.last = "VM " + status.Status + ", HA is to start it"
 		return nil
 	}

@@ -124,8 +124,8 @@ func (s view) find(ref Ref) (Snapshot, error) {
 	return Snapshot{Snapshot: s.all[i], Node: s.node, VM: guest.IdentityOf(s.config)}, nil
 }
 
-// Describe changes the description of a snapshot in state, which was such when the change was planned. One that a third
-// party has written since stays: the plan has not shown it.
+// Describe changes the description of a snapshot in state. was is its text in the plan: one that a third party has
+// written since stays, since the plan has not shown it.
 func (s *Snapshots) Describe(ctx context.Context, ref Ref, was, description string) (Snapshot, error) {
 	found, err := s.Read(ctx, ref)
 	if err != nil || found.Description == description {
