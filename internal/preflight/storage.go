@@ -97,7 +97,7 @@ func (p *planCheck) orphans(ctx context.Context, c *Checker, r Request) {
 		return
 	}
 	p.say(vmidDestroys, "on_orphaned_volumes", fmt.Sprintf("On node %s no VM owns them: %s. They are destroyed with "+
-		"their data, as on_orphaned_volumes = \"destroy\" asks for", p.node, names), vmid)
+		"their data where on_orphaned_volumes is \"destroy\"", p.node, names), vmid)
 }
 
 // searched are the storages on which volumes with the VMID of a new VM matter.

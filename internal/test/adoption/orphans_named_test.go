@@ -28,6 +28,8 @@ func TestOrphansThatAPlanNames(t *testing.T) {
 		"of a later id": {hcl: strings.Replace(rig.VMBlock("node = \"pve1\"\n"), `"x"`, `"y"`, 1) + vm("proxmox_vm.y.vmid + 300"), says: "not known yet"},
 		"on a later node": {hcl: strings.Replace(rig.VMBlock("node = \"pve1\"\n"), `"x"`, `"y"`, 1) +
 			strings.Replace(vm("400"), `node = "pve1"`, `nodes = [proxmox_vm.y.vmid > 0 ? "pve1" : "pve2"]`, 1), says: "not known yet"},
+		"by a later option": {hcl: strings.Replace(rig.VMBlock("node = \"pve1\"\n"), `"x"`, `"y"`, 1) +
+			strings.Replace(vm("400"), `= "destroy"`, `= proxmox_vm.y.vmid > 0 ? "destroy" : "fail"`, 1), says: orphan},
 		"of no id at all": {hcl: vm("null")},
 	} {
 		t.Run(name, func(t *testing.T) {

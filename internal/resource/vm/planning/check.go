@@ -97,7 +97,7 @@ func (p serverCheck) request() preflight.Request {
 	q := preflight.Request{Creating: creating, Node: model.Value(plan.Node), Nodes: plan.Nodes,
 		Storages: map[string]string{}, Bridges: map[string]string{}, Needs: needed.needs(), Formats: needed.formats(),
 		CPUs:    needed.startedCPUs(),
-		Orphans: model.Value(plan.OnOrphanedVolumes) == "destroy", Who: p.who(), Acting: p.Run.acts(),
+		Orphans: p.mayDestroyOrphans(), Who: p.who(), Acting: p.Run.acts(),
 		Whole: p.Config.Raw.IsFullyKnown(), Started: p.isStarted() && !p.runs(), Running: p.runs()}
 	p.describe(&q)
 	if model.Differ(prior.Node, plan.Node) { // everything is asked of the node that it goes to
@@ -136,18 +136,22 @@ func (p serverCheck) request() preflight.Request {
 	return q
 }
 
+// mayDestroyOrphans reports whether on_orphaned_volumes is "destroy", or follows from something that is not known yet.
+func (p serverCheck) mayDestroyOrphans() bool {
+	return model.Value(p.Plan.OnOrphanedVolumes) == "destroy" || !p.Config.At("on_orphaned_volumes").IsKnown()
+}
+
 // warnUnnamedOrphans tells that a create may destroy volumes which this plan cannot name, since their id or node is not
 // known yet.
 func (p serverCheck) warnUnnamedOrphans() {
-	destroys := model.Value(p.Plan.OnOrphanedVolumes) == "destroy"
 	known := p.Config.At("vmid").IsKnown() && p.Config.At("node").IsKnown() && p.Config.At("nodes").IsFullyKnown()
-	if !p.creating() || p.Run.acts() || !destroys || known {
+	if !p.creating() || p.Run.acts() || !p.mayDestroyOrphans() || known {
 		return
 	}
 	p.diags.AddAttributeWarning(path.Root("on_orphaned_volumes"), "The volumes that will be destroyed are not known yet",
-		"The vmid or the node follows from something else that this apply makes. Whichever volumes carry that id on that "+
-			"node, and no VM owns, are destroyed with their data before the VM is made, and no plan names them. To see them "+
-			"first, make the other objects with -target, and plan again.")
+		"The vmid or the node follows from something else that this apply makes. Where this option is \"destroy\", whichever "+
+			"volumes carry that id on that node, and no VM owns, are destroyed with their data before the VM is made, and no "+
+			"plan names them. To see them first, make the other objects with -target, and plan again.")
 }
 
 // describe notes the VM as it is and is to be.
