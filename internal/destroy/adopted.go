@@ -128,8 +128,8 @@ func unadopted(d *destruction) error {
 }
 
 // unforeseen refuses to destroy a VM that a third party has given a disk since the plan, which says nothing of it: PVE
-// would destroy it with the VM. One that has only changed its slot or its storage is in state. touched says what was
-// done already.
+// would destroy it with the VM. One that has only changed its storage is in state. One that has changed its slot may be
+// another that PVE has given the name of a removed one. touched says what was done already.
 func unforeseen(ctx context.Context, d *destruction, now pve.PendingConfig, touched string) error {
 	if d.r.Slots == nil {
 		return nil
@@ -208,6 +208,10 @@ func (l slotLook) taken(slot, held, own string) error {
 func (l slotLook) whyUnforeseen(ctx context.Context, slot, value string) (why, then string, err error) {
 	volume, then := guest.VolumeOf(value), "; a new plan, with a refresh, destroys it with the VM"
 	if l.knows(volume) {
+		if former := l.formerSlot(slot, volume); former != "" {
+			return fmt.Sprintf(", and the plan knows it in %s: a third party has put it there since, or its name came free, "+
+				"and PVE has given it to another disk", former), then, nil
+		}
 		another, err := l.hasAnotherSize(ctx, slot, value)
 		if err != nil || !another {
 			return "", "", err
@@ -227,6 +231,16 @@ func (l slotLook) whyUnforeseen(ctx context.Context, slot, value string) (why, t
 		return why, "", nil
 	}
 	return ", which the plan does not know: a third party has put it there since, or no refresh has seen it", then, nil
+}
+
+// formerSlot is the slot in which the plan knows a volume that is in another slot now; "": none.
+func (l slotLook) formerSlot(slot, volume string) string {
+	for _, former := range slices.Sorted(maps.Keys(l.Slots)) {
+		if l.Slots[former] == volume && l.Slots[slot] != volume {
+			return former
+		}
+	}
+	return ""
 }
 
 // hasAnotherSize reports whether a volume that the plan knows has another size than it had then: PVE gives the first
