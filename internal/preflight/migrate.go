@@ -55,7 +55,7 @@ func (p *planCheck) moving(ctx context.Context, c *Checker, r Request) {
 		return
 	}
 	refuse := func(path, detail string) { p.say(notMigrated, path, detail, strconv.Itoa(r.ID), p.node) }
-	pairs := vm.StorageMap(r.Prior, r.Planned)
+	pairs := vm.StorageMap(r.Prior, r.Prior, r.Planned)
 	for _, storage := range slices.Sorted(slices.Values(found.Refused[p.node])) {
 		if to, planned := pairs[storage]; planned && to != storage {
 			continue

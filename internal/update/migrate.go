@@ -155,7 +155,7 @@ func (m migration) checkLocalDisks(ctx context.Context) error {
 // it: the planned disks move on arrival. Else the disk goes with the others, and warn says so.
 func (m migration) storagePairs(ctx context.Context, has vm.Spec, t todo) (pairs map[string]string, warn func(),
 	err error) {
-	pairs, warn = vm.StorageMap(has, t.planned), func() {}
+	pairs, warn = vm.StorageMap(has, t.prior, t.planned), func() {}
 	unknown := map[string][]string{} // slots by storage
 	for slot, disk := range has.Disks {
 		to, mapped := pairs[disk.Storage]

@@ -166,25 +166,29 @@ type CustomData struct {
 	Vendor  *string `tfsdk:"vendor"`
 }
 
-// StorageMap says where the disks of each storage go. Two disks of one storage cannot part on the way: the first slot
-// decides, and the other is moved afterwards.
-func StorageMap(has, planned Spec) map[string]string {
+// StorageMap says where the disks of each storage go. A disk that the plan leaves on the storage of the prior state
+// stays where it is by now. Two disks of one storage cannot part on the way: the first slot decides, and the other is
+// moved afterwards.
+func StorageMap(has, prior, planned Spec) map[string]string {
 	pairs := map[string]string{}
-	note := func(from, to string) {
+	note := func(from, was, to string) {
+		if was == to && was != "" {
+			to = from
+		}
 		if _, decided := pairs[from]; !decided && from != "" && to != "" {
 			pairs[from] = to
 		}
 	}
 	for _, slot := range slices.Sorted(maps.Keys(has.Disks)) {
-		note(has.Disks[slot].Storage, planned.Disks[slot].Storage)
+		note(has.Disks[slot].Storage, prior.Disks[slot].Storage, planned.Disks[slot].Storage)
 	}
-	if has.EFIDisk != nil && planned.EFIDisk != nil {
-		note(has.EFIDisk.Storage, planned.EFIDisk.Storage)
+	if has.EFIDisk != nil && prior.EFIDisk != nil && planned.EFIDisk != nil {
+		note(has.EFIDisk.Storage, prior.EFIDisk.Storage, planned.EFIDisk.Storage)
 	}
-	if has.TPMState != nil && planned.TPMState != nil {
-		note(has.TPMState.Storage, planned.TPMState.Storage)
+	if has.TPMState != nil && prior.TPMState != nil && planned.TPMState != nil {
+		note(has.TPMState.Storage, prior.TPMState.Storage, planned.TPMState.Storage)
 	}
-	note(has.CloudInit.Storage, planned.CloudInit.Storage)
+	note(has.CloudInit.Storage, prior.CloudInit.Storage, planned.CloudInit.Storage)
 	return pairs
 }
 
