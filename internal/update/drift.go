@@ -10,6 +10,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/property"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
 )
 
@@ -17,9 +18,11 @@ import (
 // takes the options of a drive together with its volume, so the change would bring the old volume back. That is the
 // copy from before a move, or a disk that another slot or another guest has by now (qemu-server API2/Qemu.pm
 // update_vm_api compares nothing but the digest). From a slot that is to be emptied it takes whatever is in it, and
-// unplugs it from a running guest (QemuServer.pm vmconfig_hotplug_pending); an empty one is as planned.
-func checkSlots(vmid int, config pve.PendingConfig, prior vm.Spec, c vm.Change) error {
+// unplugs it from a running guest (QemuServer.pm vmconfig_hotplug_pending); an empty one is as planned. A name that came
+// free goes to the next disk (pve-storage Plugin.pm get_next_vm_diskname): one of the VM's own is known by its size, too.
+func checkSlots(vmid int, config pve.PendingConfig, prior, planned vm.Spec, c vm.Change) error {
 	known, has, ours := vm.Encode(prior), config.Merged(), vm.Devices(prior)
+	server := vm.Decode(has)
 	touched, emptied := map[string]bool{}, map[string]bool{}
 	for _, slot := range slices.Concat(c.Delete, c.DeleteFirst) {
 		emptied[slot] = has[slot] != "" && ours[slot] != "" // a state without the volume has nothing to compare
@@ -37,14 +40,20 @@ func checkSlots(vmid int, config pve.PendingConfig, prior vm.Spec, c vm.Change) 
 	}
 	for _, slot := range slices.Sorted(maps.Keys(touched)) {
 		was, is := guest.VolumeOf(known[slot]), guest.VolumeOf(has[slot])
-		_, owned := volid.Owner(was)
+		owner, owned := volid.Owner(was)
 		generated := volid.IsCloudInit(was) && !isDisk(has[slot])
-		if !touched[slot] || !vm.IsSlot(slot) || !owned && !emptied[slot] || generated || volid.Same(was, is) {
+		if !touched[slot] || !vm.IsSlot(slot) || !owned && !emptied[slot] || generated {
 			continue
 		}
-		now := is + " is in it now"
-		if is == "" {
+		now, asPlanned := is+" is in it now", hasDisk(planned.Disks, slot) && !differInSize(server.Disks[slot], planned.Disks[slot])
+		switch before, after := prior.Disks[slot], server.Disks[slot]; {
+		case !volid.Same(was, is) && is == "":
 			now = "it is empty now"
+		case !volid.Same(was, is):
+		case owner == vmid && differInSize(after, before) && !asPlanned:
+			now = fmt.Sprintf("a disk of that name with another size, %s, is in it now", property.FormatSize(*after.Size))
+		default:
+			continue
 		}
 		return &guest.FieldError{Path: slotAttribute(slot, prior),
 			Summary: fmt.Sprintf("%s of VM %d does not have the disk of the plan", slot, vmid),
@@ -184,6 +193,11 @@ func (d disks) withDoneMoves(ctx context.Context) (known, wanted vm.Spec, err er
 // that.
 func isAsLarge(is, was vm.Disk) bool {
 	return is.Size != nil && was.Size != nil && vm.FitsSize(*is.Size, *was.Size)
+}
+
+// differInSize reports whether two disks have sizes that are known, and not the same.
+func differInSize(is, was vm.Disk) bool {
+	return is.Size != nil && was.Size != nil && !vm.FitsSize(*is.Size, *was.Size)
 }
 
 // hasMovedFrom reports whether a volume that the slot had is gone. Where it is there still, the slot has another disk,

@@ -244,7 +244,9 @@ func TestSlotWithAnotherDiskOfAName(t *testing.T) {
 // TestRemovedDiskWhoseNameWasReused: a third party has destroyed the disk of the plan and made another one since, to
 // which PVE has given the name that became free. It is not destroyed.
 func TestRemovedDiskWhoseNameWasReused(t *testing.T) {
-	for size, destroyed := range map[string]bool{"1G": true, "5G": false} {
+	for size, refusal := range map[string]string{"1G": "", "1025M": "It has 1025M by now, and the plan knows one of 1G",
+		"5G": "a disk of that name with another size, 5G, is in it now"} {
+		destroyed := refusal == ""
 		w := newWorld(t, pve.Params{"scsi0": "local-zfs:1", "scsi1": "local-zfs:1"})
 		r := w.request()
 		r.DestroyRemoved = true
@@ -252,7 +254,7 @@ func TestRemovedDiskWhoseNameWasReused(t *testing.T) {
 		volume := r.Prior.Disks["scsi1"].Volume
 		w.alter(func(g *state.Guest) { g.Config["scsi1"] = volume + ",size=" + size })
 		_, _, err := w.update(r)
-		if said := err != nil && strings.Contains(err.Error(), "It has 5G by now, and the plan knows one of 1G"); said == destroyed {
+		if said := err != nil && strings.Contains(err.Error(), refusal); said == destroyed {
 			t.Errorf("%s: the update said %v", size, err)
 		}
 		if gone := !slices.Contains(w.everyVolume(), volume); gone != destroyed {

@@ -44,7 +44,7 @@ func compare(u *update, config pve.PendingConfig, prior, planned vm.Spec, loose 
 	if len(t.change.Problems) > 0 {
 		return todo{}, request.Problems("change", vmid, t.change)
 	}
-	if err := checkSlots(vmid, config, prior, t.change); err != nil {
+	if err := checkSlots(vmid, config, prior, planned, t.change); err != nil {
 		return todo{}, err
 	}
 	_, t.convert = t.change.Set["template"]

@@ -5,13 +5,15 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/terraformtest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
 )
 
 // TestNameThatCameFreeSinceThePlan: a disk of the VM is given to another VM, and PVE gives its name to a new disk. The
-// destroy removes no disk of another size than the plan knows, whichever slot it is in.
+// destroy removes no disk of another size than the plan knows, and none that is in another slot.
 func TestNameThatCameFreeSinceThePlan(t *testing.T) {
 	const disks = "power_state = \"stopped\"\ndisks = { scsi0 = { storage = \"local-zfs\", size = \"1G\" }, " +
 		"scsi1 = { storage = \"local-zfs\", size = \"1G\" } }"
@@ -23,7 +25,7 @@ func TestNameThatCameFreeSinceThePlan(t *testing.T) {
 		"in another slot":               {"scsi5", ",size=50G", false},
 		"smaller":                       {"scsi1", ",size=512M", false},
 		"the same disk, rounded up":     {"scsi1", ",size=1025M", true},
-		"the same disk, moved":          {"scsi5", ",size=1G", true},
+		"in another slot, of its size":  {"scsi5", ",size=1G", false},
 		"the same disk, without a size": {"scsi1", "", true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -37,7 +39,7 @@ func TestNameThatCameFreeSinceThePlan(t *testing.T) {
 				g.Config[c.slot] = volume + c.shown
 			})
 			err = l.Session.Apply(t.Context(), planned)
-			if refused := err != nil && strings.Contains(err.Error(), "the plan knows it with 1G"); refused == c.goes {
+			if refused := err != nil && strings.Contains(err.Error(), "and the plan knows it "); refused == c.goes {
 				t.Errorf("the apply said %v", err)
 			}
 			l.World.Change(func(world *state.World) {
@@ -223,5 +225,74 @@ func TestDisksThatTheApplyChanges(t *testing.T) {
 	rig.Must(t, l.Session.Destroy(t.Context()))
 	if said := l.Session.Diagnostics().String(); said != "" || len(rig.TracesOf(l.World, 400)) > 0 {
 		t.Errorf("the destroy said %q, left %v", said, rig.TracesOf(l.World, 400))
+	}
+}
+
+// TestLateUpdateOfALargerDisk: since the plan, an administrator has removed a disk and put a larger one into its slot,
+// to which PVE gave its name. The apply does to it nothing of what the plan said of the former one.
+func TestLateUpdateOfALargerDisk(t *testing.T) {
+	t.Parallel()
+	begin := rig.NewVM(t, twoDisks).Again()
+	scsi1 := func(options string) string {
+		return strings.TrimSuffix(oneDisk, " }") + ", scsi1 = { " + options + " } }"
+	}
+	for name, after := range map[string]string{
+		"detached":            oneDisk,
+		"destroyed":           oneDisk + "\nremoved_disks = \"destroy\"",
+		"moved":               scsi1(`storage = "local-lvm", size = "1G"`),
+		"moved and grown":     scsi1(`storage = "local-lvm", size = "6G"`),
+		"grown":               scsi1(`storage = "local-zfs", size = "6G"`),
+		"left out of backups": scsi1(`storage = "local-zfs", size = "1G", backup = false`),
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := begin(t)
+			planned := l.Plan(after)
+			nameComesFree(l, "scsi1", "scsi1", 5<<30)
+			before := l.Config()
+			rig.MustSay(t, l.Session.Apply(t.Context(), planned), "a disk of that name with another size, 5G, is in it now")
+			if diff := cmp.Diff(before, l.Config()); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+	t.Run("of the planned size", func(t *testing.T) { // an apply that was killed may have grown it
+		l := begin(t)
+		planned := l.Plan(scsi1(`storage = "local-zfs", size = "5G", backup = false`))
+		nameComesFree(l, "scsi1", "scsi1", 5<<30)
+		rig.Must(t, l.Session.Apply(t.Context(), planned))
+	})
+}
+
+// TestMigrationLeavesAMovedDisk: since a plan of a new node alone, an administrator has moved a disk to another storage.
+// The migration does not move it back. A disk that the plan itself moves goes to its planned storage.
+func TestMigrationLeavesAMovedDisk(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ power, scsi0, planned, want string }{
+		"running":             {"running", "local-lvm", "local-zfs", "local-lvm"},
+		"stopped":             {"stopped", "local-lvm", "local-zfs", "local-lvm"},
+		"moved by the plan":   {"running", "local-zfs", "local-lvm", "local-lvm"},
+		"moved there by hand": {"running", "local-lvm", "local-lvm", "local-lvm"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			vm := func(node, storage string) string {
+				return rig.VMBlock(fmt.Sprintf("vmid = 400\nnode = %q\npower_state = %q\ndisks = { scsi0 = { storage = %q, size = \"1G\" } }",
+					node, c.power, storage))
+			}
+			w := rig.NewWorld(t)
+			s := w.Session(t, rig.TokenNoSSH, vm("pve1", "local-zfs"))
+			rig.Must(t, s.Converge(t.Context()))
+			w.Reconfigure(t, s, rig.TokenNoSSH, vm("pve2", c.planned))
+			planned, err := s.Plan(t.Context())
+			rig.Must(t, err)
+			if c.scsi0 != "local-zfs" {
+				rig.RunTask(t, w, "/nodes/pve1/qemu/400/move_disk", "disk=scsi0&delete=1&storage="+c.scsi0)
+			}
+			rig.Must(t, s.Apply(t.Context(), planned))
+			g := rig.GuestOf(w, 400)
+			if on, _, _ := strings.Cut(g.Config["scsi0"], ":"); on != c.want || g.Node != "pve2" {
+				t.Errorf("scsi0 is %s on %s", g.Config["scsi0"], g.Node)
+			}
+		})
 	}
 }
