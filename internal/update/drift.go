@@ -18,8 +18,7 @@ import (
 // takes the options of a drive together with its volume, so the change would bring the old volume back. That is the
 // copy from before a move, or a disk that another slot or another guest has by now (qemu-server API2/Qemu.pm
 // update_vm_api compares nothing but the digest). From a slot that is to be emptied it takes whatever is in it, and
-// unplugs it from a running guest (QemuServer.pm vmconfig_hotplug_pending); an empty one is as planned. A name that came
-// free goes to the next disk (pve-storage Plugin.pm get_next_vm_diskname): one of the VM's own is known by its size, too.
+// unplugs it from a running guest (QemuServer.pm vmconfig_hotplug_pending); an empty one is as planned.
 func checkSlots(vmid int, config pve.PendingConfig, prior, planned vm.Spec, c vm.Change) error {
 	known, has, ours := vm.Encode(prior), config.Merged(), vm.Devices(prior)
 	server := vm.Decode(has)
@@ -40,19 +39,13 @@ func checkSlots(vmid int, config pve.PendingConfig, prior, planned vm.Spec, c vm
 	}
 	for _, slot := range slices.Sorted(maps.Keys(touched)) {
 		was, is := guest.VolumeOf(known[slot]), guest.VolumeOf(has[slot])
-		owner, owned := volid.Owner(was)
+		_, owned := volid.Owner(was)
 		generated := volid.IsCloudInit(was) && !isDisk(has[slot])
 		if !touched[slot] || !vm.IsSlot(slot) || !owned && !emptied[slot] || generated {
 			continue
 		}
-		now, asPlanned := is+" is in it now", hasDisk(planned.Disks, slot) && !differInSize(server.Disks[slot], planned.Disks[slot])
-		switch before, after := prior.Disks[slot], server.Disks[slot]; {
-		case !volid.Same(was, is) && is == "":
-			now = "it is empty now"
-		case !volid.Same(was, is):
-		case owner == vmid && differInSize(after, before) && !asPlanned:
-			now = fmt.Sprintf("a disk of that name with another size, %s, is in it now", property.FormatSize(*after.Size))
-		default:
+		now := hasNow(vmid, is, was, server.Disks[slot], prior.Disks[slot], planned.Disks[slot])
+		if now == "" {
 			continue
 		}
 		return &guest.FieldError{Path: slotAttribute(slot, prior),
@@ -61,6 +54,22 @@ func checkSlots(vmid int, config pve.PendingConfig, prior, planned vm.Spec, c vm
 				"Make a new plan, which shows what is there", was, now)}
 	}
 	return checkDisplaced(vmid, known, has, prior, c)
+}
+
+// hasNow says what a slot has in place of the disk of the state; "": that disk. One of the VM's own must have its size or
+// the planned one, too: PVE gives a name that came free to the next disk (pve-storage Plugin.pm get_next_vm_diskname).
+func hasNow(vmid int, is, was string, disk, prior, planned vm.Disk) string {
+	owner, _ := volid.Owner(was)
+	asPlanned := planned.Size != nil && !differInSize(disk, planned)
+	switch {
+	case !volid.Same(was, is) && is == "":
+		return "it is empty now"
+	case !volid.Same(was, is):
+		return is + " is in it now"
+	case owner == vmid && differInSize(disk, prior) && !asPlanned:
+		return fmt.Sprintf("a disk of that name with another size, %s, is in it now", property.FormatSize(*disk.Size))
+	}
+	return ""
 }
 
 // checkDisplaced refuses a change that would take a disk out of its slot that was never in state, for another volume,

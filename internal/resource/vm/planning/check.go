@@ -149,9 +149,9 @@ func (p serverCheck) warnUnnamedOrphans() {
 		return
 	}
 	p.diags.AddAttributeWarning(path.Root("on_orphaned_volumes"), "The volumes that will be destroyed are not known yet",
-		"The vmid or the node follows from something else that this apply makes. Where this option is \"destroy\", whichever "+
-			"volumes carry that id on that node, and no VM owns, are destroyed with their data before the VM is made, and no "+
-			"plan names them. To see them first, make the other objects with -target, and plan again.")
+		"The vmid or the node follows from something else that this apply makes. Where this option is \"destroy\", all "+
+			"volumes that carry that id on that node, and that no VM owns, are destroyed with their data before the VM is "+
+			"made, and no plan names them. To see them first, make the other objects with -target, and plan again.")
 }
 
 // describe notes the VM as it is and is to be.
