@@ -56,8 +56,9 @@ func checkSlots(vmid int, config pve.PendingConfig, prior, planned vm.Spec, c vm
 	return checkDisplaced(vmid, known, has, prior, c)
 }
 
-// hasNow says what a slot has in place of the disk of the state; "": that disk. One of the VM's own must have its size or
-// the planned one, too: PVE gives a name that came free to the next disk (pve-storage Plugin.pm get_next_vm_diskname).
+// hasNow says what a slot has in place of the disk of the state; "": that disk. One of the VM's own must have its size
+// or the planned one, too: PVE gives a name that came free to the next disk (pve-storage Plugin.pm
+// get_next_vm_diskname).
 func hasNow(vmid int, is, was string, disk, prior, planned vm.Disk) string {
 	owner, _ := volid.Owner(was)
 	asPlanned := planned.Size != nil && !differInSize(disk, planned)
