@@ -81,7 +81,7 @@ func volumesToGo(vmid int, known func(string) bool, snapshots map[string]map[str
 
 // reused are the detached volumes that have the name of a known one and another size: PVE gives the first free name to
 // a new disk (pve-storage Plugin.pm get_next_vm_diskname). The entry of an unused disk shows no size, so the
-// storage is asked. One that it does not show, or without a size, is taken for the known one.
+// storage is asked. One that it does not show is taken for the known one, and one of which it tells no size is not.
 func (d Disks) reused(ctx context.Context, by *Destroyer, node string, vmid int, configs ...map[string]string) (
 	[]string, error) {
 	asked, all := map[string][]string{}, []string{}
@@ -97,7 +97,7 @@ func (d Disks) reused(ctx context.Context, by *Destroyer, node string, vmid int,
 				strings.Join(asked[storage], ", "), vmid, err)
 		}
 		for _, v := range on {
-			if slices.Contains(asked[storage], v.ID) && !vm.FitsSize(v.Size, d.Sizes[v.ID]) {
+			if slices.Contains(asked[storage], v.ID) && !hasSize(v, d.Sizes[v.ID]) {
 				all = append(all, v.ID)
 			}
 		}
@@ -253,7 +253,7 @@ func (l slotLook) hasAnotherSize(ctx context.Context, slot, value string) (bool,
 		return !vm.FitsSize(sizeIn(slot, value), was), nil
 	}
 	on, err := l.d.guests.Volumes(ctx, l.node, volid.Storage(volume), l.vmid)
-	hasIt := func(v pve.Volume) bool { return v.ID == volume && vm.FitsSize(v.Size, was) }
+	hasIt := func(v pve.Volume) bool { return v.ID == volume && hasSize(v, was) }
 	return err == nil && !slices.ContainsFunc(on, hasIt), err
 }
 

@@ -214,5 +214,16 @@ func (w Wanted) fits(v pve.Volume) bool {
 	name, _, _ := strings.Cut(v.ID[strings.LastIndexAny(v.ID, ":/")+1:], ".")
 	return volid.Storage(v.ID) == w.Storage && (w.Format == "" || v.Format == "" || w.Format == v.Format) &&
 		(w.Name == "" || w.Name == name) && (w.Base == "" || strings.HasPrefix(v.ID, w.Base+"/")) &&
-		vm.FitsSize(v.Size, w.Size)
+		hasSize(v, w.Size)
+}
+
+// hasSize reports whether a listed volume can be the one of a former size, or one that was asked for, in bytes; 0: it
+// is not known, and any will do. Of an inactive qcow2 volume on LVM only its logical volume is known, which has room
+// for the tables too: for each cluster, 8 bytes in 64 KiB, 16 in 128 KiB with subclusters, and as much for its
+// reference counts at the most (pve-storage LVMPlugin.pm calculate_lvm_size).
+func hasSize(v pve.Volume, was int64) bool {
+	if v.Size == 0 && v.Approximate > 0 {
+		return v.Approximate >= was && vm.FitsSize(max(was, v.Approximate-was/4096-1<<20), was)
+	}
+	return was == 0 || v.Size != 0 && vm.FitsSize(v.Size, was)
 }

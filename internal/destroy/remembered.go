@@ -1,6 +1,7 @@
 package destroy
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -79,9 +80,12 @@ func (d *Destroyer) proveRemembered(ctx context.Context, vmid int, was saga.Resi
 	if at < 0 || was.Size == 0 {
 		return d.ProveOrphaned(ctx, was.Node, vmid, []string{was.ID})
 	}
-	if now := found[at]; now.Size != was.Size || !now.CreatedAt.Equal(was.CreatedAt) {
+	now := found[at]
+	if isOther := now.Size != 0 && now.Size != was.Size; isOther || !hasSize(now, was.Size) ||
+		!now.CreatedAt.Equal(was.CreatedAt) {
 		return fmt.Errorf("another volume has its name now: it has %d bytes and not %d, or was made at another time. It was "+
-			"not touched. Find its owner; `terraform state rm` makes Terraform forget the leftover", now.Size, was.Size)
+			"not touched. Find its owner; `terraform state rm` makes Terraform forget the leftover",
+			cmp.Or(now.Size, now.Approximate), was.Size)
 	}
 	if was.CreatedAt.IsZero() { // ZFS and RBD list no time (pve-storage, list_images of the plugins)
 		return d.ProveOrphaned(ctx, was.Node, vmid, []string{was.ID})

@@ -76,8 +76,9 @@ type Volume struct {
 	VMID int
 	// Format is raw, qcow2 …; Parent the base volume of a linked clone; Content images, iso …
 	Format, Parent, Content string
-	// Size is the guest's view; 0 when the storage knows only an approximate size (PVE 9, qcow2 on LVM).
-	Size, Used int64
+	// Size is the guest's view; 0 when the storage does not tell it. Approximate is what an inactive qcow2 volume on LVM
+	// takes with its tables, in the place of Size (pve-storage 9.1.5 and later, LVMPlugin.pm list_images).
+	Size, Approximate, Used int64
 	// CreatedAt is the zero time when the storage does not know.
 	CreatedAt time.Time
 }
@@ -92,6 +93,8 @@ type volumeWire struct {
 	Size    wire.Int    `json:"size"`
 	Used    wire.Int    `json:"used"`
 	CTime   wire.Int    `json:"ctime"`
+
+	Approximate wire.Int `json:"approximate-size"`
 }
 
 // Content lists a storage: one content type or all when content is "", one owner or all when vmid is 0. Volumes of
@@ -115,7 +118,7 @@ func (s StorageReader) Content(ctx context.Context, content string, vmid int) ([
 		out = append(out, Volume{
 			ID: string(w.VolID), VMID: int(w.VMID), Format: string(w.Format), Parent: string(w.Parent),
 			Content: string(w.Content),
-			Size:    int64(w.Size), Used: int64(w.Used), CreatedAt: unixTime(w.CTime),
+			Size:    int64(w.Size), Approximate: int64(w.Approximate), Used: int64(w.Used), CreatedAt: unixTime(w.CTime),
 		})
 	}
 	return out, nil

@@ -119,6 +119,8 @@ var (
 	MACPrefix       = Fact{Package: "pve-cluster", Since: "8.0.5", Source: "PVE/DataCenterConfig.pm, mac_prefix (f40a6d9)"}
 	ImportContent   = Fact{Package: "pve-storage", Since: "8.2.8",
 		Source: "PVE/Storage/DirPlugin.pm, plugindata (d955a46)"}
+	ListsApproximateSize = Fact{Package: "pve-storage", Since: "9.1.5",
+		Source: "PVE/Storage/LVMPlugin.pm, list_images (225a872)"}
 	ESXiStorage = Fact{Package: "pve-storage", Since: "8.1.1", Source: "PVE/Storage/ESXiPlugin.pm (a171036)"}
 	NestedPools = Fact{Package: "pve-access-control", Since: "8.0.7",
 		Source: "PVE/AccessControl.pm, verify_poolname (e7224f6)"}

@@ -208,11 +208,9 @@ type Storage struct {
 	// Full makes a storage refuse what does not fit that would else take it: a thin pool, a dataset, files.
 	Full bool `json:"full,omitempty"`
 	// BusyFrees is how many of the next frees of a volume fail because it is busy; a negative number: all.
-	BusyFrees int `json:"busy_frees,omitempty"`
-	// Options are the other settings of the entry, as they were given.
-	Options map[string]string `json:"options,omitempty"`
-
-	dropped map[string]map[string]bool // content directories that are gone, by node, until the storage is activated
+	BusyFrees int                        `json:"busy_frees,omitempty"`
+	Options   map[string]string          `json:"options,omitempty"` // the other settings of the entry, as they were given
+	dropped   map[string]map[string]bool // content directories that are gone, by node, until the storage is activated
 }
 
 // Volumes are all volumes, by key.
@@ -231,6 +229,8 @@ type Volume struct {
 	Format  string `json:"format"`
 	Size    int64  `json:"size"` // bytes; for content import the virtual size
 	Parent  string `json:"parent,omitempty"`
+	// Allocated is how much an inactive qcow2 volume on LVM takes: listings tell that, or nothing, and not its size.
+	Allocated int64 `json:"allocated,omitempty"`
 	// what identifies the content: tests compare it to see that nothing wrote here
 	Data    string    `json:"data,omitempty"`
 	Created time.Time `json:"-"`

@@ -111,6 +111,12 @@ func contentItem(w *state.World, s *state.Storage, v *state.Volume) map[string]a
 	if v.VMID != 0 {
 		out["vmid"] = v.VMID
 	}
+	if v.Allocated != 0 { // LVMPlugin.pm, list_images
+		if out["size"] = nil; w.Has(state.ListsApproximateSize) {
+			delete(out, "size")
+			out["approximate-size"] = v.Allocated
+		}
+	}
 	image := content == "images" || content == "rootdir"
 	switch {
 	case s.Type == "zfspool":

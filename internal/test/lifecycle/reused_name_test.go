@@ -171,7 +171,7 @@ func TestNameOfADetachedDisk(t *testing.T) {
 	begin := map[string]func(*testing.T) *rig.VM{"scsi1": slotted.Again(), "unused0": detached.Again()}
 	for name, c := range map[string]struct {
 		from, to string
-		size     int64
+		size     int64  // negative: an inactive volume that takes so much
 		planned  bool   // the refresh of the plan sees it
 		says     string // "": it is the VM's own and goes with it
 	}{
@@ -185,18 +185,33 @@ func TestNameOfADetachedDisk(t *testing.T) {
 		"its own, rounded up":           {"unused0", "unused0", gb + 1<<20, false, ""},
 		"its own, by hand":              {"scsi1", "unused0", gb, true, ""},
 		"its own, attached":             {"unused0", "scsi5", gb, false, ""},
-		"its own, of no known size":     {"unused0", "unused0", 0, false, ""},
+		"of no known size":              {"unused0", "unused0", 0, false, "unused disks"},
+		// inactive qcow2 volumes on LVM: 4 MiB of 1 GiB are for their tables
+		"allocated, since":          {"unused0", "unused0", -50 * gb, false, "unused disks"},
+		"allocated, before":         {"unused0", "unused0", -50 * gb, true, "unused disks"},
+		"allocated, smaller":        {"unused0", "unused0", -gb / 2, true, "unused disks"},
+		"allocated, a little more":  {"unused0", "unused0", -gb - 8<<20, true, "unused disks"},
+		"its own, allocated":        {"unused0", "unused0", -gb - 4<<20, false, ""},
+		"its own, allocated before": {"unused0", "unused0", -gb - 4<<20, true, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := begin[c.from](t)
 			var volume string
+			comes := func() {
+				volume = nameComesFree(l, c.from, c.to, max(c.size, 0))
+				if c.size < 0 {
+					l.World.Change(func(world *state.World) {
+						world.Profile, world.Volume("pve1", volume).Allocated = "9.2", -c.size // one that tells it
+					})
+				}
+			}
 			if c.planned {
-				volume = nameComesFree(l, c.from, c.to, c.size)
+				comes()
 			}
 			planned, err := l.Session.Plan(t.Context(), terraformtest.ToDestroy())
 			rig.Must(t, err)
 			if !c.planned {
-				volume = nameComesFree(l, c.from, c.to, c.size)
+				comes()
 			}
 			err = l.Session.Apply(t.Context(), planned)
 			said := l.Session.Diagnostics().String()
