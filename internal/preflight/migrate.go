@@ -70,6 +70,15 @@ func (p *planCheck) moving(ctx context.Context, c *Checker, r Request) {
 		refuse(path, fmt.Sprintf("Drives of the VM are on storage %s, which node %s does not have. Give the disks a "+
 			"storage there in the same change; they are copied to it on the way.", storage, p.node))
 	}
+	if along := movedAlong(p.resources, p.node, found.Dependent); along != "" {
+		path := "node"
+		if len(r.Nodes) > 0 {
+			path = "nodes"
+		}
+		p.say(movesAlong, path, fmt.Sprintf("HA rules of positive resource affinity keep them together with the VM: %s. If "+
+			"they are to stay, take the VM or them out of the rule first (Datacenter > HA > Affinity Rules, or its "+
+			"proxmox_ha_rule), or leave the VM on node %s", along, m.From), p.node, strconv.Itoa(r.ID))
+	}
 	p.crossing(ctx, c, r)
 	for _, device := range found.LocalResources {
 		refuse(device, fmt.Sprintf("%s is a device of node %s. Take it out in an apply of its own, or use a resource "+
@@ -94,6 +103,29 @@ func (p *planCheck) moving(ctx context.Context, c *Checker, r Request) {
 				"full clone, or use a shared storage.", disk.Volume, m.From))
 		}
 	}
+}
+
+// movedAlong names the guests that HA moves to a node with a VM, stopped ones too (pve-ha-manager HA/Manager.pm
+// queue_resource_motion). A container is shut down for it and started again (HA/Resources/PVECT.pm migrate).
+func movedAlong(resources pve.Resources, node string, sids []string) string {
+	var guests []string
+	for _, sid := range sids {
+		kind, id, _ := strings.Cut(sid, ":")
+		vmid, _ := strconv.Atoi(id)
+		listed, isListed := resources.Guest(vmid)
+		if isListed && listed.Node == node {
+			continue
+		}
+		name := sid
+		if isListed {
+			name = fmt.Sprintf("%s from node %s", guest.Named(listed), listed.Node)
+		}
+		if kind == "ct" {
+			name += ", which HA shuts down and then starts again if it runs"
+		}
+		guests = append(guests, name)
+	}
+	return strings.Join(guests, "; ")
 }
 
 // crossing reports the bridges that the VM is on now and the target lacks, if the plan has others: the guest arrives

@@ -41,6 +41,7 @@ const (
 	notLikeThis      = "clone's shape"
 	notRestored      = "restored shape"
 	notMigrated      = "migration"
+	movesAlong       = "guests moved along"
 	storageUnknown   = "unknown storage"
 	storageElsewhere = "storage elsewhere"
 	storageDown      = "inactive storage"
@@ -106,6 +107,8 @@ func Rules() []Rule {
 			"PVE puts them where they were"},
 		{notMigrated, Refused, "VM … cannot be migrated to node …", "`GET …/qemu/N/migrate`",
 			"PVE's own list of what stands in the way"},
+		{movesAlong, Doubtful, "HA moves other guests to node … with VM …", "`GET …/qemu/N/migrate`",
+			"a plan names what it moves; a rule, which may be a third party's, keeps them together"},
 
 		{storageUnknown, Refused, "Unknown storage \"…\"", "the listing, with `Datastore.Audit` on the storage",
 			"who holds that would see it"},

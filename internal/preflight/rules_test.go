@@ -125,6 +125,14 @@ func cases() map[string]struct {
 		"VM 8000 cannot be migrated to node pve2": {
 			alter(func(w *state.World) { w.Guests[8000].Config["hostpci0"] = "0000:01:00" }),
 			Request{Node: "pve2", ID: 8000, Moving: &Moving{From: "pve1"}}},
+		"HA moves other guests to node pve2 with VM 8000": {alter(func(w *state.World) {
+			w.Profile = "9.2"
+			for _, sid := range []string{"vm:8000", "ct:8100"} {
+				w.HA[sid] = &state.HAResource{SID: sid, State: "stopped"}
+			}
+			w.HARules = map[string]map[string]string{"together": {"type": "resource-affinity", "affinity": "positive",
+				"resources": "vm:8000,ct:8100"}}
+		}), Request{Node: "pve2", ID: 8000, Moving: &Moving{From: "pve1"}}},
 		"Unknown storage": {nil, here(Request{Storages: map[string]string{"disks.scsi0.storage": "none"}})},
 		"Storage local2 is not on node pve1": {alter(func(w *state.World) { w.Storages["local2"].Nodes = []string{"pve2"} }),
 			here(Request{Storages: map[string]string{"disks.scsi0.storage": "local2"}})},
@@ -195,7 +203,7 @@ func places() map[string]string {
 	byPlace := map[string][]string{
 		"": {"Cannot look at the cluster", "The cluster has no quorum"},
 		"node": {"Unknown node", "Node pve2 is not online", "No node given", "Node pve1 does not report",
-			"Node pve1 is in maintenance"},
+			"Node pve1 is in maintenance", "HA moves other guests to node pve2 with VM 8000"},
 		"nodes":       {"None of the nodes"},
 		"cpu.cores":   {"Node pve1 has"},
 		"memory.size": {"Node pve1 may run out of memory"},

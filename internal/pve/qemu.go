@@ -179,6 +179,9 @@ type Preconditions struct {
 	// LocalDisks are the volumes that only its node has; LocalResources its passed-through devices of that node, by slot.
 	LocalDisks     []LocalDisk
 	LocalResources []string
+	// Dependent are HA's names, "vm:100" and "ct:101", of the guests that HA keeps together with one that it manages: they
+	// go to the node too, unless they are there. All servers with HA rules tell them (qemu-server since 9.0.14).
+	Dependent []string
 }
 
 // LocalDisk is a volume on a storage that the nodes do not share.
@@ -202,13 +205,15 @@ type preconditionsWire struct {
 		Unused wire.Bool   `json:"is_unused"`
 	} `json:"local_disks"`
 	LocalResources []string `json:"local_resources"`
+	Dependent      []string `json:"dependent-ha-resources"`
 }
 
 // MigrationPreconditions asks whether a VM can be migrated to a node. Needs VM.Migrate. A locked VM is Locked.
 func (q QEMUReader) MigrationPreconditions(ctx context.Context, target string) (Preconditions, error) {
 	w, err := fetch[preconditionsWire](ctx, q.client, "ask whether "+q.name()+" can migrate to "+target,
 		q.path("/migrate"), Params{"target": target})
-	p := Preconditions{Running: bool(w.Running), Allowed: w.Allowed, LocalResources: w.LocalResources}
+	p := Preconditions{Running: bool(w.Running), Allowed: w.Allowed, LocalResources: w.LocalResources,
+		Dependent: w.Dependent}
 	for name, lacks := range w.Refused {
 		if p.Refused == nil {
 			p.Refused = map[string][]string{}

@@ -45,6 +45,16 @@ type Hooks struct {
 	Boot func(e *Engine, node string)
 	// Manage is a round of the HA manager over one resource.
 	Manage func(e *Engine, sid string)
+	// Motion says which HA resources go where one goes, and which keep it from nodes.
+	Motion func(e *Engine, sid string) (dependent []string, blockers map[string][]string)
+}
+
+// Blockers are HA resources that keep another one from a node, as the API gives them.
+func Blockers(sids []string) (rows []map[string]any) {
+	for _, sid := range sids {
+		rows = append(rows, map[string]any{"sid": sid, "cause": "resource-affinity"})
+	}
+	return rows
 }
 
 // Engine runs requests, commands and tasks on a World, as pvedaemon does on all nodes.

@@ -246,25 +246,3 @@ func affinities(rules map[string]map[string]string, sid string) (positive, negat
 	}
 	return positive, negative
 }
-
-// companions are the managed services that go where a service goes.
-func companions(w *state.World, sid string) []string {
-	positive, _ := affinities(feasibleRules(w), sid)
-	maps.DeleteFunc(positive, func(other string, _ bool) bool {
-		return w.HA[other] == nil || w.HA[other].State == "ignored"
-	})
-	return slices.Sorted(maps.Keys(positive))
-}
-
-// blocking is a service on the node that another one keeps from; "" if there is none.
-func blocking(e *engine.Engine, sid, node string) string {
-	_, negative := affinities(feasibleRules(e.World), sid)
-	for _, other := range slices.Sorted(maps.Keys(negative)) {
-		_, id, _ := strings.Cut(other, ":")
-		h, g := e.World.HA[other], e.World.Guests[perl.Number(id)]
-		if h != nil && g != nil && h.State != "ignored" && g.Node == node {
-			return other
-		}
-	}
-	return ""
-}

@@ -273,8 +273,8 @@ func moveHA(verb string) engine.Func {
 		if also := companions(r.W, h.SID); len(also) > 0 {
 			out["comigrated-resources"] = also
 		}
-		if other := blocking(r.Engine, h.SID, r.Params["node"]); other != "" {
-			out["blocking-resources"] = []any{map[string]any{"sid": other, "cause": "resource-affinity"}}
+		if blockers := engine.Blockers(blocking(r.Engine, h.SID, r.Params["node"])); len(blockers) > 0 {
+			out["blocking-resources"] = blockers
 		}
 		return out, nil
 	}

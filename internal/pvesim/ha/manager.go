@@ -22,7 +22,7 @@ func Manage(e *engine.Engine, sid string) {
 	w := e.World
 	kind, id, _ := strings.Cut(sid, ":")
 	h, g := w.HA[sid], w.Guests[perl.Number(id)]
-	if h == nil || g == nil || kind != "vm" || engine.HAType(g) != kind || h.Busy != "" || g.IsTemplate() {
+	if h == nil || g == nil || engine.HAType(g) != kind || h.Busy != "" || g.IsTemplate() {
 		return
 	}
 	if h.State == "ignored" {
@@ -35,7 +35,7 @@ func Manage(e *engine.Engine, sid string) {
 	}
 	filed := h.Command
 	h.Command = nil
-	if filed != nil && command(e, h, g, filed) || h.Failed {
+	if filed != nil && command(e, h, g, filed) || h.Failed || kind == "ct" { // containers are only moved here
 		return
 	}
 	switch {
@@ -60,7 +60,7 @@ func Manage(e *engine.Engine, sid string) {
 func forget(e *engine.Engine, h *state.HAResource, g *state.Guest) {
 	was := h.Leaving
 	h.Leaving = ""
-	if was == "started" && g.Running == nil {
+	if was == "started" && g.Running == nil && engine.HAType(g) == "vm" {
 		act(e, h, g, "qmstart", nil, func(r *engine.Request, w *engine.Worker) error {
 			return power.StartWorker(r, w, false)
 		})
@@ -91,21 +91,14 @@ func command(e *engine.Engine, h *state.HAResource, g *state.Guest, c *state.HAC
 		haLog(e.World, "ignore crm command - service already on target node: %s", line)
 		return false
 	}
-	if other := blocking(e, h.SID, c.Node); other != "" {
+	if others := blocking(e, h.SID, c.Node); len(others) > 0 {
 		haLog(e.World, "crm command '%s' error - service '%s' on node '%s' in negative affinity with service '%s'", line,
-			other, c.Node, h.SID)
+			others[0], c.Node, h.SID)
 		return false
 	}
 	haLog(e.World, "got crm command: %s", line)
-	for _, other := range companions(e.World, h.SID) {
-		if o := e.World.HA[other]; c.Alone || nodeOfService(e, other, true) == c.Node {
-			continue
-		} else if nodeOfService(e, other, false) != "" {
-			haLog(e.World, "crm command '%s' - %s service '%s' to node '%s' (service '%s' in positive affinity with service "+
-				"'%s')", line, c.Verb, other, c.Node, other, h.SID)
-			o.Command = &state.HACommand{Verb: c.Verb, Node: c.Node, Alone: true}
-			e.Round(other)
-		}
+	if !c.Alone {
+		takeAlong(e, h, c, line)
 	}
 	haLog(e.World, "%s service '%s' to node '%s'", c.Verb, h.SID, c.Node)
 	moveService(e, h, g, c.Node, c.Verb == "migrate")
@@ -128,6 +121,10 @@ func stopService(e *engine.Engine, h *state.HAResource, g *state.Guest, seconds 
 // moveService migrates a guest as the local manager does (HA/Resources/PVEVM.pm): with local disks, with force;
 // relocated, it is shut down first, and started in a later round.
 func moveService(e *engine.Engine, h *state.HAResource, g *state.Guest, node string, online bool) {
+	if engine.HAType(g) == "ct" {
+		moveContainer(e, h, g, node)
+		return
+	}
 	params := map[string]string{"target": node, "force": "1", "with-local-disks": "1",
 		"online": strconv.Itoa(perl.Flag(online))}
 	if !online && g.Running != nil {

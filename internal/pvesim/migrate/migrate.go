@@ -26,6 +26,12 @@ func Check(r *engine.Request) (any, error) {
 	if g.Running != nil && perl.Subvalue(g.Config["vga"], "clipboard", false) == "vnc" {
 		local.names = append(local.names, "clipboard=vnc")
 	}
+	dependent, blockers := []string{}, map[string][]string{}
+	if h := power.Managed(r); h != nil && r.W.Has(state.MigrateTellsHA) {
+		var also []string
+		also, blockers = r.Engine.Config.Hooks.Motion(r.Engine, h.SID)
+		dependent = append(dependent, also...)
+	}
 	allowed, refused := []string{}, map[string]any{}
 	for _, name := range engine.NodeNames(r.W) {
 		if name == g.Node {
@@ -42,6 +48,9 @@ func Check(r *engine.Request) (any, error) {
 		if keys := local.missing(r.W, name); len(keys) > 0 {
 			row["unavailable-resources"] = keys
 		}
+		if rows := engine.Blockers(blockers[name]); len(rows) > 0 {
+			row["blocking-ha-resources"] = rows
+		}
 		refused[name] = row
 		if len(row) == 0 {
 			allowed = append(allowed, name)
@@ -53,7 +62,7 @@ func Check(r *engine.Request) (any, error) {
 		"allowed_nodes": allowed, "not_allowed_nodes": refused,
 	}
 	if r.W.Has(state.MigrateTellsHA) && power.Managed(r) != nil {
-		out["dependent-ha-resources"] = []string{}
+		out["dependent-ha-resources"] = dependent
 	}
 	if r.W.Has(state.MigrateTellsVMState) {
 		out["has-dbus-vmstate"] = 1

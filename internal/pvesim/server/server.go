@@ -27,7 +27,7 @@ func New(c engine.Config, secure *tls.Config) *Server {
 	if c.Routes == nil {
 		c.Routes = routes()
 	}
-	c.Hooks = engine.Hooks{Act: act.Perform, Boot: ha.Boot, Manage: ha.Manage}
+	c.Hooks = engine.Hooks{Act: act.Perform, Boot: ha.Boot, Manage: ha.Manage, Motion: ha.Motion}
 	e := engine.New(c)
 	return &Server{Engine: e, proxy: proxy.New(e, secure, func(method, path string, body []byte) (int, string, []byte) {
 		return control.Answer(e, method, path, body)

@@ -1,9 +1,11 @@
 package lifecycle_test
 
 import (
+	"fmt"
 	"maps"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/zclconf/go-cty/cty"
 
@@ -179,4 +181,101 @@ func TestHARuleUnknownValues(t *testing.T) {
 		}
 	}
 	t.Logf("%d rows", rows)
+}
+
+// movesAlong is the warning about guests that move along, at an attribute.
+func movesAlong(s *terraformtest.Session, at string) string {
+	for _, d := range s.Diagnostics() {
+		if strings.HasPrefix(d.Summary, "HA moves other guests to node pve2 with VM 400") && d.Attribute == at {
+			return d.Detail
+		}
+	}
+	return ""
+}
+
+// TestMigrationNamesGuestsThatMoveAlong: a third party's rule keeps other guests together with a VM under HA, which an apply
+// migrates. The plan names those that HA moves too, stopped ones and containers as well, and so does the apply where the
+// rule came after the plan. Without such a rule, and for guests that are there already, nothing is said.
+func TestMigrationNamesGuestsThatMoveAlong(t *testing.T) {
+	t.Parallel()
+	const told, container = "VM 401", "Container 8100"
+	where := map[string]string{"node": `node = "pve1"`, "nodes": `nodes = ["pve1"]`}
+	for name, c := range map[string]struct {
+		by, rule     string
+		there, since bool // the other VM is on the target; the rule comes after the plan
+		want         []string
+	}{
+		"a VM":             {by: "node", rule: "vm:400,vm:401", want: []string{told}},
+		"nodes":            {by: "nodes", rule: "vm:400,vm:401", want: []string{told}},
+		"all":              {by: "node", rule: "vm:400,vm:401,ct:8100", want: []string{told, container, "shuts down"}},
+		"since the plan":   {by: "node", rule: "vm:400,vm:401", since: true, want: []string{told}},
+		"there already":    {by: "node", rule: "vm:400,vm:401", there: true},
+		"of other guests":  {by: "node", rule: "vm:401,ct:8100"},
+		"without any rule": {by: "node"},
+	} {
+		for _, profile := range []string{"9.0", "9.2"} {
+			t.Run(name+", "+profile, func(t *testing.T) {
+				t.Parallel()
+				w := haWorld(t, profile)
+				w.ExpectPowerOffs(state.PowerShutdown)
+				theirs, mine := w.Session(t, rig.RootTicket, placed(401)), strings.Replace(placed(400), `node = "pve1"`, where[c.by], 1)
+				rig.Must(t, theirs.Converge(t.Context()))
+				s := w.Session(t, rig.RootTicket, mine)
+				rig.Must(t, s.Converge(t.Context()))
+				rules := func() {
+					w.Change(func(world *state.World) {
+						world.HA["ct:8100"] = &state.HAResource{SID: "ct:8100", State: "started"}
+						world.Guests[8100].Running = &state.Running{}
+						if c.rule != "" {
+							world.HARules = map[string]map[string]string{"theirs": {"type": "resource-affinity", "affinity": "positive", "resources": c.rule}}
+						}
+					})
+				}
+				w.Change(func(world *state.World) { world.HARound = -1 })
+				if c.there {
+					rig.MigrateByHand(t, w, 401, "pve2")
+					w.Sim.Advance(time.Minute)
+				}
+				if !c.since {
+					rules()
+				}
+				w.Reconfigure(t, s, rig.RootTicket, strings.Replace(mine, "pve1", "pve2", 1))
+				saved, err := s.Plan(t.Context())
+				rig.Must(t, err)
+				said := movesAlong(s, c.by)
+				if c.since {
+					rules()
+				}
+				rig.Must(t, s.Apply(t.Context(), saved))
+				if again := movesAlong(s, c.by); c.since {
+					said = again
+				} else if again != said {
+					t.Errorf("the plan said %q, the apply %q", said, again)
+				}
+				for _, want := range c.want {
+					if !strings.Contains(said, want) {
+						t.Errorf("want %q, got %q", want, said)
+					}
+				}
+				if len(c.want) == 0 && said != "" {
+					t.Errorf("said %q", said)
+				}
+				w.Sim.Advance(time.Minute)
+				at := map[string]string{}
+				w.Change(func(world *state.World) {
+					for id, kind := range map[int]string{400: "vm", 401: "vm", 8100: "ct"} {
+						at[fmt.Sprintf("%s:%d", kind, id)] = world.Guests[id].Node
+					}
+					if world.Guests[8100].Running == nil {
+						t.Error("the container is off")
+					}
+				})
+				for sid, node := range at {
+					if moves := sid == "vm:400" || strings.Contains(c.rule, sid) && strings.Contains(c.rule, "vm:400") || c.there && sid == "vm:401"; moves != (node == "pve2") {
+						t.Errorf("%s is on node %s", sid, node)
+					}
+				}
+			})
+		}
+	}
 }
