@@ -283,7 +283,7 @@ func TestDiskThatCameBeforeThePlanOfADestroy(t *testing.T) {
 }
 
 // TestDisksOfATemplateGoWithTheClone: a clone has its template's disks in slots that no configuration names. They are known from its create
-// on, so it is destroyed without a refresh, too; and a disk that a third party has moved to another slot is still the VM's.
+// on, so it is destroyed without a refresh, too. A disk that a third party has moved to another slot goes after a refresh.
 func TestDisksOfATemplateGoWithTheClone(t *testing.T) {
 	t.Parallel()
 	for name, moved := range map[string]bool{"as it was made": false, "in another slot": true} {
