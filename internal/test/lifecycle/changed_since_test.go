@@ -280,3 +280,35 @@ func TestOtherDiskInASlotThatLeaves(t *testing.T) {
 		t.Errorf("the VM has %v", config)
 	}
 }
+
+// TestNameOfADetachedEFIDisk: an administrator moves the EFI disk or the TPM state to another storage, and PVE gives the
+// name that came free to a data disk, which he detaches. It stays. The VM's own goes with it, also detached.
+func TestNameOfADetachedEFIDisk(t *testing.T) {
+	t.Parallel()
+	begin := rig.NewVM(t, oneDisk+"\nbios = \"ovmf\"\nefi_disk = { storage = \"local-zfs\" }\n"+
+		"tpm_state = { storage = \"local-zfs\", version = \"v2.0\" }").Again()
+	for _, slot := range []string{"efidisk0", "tpmstate0"} {
+		for _, own := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, own %t", slot, own), func(t *testing.T) {
+				l := begin(t)
+				name, _, _ := strings.Cut(l.Config()[slot], ",")
+				act := func(path, params string) { rig.RunTask(t, l.World, "/nodes/pve1/qemu/400/"+path, params) }
+				leaves := slot
+				if !own {
+					act("move_disk", "disk="+slot+"&storage=shared-nfs&delete=1&format=raw")
+					act("config", "scsi5=local-zfs:50")
+					leaves = "scsi5"
+				}
+				act("config", "delete="+leaves)
+				planned, err := l.Session.Plan(t.Context(), terraformtest.ToDestroy())
+				rig.Must(t, err)
+				rig.Must(t, l.Session.Apply(t.Context(), planned))
+				l.World.Change(func(world *state.World) {
+					if stays := world.Volume("pve1", name) != nil; stays == own {
+						t.Errorf("%s stays: %t", name, stays)
+					}
+				})
+			})
+		}
+	}
+}
