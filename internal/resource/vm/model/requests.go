@@ -195,9 +195,9 @@ func (m *Model) slotted() []string {
 	return slices.DeleteFunc(all, func(volume string) bool { return volume == "" })
 }
 
-// sizes are those that disks of a VM in state are known to have, in bytes, by volume. The state has none of an EFI disk,
-// which PVE makes smaller than 4 MiB, but for aarch64 (qemu-server QemuServer/OVMF.pm get_efivars_size), and none of a
-// TPM state, which has 4 MiB (QemuServer/Drive.pm TPMSTATE_DISK_SIZE).
+// sizes are those that disks of a VM in state are known to have, in bytes, by volume. The state has none of an EFI
+// disk, which PVE makes smaller than 4 MiB, but for aarch64 (qemu-server QemuServer/OVMF.pm get_efivars_size), and none
+// of a TPM state, which has 4 MiB (QemuServer/Drive.pm TPMSTATE_DISK_SIZE).
 func (m *Model) sizes(private PrivateState) map[string]int64 {
 	const least, tpm = 1, 4 << 20 // vm.FitsSize takes up to 4 MiB more
 	sizes := map[string]int64{}
