@@ -2,6 +2,7 @@ package create
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"strings"
 	"testing"
@@ -206,5 +207,53 @@ func TestProtectedByAThirdParty(t *testing.T) {
 				t.Errorf("%+v: the VM is there %t, left %+v: %v", c, is, made.Left, err)
 			}
 		})
+	}
+}
+
+// TestBorrowedDiskThatWasMoved: a dead run's VM holds the disk of a proxmox_disk. A user has moved it to another storage,
+// so that the VM has its data under its own id, whether the source is still there or not. The next apply leaves the VM.
+func TestBorrowedDiskThatWasMoved(t *testing.T) {
+	const lent = "local-zfs:vm-300-disk-0"
+	request := func() Request {
+		r := startedVM()
+		r.Spec.Disks["scsi1"] = vm.Disk{Storage: "local-zfs", Volume: lent}
+		return r
+	}
+	for _, freed := range []bool{false, true} {
+		moved := 0
+		for n, died := 1, true; died; n++ {
+			synctest.Test(t, func(t *testing.T) {
+				b := benchOf(t, pvesim.Options{Clock: clock.Real{}, Latency: -1}, token)
+				b.change(func(w *state.World) {
+					w.Put(&state.Volume{Storage: "local-zfs", Node: "pve1", Name: "vm-300-disk-0", VMID: 300, Content: "images",
+						Format: "raw", Size: 1 << 30})
+					w.Guests[300] = &state.Guest{VMID: 300, Type: "qemu", Node: "pve1", Config: map[string]string{"protection": "1",
+						"description": vm.HolderDescription(""), "scsi0": lent + ",backup=0,size=1G"}}
+				})
+				if died = b.kill(t, deadProcess(t, b.Creator), request(), n); !died {
+					return
+				}
+				was, _ := b.left()
+				if was == "" || b.vms()[150]["scsi1"] == "" {
+					return
+				}
+				moved++
+				b.give("scsi1", 1)
+				if freed {
+					b.change(func(w *state.World) {
+						delete(w.Guests[300].Config, "scsi0")
+						maps.DeleteFunc(w.Volumes, func(_ state.VolumeKey, v *state.Volume) bool { return v.Volid() == lent })
+					})
+				}
+				time.Sleep(startUp)
+				_, err := creatorOf(t, b.sim, token).Create(t.Context(), request())
+				if is, kept := b.left(); !kept || is != was || err == nil || !strings.Contains(err.Error(), theirs) {
+					t.Errorf("killed before %d: the data is there %t, the same VM %t: %v", n, kept, is == was, err)
+				}
+			})
+		}
+		if moved < 2 {
+			t.Errorf("the disk was moved %d times", moved)
+		}
 	}
 }

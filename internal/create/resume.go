@@ -71,8 +71,8 @@ func (c *Creator) takeOver(ctx context.Context, p plan, found findings, dead gua
 
 // notMade are the volumes of a dead run's VM that this create has not made: unused disks, which a rescan has found
 // (qemu-server QemuServer.pm update_disk_config), disks in slots that neither the configuration nor the source has, and
-// disks in slots that only a later task of the create fills, unless one says that it has. A third party has put them
-// there, with a request that leaves no task. A removal or a roll-back would destroy them. A cloud-init drive is
+// disks in slots that only a later task of the create fills, unless one says that it has, and disks in slots that are to
+// hold another guest's disk (borrows). A third party has put them there, mostly with a request that leaves no task. A removal or a roll-back would destroy them. A cloud-init drive is
 // generated from the VM's own options, and the create chooses its slot.
 func notMade(ctx context.Context, c *Creator, p plan, u unfinished, work []string) ([]string, error) {
 	wanted, first := vm.Encode(p.spec), p.filledAtFirst()
@@ -80,7 +80,8 @@ func notMade(ctx context.Context, c *Creator, p plan, u unfinished, work []strin
 	for option, value := range u.config {
 		volume, want := guest.VolumeOf(value), wanted[option]
 		switch {
-		case !vm.IsSlot(option), want == "" && first[option] == "" && !volid.IsCloudInit(volume):
+		case !vm.IsSlot(option), borrows(want, u.listed.VMID),
+			want == "" && first[option] == "" && !volid.IsCloudInit(volume):
 			others[option] = value
 		case first[option] == "" && !(vm.ImportsPath(option, want) && volid.Storage(want) == volid.Storage(volume)):
 			later[option] = value // root imports a path without a task
@@ -88,6 +89,13 @@ func notMade(ctx context.Context, c *Creator, p plan, u unfinished, work []strin
 	}
 	unmade, err := destroy.Unmade(ctx, c.api.Reader(), work, u.listed.VMID, later)
 	return append(guard.OwnVolumes(u.listed.VMID, others), unmade...), err
+}
+
+// borrows tells whether a VM is to hold the disk of another guest in a slot, such as that of a proxmox_disk. No task of
+// the create makes a disk there: one of the VM's own id has that disk's data, which a third party has moved or copied.
+func borrows(want string, vmid int) bool {
+	owner, owned := volid.Owner(guest.VolumeOf(want))
+	return owned && owner != vmid
 }
 
 // filledAtFirst are the options with the slots into which the task that makes the VM puts disks.
@@ -113,13 +121,14 @@ func (p plan) copied() map[string]string {
 // unloggedSlots are those that the create fills without a later task whose log tells: those of the first task, and of
 // root's imports.
 func (p plan) unloggedSlots() []string {
-	slots := append([]string{}, vm.Slots(p.filledAtFirst())...)
-	for slot, value := range vm.Encode(p.spec) {
+	slots, wanted := vm.Slots(p.filledAtFirst()), vm.Encode(p.spec)
+	for slot, value := range wanted {
 		if vm.ImportsPath(slot, value) {
 			slots = append(slots, slot)
 		}
 	}
-	return slots
+	slots = slices.DeleteFunc(slots, func(slot string) bool { return borrows(wanted[slot], p.vmid) })
+	return append([]string{}, slots...)
 }
 
 // whyNotOurs is why a dead run's VM stays, whether it would be completed or removed: it has volumes that this create
