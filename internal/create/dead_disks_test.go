@@ -9,6 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/clock"
@@ -254,6 +256,77 @@ func TestBorrowedDiskThatWasMoved(t *testing.T) {
 		}
 		if moved < 2 {
 			t.Errorf("the disk was moved %d times", moved)
+		}
+	}
+}
+
+// TestDiskOfADeadVMThatWasGrown: a create is killed while its guest runs, and a user grows its disk, also with the
+// identity of the provider. The next apply neither completes the VM nor removes it.
+func TestDiskOfADeadVMThatWasGrown(t *testing.T) {
+	clone := Request{Node: "pve1", VMID: 150, Start: true, Clone: &guest.Clone{VMID: 9000, Full: to(true)}}
+	clone.Spec.Disks = map[string]vm.Disk{"scsi0": {Size: to(int64(8 << 30))}}
+	inherited := clone
+	inherited.Spec.Disks = nil
+	for name, r := range map[string]Request{"scratch": startedVM(), "clone": clone, "a disk of the template": inherited} {
+		grown := 0
+		for n, died := 1, true; died; n++ {
+			synctest.Test(t, func(t *testing.T) {
+				b := benchOf(t, pvesim.Options{Clock: clock.Real{}, Latency: -1}, token)
+				if died = b.kill(t, deadProcess(t, b.Creator), r, n); !died {
+					return
+				}
+				if was, _ := b.left(); was == "" {
+					return
+				}
+				user := creatorOf(t, b.sim, token)
+				task, err := user.api.QEMU("pve1", 150).ResizeDisk(t.Context(), "scsi0", "20G", "")
+				if err == nil && task != "" {
+					_, err = user.api.Tasks().Wait(t.Context(), task)
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				grown++
+				was := b.vms()[150]
+				time.Sleep(startUp)
+				_, err = creatorOf(t, b.sim, token).Create(t.Context(), r)
+				if diff := cmp.Diff(was, b.vms()[150]); diff != "" || err == nil || !strings.Contains(err.Error(), "scsi0 has 20G by now") {
+					t.Errorf("%s, killed before %d: %v\n%s", name, n, err, diff)
+				}
+			})
+		}
+		if grown < 2 {
+			t.Errorf("%s: %d disks were grown", name, grown)
+		}
+	}
+}
+
+// TestDiskExchangedInADeadVM: an administrator has taken the disk of a dead run's VM out of its slot, and put one with
+// data there, by a command that leaves no task. The next apply leaves the VM.
+func TestDiskExchangedInADeadVM(t *testing.T) {
+	for _, size := range []int64{1, 50} {
+		given := 0
+		for n, died := 1, true; died; n++ {
+			synctest.Test(t, func(t *testing.T) {
+				b := benchOf(t, pvesim.Options{Clock: clock.Real{}, Latency: -1}, token)
+				if died = b.kill(t, deadProcess(t, b.Creator), startedVM(), n); !died {
+					return
+				}
+				was, _ := b.left()
+				if was == "" {
+					return
+				}
+				given++
+				b.give("scsi0", size)
+				time.Sleep(startUp)
+				_, err := creatorOf(t, b.sim, token).Create(t.Context(), startedVM())
+				if is, kept := b.left(); !kept || is != was || err == nil {
+					t.Errorf("%d GiB, killed before %d: theirs is there %t, the same VM %t: %v", size, n, kept, is == was, err)
+				}
+			})
+		}
+		if given < 2 {
+			t.Errorf("%d GiB: %d disks were exchanged", size, given)
 		}
 	}
 }

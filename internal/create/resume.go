@@ -18,6 +18,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/property"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
 )
 
@@ -71,11 +72,15 @@ func (c *Creator) takeOver(ctx context.Context, p plan, found findings, dead gua
 
 // notMade are the volumes of a dead run's VM that this create has not made: unused disks, which a rescan has found
 // (qemu-server QemuServer.pm update_disk_config), disks in slots that neither the configuration nor the source has, and
-// disks in slots that only a later task of the create fills, unless one says that it has, and disks in slots that are to
-// hold another guest's disk (borrows). A third party has put them there, mostly with a request that leaves no task. A removal or a roll-back would destroy them. A cloud-init drive is
-// generated from the VM's own options, and the create chooses its slot.
-func notMade(ctx context.Context, c *Creator, p plan, u unfinished, work []string) ([]string, error) {
+// disks in slots that only a later task of the create fills, unless one says that it has, and disks in slots that are
+// to hold another guest's disk (borrows). A third party has put them there, mostly with a request that leaves no task.
+// A removal or a roll-back would destroy them. A cloud-init drive is generated from the VM's own options, and the
+// create chooses its slot.
+func notMade(ctx context.Context, c *Creator, p plan, u unfinished, v ownership.Verdict) ([]string, error) {
 	wanted, first := vm.Encode(p.spec), p.filledAtFirst()
+	if p.from == nil && v.Whole { // then its log tells of each disk (qemu-server API2/Qemu.pm create_disks)
+		first = nil
+	}
 	others, later := map[string]string{}, map[string]string{}
 	for option, value := range u.config {
 		volume, want := guest.VolumeOf(value), wanted[option]
@@ -87,7 +92,7 @@ func notMade(ctx context.Context, c *Creator, p plan, u unfinished, work []strin
 			later[option] = value // root imports a path without a task
 		}
 	}
-	unmade, err := destroy.Unmade(ctx, c.api.Reader(), work, u.listed.VMID, later)
+	unmade, err := destroy.Unmade(ctx, c.api.Reader(), v.Work, u.listed.VMID, later)
 	return append(guard.OwnVolumes(u.listed.VMID, others), unmade...), err
 }
 
@@ -133,11 +138,11 @@ func (p plan) unloggedSlots() []string {
 
 // whyNotOurs is why a dead run's VM stays, whether it would be completed or removed: it has volumes that this create
 // has not made, or a user works with it. "" where nothing shows that.
-func whyNotOurs(ctx context.Context, c *Creator, p plan, u unfinished, work []string) string {
+func whyNotOurs(ctx context.Context, c *Creator, p plan, u unfinished, v ownership.Verdict) string {
 	if u.config["lock"] == request.Suspended {
 		return "it is suspended to disk, as no create leaves a VM: a user works with it"
 	}
-	switch others, err := notMade(ctx, c, p, u, work); {
+	switch others, err := notMade(ctx, c, p, u, v); {
 	case err != nil:
 		return fmt.Sprintf("whether its create has made all its disks cannot be told: %v", err)
 	case len(others) > 0:
@@ -145,7 +150,32 @@ func whyNotOurs(ctx context.Context, c *Creator, p plan, u unfinished, work []st
 			"them to it, or its source had them when it was cloned. Give them to another VM (in PVE's interface: "+
 			"Hardware, Disk Action, Reassign Owner), and the next apply goes on with this one", strings.Join(others, ", "))
 	}
+	if slot, size := grownSince(p, u); slot != "" {
+		return fmt.Sprintf("its disk %s has %s by now, more than this create gives it: a user works with it", slot,
+			property.FormatSize(size))
+	}
 	return ""
+}
+
+// grownSince is a disk of a dead run's VM that is larger than the create makes it, and its size in bytes; "": none.
+func grownSince(p plan, u unfinished) (slot string, size int64) {
+	var source vm.Spec
+	if p.from != nil {
+		source = vm.Decode(p.copied())
+	}
+	has := vm.Decode(u.config).Disks
+	for _, slot := range slices.Sorted(maps.Keys(has)) {
+		is, largest := has[slot].Size, int64(0)
+		for _, planned := range []*int64{p.spec.Disks[slot].Size, source.Disks[slot].Size} {
+			if planned != nil {
+				largest = max(largest, *planned)
+			}
+		}
+		if is != nil && largest > 0 && *is > largest && !vm.FitsSize(*is, largest) {
+			return slot, *is
+		}
+	}
+	return "", 0
 }
 
 // whyNotCompleted is why a dead run's VM stays as it is: its source is another one by now, by PVE's tasks (remade), by

@@ -222,7 +222,7 @@ func (c *Creator) tryContinue(ctx context.Context, p plan, found findings, u unf
 	if u.isHeldByOthers() { // which says nothing of how far the create came
 		return nil, nil, awaitLock(ctx, c, p.r, u)
 	}
-	if why := whyNotOurs(ctx, c, p, u, v.Work); why != "" {
+	if why := whyNotOurs(ctx, c, p, u, v); why != "" {
 		return c.untouched(p.r, u, why)
 	}
 	if !v.Whole || u.config["lock"] != "" {
