@@ -105,6 +105,8 @@ var others = map[string][]string{
 		"internal/pvesim", "internal/pvesim/clock", "internal/pvesim/fault", "internal/pvesim/state", "internal/terraformtest",
 		"internal/vm"},
 	"internal/test/share": {},
+	"internal/test/story": {"internal/pvesim", "internal/pvesim/fault", "internal/pvesim/state", "internal/pvesim/thirdparty",
+		"internal/terraformtest", "internal/test/rig"},
 	"internal/test/storage": {"internal/diskimport", "internal/file/nocloud", "internal/pvesim", "internal/pvesim/clock",
 		"internal/pvesim/fault", "internal/pvesim/state", "internal/terraformtest", "internal/test/engine", "internal/test/rig"},
 	"internal/cmd/pvesim": {"internal/pvesim", "internal/pvesim/capture", "internal/pvesim/clock", "internal/pvesim/fault", "internal/pvesim/state"},

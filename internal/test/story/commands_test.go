@@ -1,0 +1,352 @@
+package story_test
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/terraformtest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
+)
+
+// command is something that a user does in a working directory.
+type command struct {
+	name   string
+	weight int
+	do     func(*story, *deed)
+}
+
+// commands are all of them, with how often they come.
+func commands() []command {
+	return []command{
+		{"apply with edits", 8, func(s *story, a *deed) { s.edit(a); s.planAndApply(a) }},
+		{"apply", 3, func(s *story, a *deed) { s.planAndApply(a) }},
+		{"plan", 1, func(s *story, a *deed) { s.edit(a); s.plan(a) }},
+		{"apply with trouble", 5, func(s *story, a *deed) { s.edit(a); a.trouble = pick(s, troubles()); s.planAndApply(a) }},
+		{"apply without refresh", 1, func(s *story, a *deed) {
+			s.edit(a)
+			a.partial = true
+			s.planAndApply(a, terraformtest.WithoutRefresh())
+		}},
+		{"replace", 1, func(s *story, a *deed) { s.planAndApply(a, terraformtest.Replacing(pick(s, a.dir.vms).address())) }},
+		{"target", 1, (*story).target},
+		{"taint and apply", 1, func(s *story, a *deed) {
+			a.dir.session.Taint(pick(s, a.dir.vms).address(), true)
+			s.planAndApply(a)
+		}},
+		{"taint and untaint", 1, func(s *story, a *deed) {
+			address := pick(s, a.dir.vms).address()
+			a.dir.session.Taint(address, true)
+			s.plan(a)
+			a.dir.session.Taint(address, false)
+			s.planAndApply(a)
+		}},
+		{"untaint and apply", 1, func(s *story, a *deed) {
+			for _, m := range a.dir.vms { // what a failed create has left
+				a.dir.session.Taint(m.address(), false)
+			}
+			s.planAndApply(a)
+		}},
+		{"state rm and import", 1, (*story).reimport},
+		{"roll back", 2, (*story).rollBack},
+		{"destroy", 2, func(s *story, a *deed) {
+			if s.odds(3) {
+				a.trouble = pick(s, troubles())
+			}
+			a.ends = true
+			s.planAndApply(a, terraformtest.ToDestroy())
+		}},
+	}
+}
+
+// trouble is something that goes wrong in an apply, at or after its n-th write.
+type trouble struct {
+	name   string
+	faults func(n int) []fault.Rule
+	// after the n-th write; kills are told apart since Terraform's state is then the one from before.
+	interrupt, kill bool
+}
+
+func troubles() []trouble {
+	at := func(phase fault.Phase) func(int) []fault.Rule {
+		return func(n int) []fault.Rule {
+			rule := func(method string, nth int) fault.Rule {
+				return fault.Rule{Match: fault.Match{Method: method, Nth: nth}, Phase: phase}
+			}
+			return []fault.Rule{rule(http.MethodPost, n), rule(http.MethodPut, n)}
+		}
+	}
+	return []trouble{
+		{name: "refused", faults: at(fault.Before)}, {name: "lost answer", faults: at(fault.After)},
+		{name: "failed task", faults: at(fault.Task)}, {name: "killed task", faults: at(fault.KillTask)},
+		{name: "partial task", faults: at(fault.Partial)},
+		{name: "interrupt", interrupt: true}, {name: "kill", kill: true},
+		{name: "lost read", faults: func(n int) []fault.Rule {
+			return []fault.Rule{{Match: fault.Match{Method: http.MethodGet, Nth: 5 * n}, Phase: fault.Before, Status: 599, Times: 20}}
+		}},
+	}
+}
+
+// act is one command of the story, with what third parties do at it.
+func (s *story) act(n int) {
+	d := pick(s, s.dirs)
+	a := &deed{dir: d, cue: s.script[n]}
+	c := s.drawCommand(d)
+	s.note("%s: %s", d.name, c.name)
+	a.began = s.ledger.moment()
+	s.cue(a, beforeCommand)
+	c.do(s, a)
+	s.cue(a, afterPlan) // the command has made no plan, or only one
+	if a.ran {
+		s.count("command", c.name)
+	}
+	s.w.Sim.SetFaults(nil)
+	s.w.Sim.SetThirdParties(nil)
+	s.ledger.judge(a)
+	s.ledger.write()
+	s.w.Sim.Advance(time.Duration(s.rng.IntN(40)) * time.Second)
+}
+
+func (s *story) drawCommand(d *workdir) command {
+	all := commands()
+	if !d.reached {
+		all = all[:4]
+		all[0].weight, all[2].weight = 2, 0
+	}
+	sum := 0
+	for _, c := range all {
+		sum += c.weight
+	}
+	n := s.rng.IntN(sum)
+	for _, c := range all {
+		if n -= c.weight; n < 0 {
+			return c
+		}
+	}
+	return all[0]
+}
+
+// edit changes the configuration in one to three ways.
+func (s *story) edit(a *deed) {
+	if !a.dir.reached {
+		return
+	}
+	for range 1 + s.rng.IntN(3) {
+		e := pick(s, edits())
+		if text := e.do(s, a.dir, pick(s, a.dir.vms)); text != "" {
+			s.tell("edit: %s", text)
+			a.edits = append(a.edits, e.name)
+		}
+	}
+}
+
+// plan plans, and holds the plan to write nothing.
+func (s *story) plan(a *deed, opts ...terraformtest.PlanOption) bool {
+	s.configure(a.dir, a.only...)
+	a.ran = true
+	ctx, end := s.guide.begin(a.dir.session)
+	defer end()
+	at := s.w.Sim.LastOp()
+	pl, err := a.dir.session.Plan(ctx, opts...)
+	for _, op := range s.w.Sim.OpsAfter(at) {
+		if op.Method != http.MethodGet && op.Path != "/access/ticket" {
+			s.violated("a plan has sent %s %s", op.Method, op.Path)
+		}
+	}
+	s.listen(a, err)
+	if pl != nil {
+		s.tell("plan: %s", pl)
+		if a.plan == nil || err == nil {
+			a.plan = pl
+		}
+	}
+	return err == nil
+}
+
+// listen keeps the messages of the last operation.
+func (s *story) listen(a *deed, err error) {
+	said := a.dir.session.Diagnostics()
+	a.said = append(a.said, said...)
+	for _, d := range said {
+		s.said += d.String() + "\n"
+		s.tell("%s", d)
+	}
+	a.err = err
+}
+
+// planAndApply applies what a plan says.
+func (s *story) planAndApply(a *deed, opts ...terraformtest.PlanOption) {
+	if !s.plan(a, opts...) {
+		return
+	}
+	if len(a.only) > 0 { // a target does not end what stands beside it
+		a.plan.Changes = slices.DeleteFunc(a.plan.Changes, func(c *terraformtest.Change) bool {
+			return c.Action == terraformtest.Delete && !slices.Contains(a.only, c.Address)
+		})
+	}
+	s.cue(a, afterPlan)
+	saved := a.dir.session.SaveState()
+	ctx, end := s.guide.begin(a.dir.session)
+	at := s.w.Sim.LastOp()
+	s.cue(a, amidRequests)
+	s.arm(a)
+	err := a.dir.session.Apply(ctx, a.plan)
+	end()
+	fired := s.w.Sim.FaultsFired() > 0
+	s.w.Sim.SetFaults(nil)
+	a.dir.reached, a.applied, a.ops = true, true, s.w.Sim.OpsAfter(at)
+	s.listen(a, err)
+	s.reported(a)
+	s.tell("apply: %d requests, error %t", len(a.ops), err != nil)
+	if a.trouble.name != "" && (fired || ctx.Err() != nil && a.trouble.interrupt) {
+		a.troubled = true
+		s.count("trouble", a.trouble.name)
+	}
+	if a.trouble.kill && fired {
+		s.died(a, saved)
+	}
+	if err == nil {
+		for _, e := range a.edits {
+			s.count("edit", e)
+		}
+		s.planAgain(a)
+	}
+}
+
+// arm sets what goes wrong in the apply.
+func (s *story) arm(a *deed) {
+	n := 1 + s.rng.IntN(5)
+	switch {
+	case a.trouble.faults != nil:
+		s.w.Sim.SetFaults(a.trouble.faults(n))
+	case a.trouble.interrupt:
+		s.guide.after(n, func(*state.World) { s.guide.interrupt() })
+	case a.trouble.kill:
+		s.guide.after(n, func(*state.World) { s.w.Sim.SetFaults(deaf()) })
+	default:
+		return
+	}
+	s.tell("trouble: %s, write %d", a.trouble.name, n)
+}
+
+// died makes a provider that was cut off one that is dead: its mark names a process that is none, and Terraform has the
+// state from before, unless something else of the same apply had been done, which is in state then.
+func (s *story) died(a *deed, saved terraformtest.SavedState) {
+	changes := 0
+	for _, c := range a.plan.Changes {
+		if c.Action != terraformtest.NoOp {
+			changes++
+		}
+	}
+	if changes == 1 {
+		a.dir.session.RestoreState(saved)
+	}
+	cred := s.w.Sim.Credentials()
+	s.w.Change(func(w *state.World) {
+		for _, g := range w.Guests {
+			if text := g.Config["description"]; text != "" && !w.ThirdParties.Guests[g] {
+				g.Config["description"] = rig.Resign(cred, text, rig.OfADeadProcess)
+			}
+		}
+	})
+}
+
+// planAgain wants an empty plan after an apply that has succeeded, unless a third party has acted since its plan.
+func (s *story) planAgain(a *deed) {
+	if a.partial || a.acted {
+		return
+	}
+	var opts []terraformtest.PlanOption
+	if a.ends {
+		opts = append(opts, terraformtest.ToDestroy())
+	}
+	if pl, err := a.dir.session.Plan(s.Context(), opts...); err != nil || !pl.Empty() {
+		s.violated("the apply has succeeded, and the next plan is not empty: %v\n%s", err, pl)
+	}
+}
+
+// target applies one machine alone, with what it depends on.
+func (s *story) target(a *deed) {
+	s.edit(a)
+	m := pick(s, a.dir.vms)
+	a.only, a.partial = []string{m.name}, true
+	s.tell("target: %s", m.address())
+	s.planAndApply(a)
+	a.only = nil
+	s.configure(a.dir)
+}
+
+// reimport forgets a machine, and imports it again.
+func (s *story) reimport(a *deed) {
+	m, session := pick(s, a.dir.vms), a.dir.session
+	if !slices.Contains(session.Addresses(), m.address()) {
+		return
+	}
+	s.configure(a.dir)
+	saved := session.SaveState()
+	node := terraformtest.Text(session.Attr(m.address(), "node"), "")
+	for _, at := range []string{"node"} {
+		if i, err := session.Instance(m.address()); err == nil {
+			node = terraformtest.Text(i.Value, at)
+		}
+	}
+	session.Forget(m.address())
+	err := session.Import(s.Context(), m.address(), fmt.Sprintf("%s/%d", node, m.vmid))
+	s.listen(a, err)
+	if err != nil {
+		session.RestoreState(saved)
+		return
+	}
+	a.ran = true
+	s.planAndApply(a)
+}
+
+// rollBack invokes the action for a machine whose snapshot is in state.
+func (s *story) rollBack(a *deed) {
+	for _, m := range a.dir.vms {
+		if !slices.Contains(a.dir.session.Addresses(), "proxmox_vm_snapshot."+m.name) {
+			continue
+		}
+		s.configure(a.dir)
+		hcl := fmt.Sprintf("action \"proxmox_vm_snapshot_rollback\" \"it\" {\nconfig {\n  vmid = %d\n  name = \"before\"\n  start = %t\n}\n}\n",
+			m.vmid, s.odds(2))
+		ctx, end := s.guide.begin(a.dir.session)
+		at := s.w.Sim.LastOp()
+		s.cue(a, amidRequests)
+		_, err := a.dir.session.Invoke(ctx, "action.proxmox_vm_snapshot_rollback.it", nil, hcl)
+		end()
+		a.ops = s.w.Sim.OpsAfter(at)
+		s.listen(a, err)
+		s.reported(a)
+		a.hurt(m.vmid)
+		a.rolledBack = m.vmid
+		a.ran = err == nil
+		return
+	}
+}
+
+// end destroys everything, and looks at what is left.
+func (s *story) end() {
+	s.w.Sim.SetFaults(nil)
+	s.w.Sim.SetThirdParties(nil)
+	s.w.Sim.Advance(time.Hour) // nodes and storages are back, tasks have ended
+	for _, d := range slices.Backward(s.dirs) {
+		for try := range 2 {
+			a := &deed{dir: d, began: s.ledger.moment(), did: did{ends: true}}
+			s.note("%s: destroy everything, try %d", d.name, try+1)
+			s.planAndApply(a, terraformtest.ToDestroy())
+			s.ledger.judge(a)
+			s.ledger.write()
+			if a.err == nil || len(s.wrong) > 0 {
+				break
+			}
+			s.w.Sim.Advance(10 * time.Minute)
+		}
+	}
+	if len(s.wrong) == 0 {
+		s.ledger.nothingUnnamed()
+	}
+}
