@@ -26,6 +26,11 @@ func commands() []command {
 	return []command{
 		{"apply with edits", 8, func(s *story, a *deed) { s.edit(a); s.planAndApply(a) }},
 		{"apply", 3, func(s *story, a *deed) { s.planAndApply(a) }},
+		{"saved plan applied later", 2, func(s *story, a *deed) {
+			s.edit(a)
+			a.later = time.Duration(1+s.rng.IntN(100)) * time.Minute
+			s.planAndApply(a)
+		}},
 		{"plan", 1, func(s *story, a *deed) { s.edit(a); s.plan(a) }},
 		{"apply with trouble", 5, func(s *story, a *deed) { s.edit(a); a.trouble = pick(s, troubles()); s.planAndApply(a) }},
 		{"apply without refresh", 1, func(s *story, a *deed) {
@@ -96,7 +101,7 @@ func troubles() []trouble {
 func (s *story) act(n int) {
 	d := pick(s, s.dirs)
 	a := &deed{dir: d, cue: s.script[n]}
-	c := s.drawCommand(d)
+	c := s.drawCommand(d, a.cue)
 	s.note("%s: %s", d.name, c.name)
 	a.began = s.ledger.moment()
 	s.cue(a, beforeCommand)
@@ -112,11 +117,14 @@ func (s *story) act(n int) {
 	s.w.Sim.Advance(time.Duration(s.rng.IntN(40)) * time.Second)
 }
 
-func (s *story) drawCommand(d *workdir) command {
+func (s *story) drawCommand(d *workdir, c cue) command {
 	all := commands()
 	if !d.reached {
-		all = all[:4]
-		all[0].weight, all[2].weight = 2, 0
+		all = all[:5]
+		all[0].weight, all[3].weight = 2, 0
+	}
+	if c.hand.name != "" { // there should be something to come between
+		all = slices.DeleteFunc(all, func(c command) bool { return c.weight < 2 || c.name == "apply" })
 	}
 	sum := 0
 	for _, c := range all {
@@ -136,7 +144,7 @@ func (s *story) edit(a *deed) {
 	if !a.dir.reached {
 		return
 	}
-	for range 1 + s.rng.IntN(3) {
+	for wanted := 1 + s.rng.IntN(3); len(a.edits) < wanted; {
 		e := pick(s, edits())
 		if text := e.do(s, a.dir, pick(s, a.dir.vms)); text != "" {
 			s.tell("edit: %s", text)
@@ -190,6 +198,7 @@ func (s *story) planAndApply(a *deed, opts ...terraformtest.PlanOption) {
 		})
 	}
 	s.cue(a, afterPlan)
+	s.w.Sim.Advance(a.later)
 	saved := a.dir.session.SaveState()
 	ctx, end := s.guide.begin(a.dir.session)
 	at := s.w.Sim.LastOp()
@@ -203,7 +212,7 @@ func (s *story) planAndApply(a *deed, opts ...terraformtest.PlanOption) {
 	s.listen(a, err)
 	s.reported(a)
 	s.tell("apply: %d requests, error %t", len(a.ops), err != nil)
-	if a.trouble.name != "" && (fired || ctx.Err() != nil && a.trouble.interrupt) {
+	if a.trouble.name != "" && (fired || s.guide.pressed && a.trouble.interrupt) {
 		a.troubled = true
 		s.count("trouble", a.trouble.name)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
@@ -26,9 +27,10 @@ type deed struct {
 	err     error
 	ops     []pvesim.Op
 	began   moment
-	chain   []link // the acts of third parties
-	hurts   []int  // guests whose contents a third party, or a roll-back, has changed
-	vmid    int    // that the third party's act is about
+	chain   []link        // the acts of third parties
+	hurts   []int         // guests whose contents a third party, or a roll-back, has changed
+	later   time.Duration // between plan and apply
+	vmid    int           // that the third party's act is about
 	// rolledBack is the guest that the user has rolled back.
 	rolledBack int
 	did

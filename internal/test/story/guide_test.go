@@ -22,6 +22,7 @@ type guide struct {
 	until   time.Time
 	cancel  context.CancelFunc
 	stopped chan struct{}
+	pressed bool                         // an interrupt has reached the provider
 	on      map[int][]func(*state.World) // by the number of the write
 }
 
@@ -49,7 +50,7 @@ func (g *guide) begin(session *terraformtest.Session) (ctx context.Context, end 
 	ctx, cancel := context.WithCancel(g.story.Context())
 	g.story.w.Change(func(w *state.World) {
 		g.writes, g.until, g.cancel, g.on = 0, w.Clock.Now().Add(patience), cancel, map[int][]func(*state.World){}
-		g.stopped = make(chan struct{})
+		g.stopped, g.pressed = make(chan struct{}), false
 		stopped, done := g.stopped, false
 		session.Stopped = func() {
 			if !done { // one call to stop is enough, and sessions make one call at a time
@@ -72,6 +73,7 @@ func (g *guide) interrupt() {
 	g.cancel()
 	g.cancel = nil
 	<-g.stopped
+	g.pressed = true
 }
 
 // after has something happen once the n-th write was served and before its answer.

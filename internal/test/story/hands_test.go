@@ -78,12 +78,23 @@ func (s *story) drawCue(n int) cue {
 		nth: 1 + s.rng.IntN(6), method: pick(s, []string{http.MethodPost, http.MethodPut, http.MethodGet, http.MethodDelete})}
 }
 
-// subject is the guest that an act is about: a VM of the working directory, or the holder of its disk.
+// subject is the guest that an act is about: a VM of the working directory that is there, or the holder of its disk.
 func (s *story) subject(d *workdir) int {
-	if d.disk != nil && s.odds(4) {
-		return 300
+	var ids []int
+	s.w.Change(func(w *state.World) {
+		for _, m := range d.vms {
+			if g := w.Guests[m.vmid]; g != nil && !w.ThirdParties.Guests[g] {
+				ids = append(ids, m.vmid, m.vmid)
+			}
+		}
+		if d.disk != nil && w.Guests[300] != nil {
+			ids = append(ids, 300)
+		}
+	})
+	if len(ids) == 0 {
+		return pick(s, d.vms).vmid
 	}
-	return pick(s, d.vms).vmid
+	return pick(s, ids)
 }
 
 // cue lets the third party act, if this is the moment.

@@ -205,6 +205,16 @@ func (l *ledger) replaced(a *deed, id int) bool {
 // saysOff are words of a message that announce that a guest goes off.
 var saysOff = regexp.MustCompile(`(?i)restart|reboot|shut ?down|shut off|stop|cut off|power|off\b`)
 
+// addressOf is the address of a VM, or what names a guest that is none of the working directory.
+func addressOf(a *deed, vmid int) string {
+	for _, m := range a.dir.vms {
+		if m.vmid == vmid {
+			return m.address()
+		}
+	}
+	return fmt.Sprint("VM ", vmid)
+}
+
 // powers: a guest of ours goes off only where the plan or a message says so.
 func (l *ledger) powers(a *deed) {
 	s := l.story
@@ -213,7 +223,10 @@ func (l *ledger) powers(a *deed) {
 		if off.User != s.user || !a.began.guests[off.VMID] || off.VMID == a.rolledBack {
 			continue
 		}
-		if l.replaced(a, off.VMID) || saysOff.MatchString(a.said.String()) {
+		said := slices.ContainsFunc(a.said, func(d terraformtest.Diagnostic) bool {
+			return saysOff.MatchString(d.Summary+d.Detail) && strings.Contains(d.Summary+d.Detail+d.Address, addressOf(a, off.VMID))
+		})
+		if l.replaced(a, off.VMID) || said {
 			continue
 		}
 		asked := a.plan != nil && slices.ContainsFunc(a.plan.Changes, func(c *terraformtest.Change) bool {

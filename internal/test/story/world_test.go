@@ -101,8 +101,8 @@ func (s *story) open() {
 		s.w.Sim.World().Profile)
 	s.guide = newGuide(s)
 	s.ledger = newLedger(s)
-	for n := range s.rng.IntN(3) {
-		s.script[1+s.rng.IntN(6)] = s.drawCue(n)
+	for n := range 1 + s.rng.IntN(2) {
+		s.script[s.rng.IntN(5)] = s.drawCue(n)
 	}
 }
 
