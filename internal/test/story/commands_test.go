@@ -105,7 +105,12 @@ func (s *story) act(n int) {
 	s.note("%s: %s", d.name, c.name)
 	a.began = s.ledger.moment()
 	s.cue(a, beforeCommand)
+	before := d.copy()
 	c.do(s, a)
+	if a.plan == nil || a.refused { // an edit that a plan refuses is taken back
+		d.vms, d.disk = before.vms, before.disk
+		s.configure(d)
+	}
 	s.cue(a, afterPlan) // the command has made no plan, or only one
 	if a.ran {
 		s.count("command", c.name)
@@ -167,6 +172,7 @@ func (s *story) plan(a *deed, opts ...terraformtest.PlanOption) bool {
 		}
 	}
 	s.listen(a, err)
+	a.refused = err != nil
 	if pl != nil {
 		s.tell("plan: %s", regexp.MustCompile(`(?m)^.*\(absent\) -> null\n`).ReplaceAllString(pl.String(), ""))
 		if a.plan == nil || err == nil {
@@ -359,6 +365,7 @@ func (s *story) end() {
 		for try := range 2 {
 			a := &deed{dir: d, began: s.ledger.moment(), did: did{ends: true}}
 			s.note("%s: destroy everything, try %d", d.name, try+1)
+			d.empty = try > 0 // the configuration may be what stops the plan
 			s.planAndApply(a, terraformtest.ToDestroy())
 			s.ledger.judge(a)
 			s.ledger.write()

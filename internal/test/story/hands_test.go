@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
@@ -108,6 +109,7 @@ func (s *story) cue(a *deed, moment string) {
 	s.tell("third party, %s: %s of %d", moment, c.hand.name, a.vmid)
 	for _, o := range c.hand.first {
 		s.atOnce(a, o)
+		a.acted = a.acted || moment != beforeCommand
 	}
 	if moment == amidRequests {
 		s.amid(a)
@@ -122,6 +124,9 @@ func (s *story) cue(a *deed, moment string) {
 		s.w.Change(func(w *state.World) { done = s.byHand(a, w) })
 	}
 	s.effective(a, done)
+	if moment == beforeCommand {
+		s.w.Sim.Advance(15 * time.Second) // the listing has caught up
+	}
 }
 
 // byHand is an act that is none of the simulator's, with what belongs to third parties before and after it.

@@ -30,6 +30,21 @@ type workdir struct {
 	disk    *dataDisk
 	// reached: an apply has been tried, so that there is something to change.
 	reached bool
+	empty   bool // the configuration is nothing
+}
+
+// copy is what a configuration was before it is edited.
+func (d *workdir) copy() (before workdir) {
+	for _, m := range d.vms {
+		c := *m
+		c.disks = maps.Clone(m.disks)
+		before.vms = append(before.vms, &c)
+	}
+	if d.disk != nil {
+		c := *d.disk
+		before.disk = &c
+	}
+	return before
 }
 
 // machine is a proxmox_vm as the configuration has it.
@@ -76,6 +91,9 @@ func newStory(t *testing.T, seed uint64) *story {
 	s.rng.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 	s.place.storages = all[:2]
 	s.id = pick(s, []rig.Identity{rig.TokenNoSSH, rig.TokenNoSSH, rig.RootTicket, rig.TokenNoAllocate})
+	if s.place.ha { // takes Sys.Console, which the tokens lack
+		s.id = rig.RootTicket
+	}
 	s.w = rig.NewWorld(t, pvesim.Options{Nodes: s.place.nodes, Profile: pick(s, []string{"8.4", "8.4", "9.0", "9.2"})})
 	s.w.ExpectPowerOffs(state.PowerShutdown, state.PowerStop, state.PowerReboot, state.PowerRollback, state.PowerSuspend)
 	return s
@@ -201,6 +219,9 @@ func (s *story) configure(d *workdir, only ...string) {
 		if len(only) == 0 || slices.Contains(only, m.name) {
 			text += m.hcl(d)
 		}
+	}
+	if d.empty {
+		text = ""
 	}
 	s.w.Reconfigure(s.T, d.session, s.id, text)
 }
