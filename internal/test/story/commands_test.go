@@ -261,6 +261,7 @@ func (s *story) died(a *deed, saved terraformtest.SavedState) {
 	if changes == 1 {
 		a.dir.session.RestoreState(saved)
 	}
+	a.dead = true
 	cred := s.w.Sim.Credentials()
 	s.w.Change(func(w *state.World) {
 		for _, g := range w.Guests {
@@ -273,7 +274,7 @@ func (s *story) died(a *deed, saved terraformtest.SavedState) {
 
 // planAgain wants an empty plan after an apply that has succeeded, unless a third party has acted since its plan.
 func (s *story) planAgain(a *deed) {
-	if a.partial || a.acted {
+	if a.partial || a.acted || a.dead {
 		return
 	}
 	var opts []terraformtest.PlanOption
@@ -375,7 +376,7 @@ func (s *story) end() {
 			s.w.Sim.Advance(10 * time.Minute)
 		}
 	}
-	if len(s.wrong) == 0 {
+	if len(s.wrong) == 0 { // what stays in state was in the way of something, or something of it, which an error named
 		s.ledger.nothingUnnamed()
 	}
 }

@@ -42,6 +42,7 @@ type did struct {
 	ran, applied, troubled bool
 	cued, ordered          bool // the third party's act has come, or waits for its request
 	acted, amidDone        bool // a third party has acted since the plan
+	dead                   bool // the provider was killed
 	refused                bool // the last plan ended with an error
 	partial                bool // the apply is not about everything, or not by a fresh look
 	ends                   bool // it destroys everything
@@ -92,6 +93,13 @@ func (a *deed) names(volid string) bool {
 		}
 	}
 	return strings.Contains(a.plan.Diagnostics.String(), volid)
+}
+
+// asksFor tells whether a request of the command switches a guest off. What a manager of HA does is root's, too.
+func (a *deed) asksFor(vmid int) bool {
+	return slices.ContainsFunc(a.ops, func(op pvesim.Op) bool {
+		return op.VMID == vmid && (op.Method == "DELETE" || strings.Contains(op.Path, "/status/") && op.Method == "POST")
+	})
 }
 
 // tooLate tells whether an act between two requests came after the last look that would have shown it. PVE has no request

@@ -220,7 +220,7 @@ func (l *ledger) powers(a *deed) {
 	s := l.story
 	all := s.w.Sim.PowerOffs()
 	for _, off := range all[min(a.began.offs, len(all)):] {
-		if off.User != s.user || !a.began.guests[off.VMID] || off.VMID == a.rolledBack {
+		if off.User != s.user || !a.began.guests[off.VMID] || off.VMID == a.rolledBack || !a.asksFor(off.VMID) {
 			continue
 		}
 		said := slices.ContainsFunc(a.said, func(d terraformtest.Diagnostic) bool {
@@ -247,10 +247,20 @@ func (l *ledger) texts(a *deed) {
 		case d.Violation && a.err != nil && (a.acted || a.troubled) && strings.Contains(d.Summary, "inconsistent final plan"):
 		case d.Violation:
 			l.story.violated("a rule of Terraform is broken: %s", d)
-		case d.Error && strings.TrimSpace(d.Detail) == "":
-			l.story.violated("an error without a detail: %s", d)
+		case d.Error && d.RPC != "walk" && !nextStep.MatchString(d.Summary+"\n"+d.Detail):
+			l.story.count("silent", firstLine(d))
 		}
 	}
+}
+
+// nextStep are words of an advice, or of an error that refers to another one, which has it.
+var nextStep = regexp.MustCompile("(?i)next step|next apply|next plan|next destroy|again|does not answer, as for|`|two ways|as root|depends_on|" +
+	"detach it|choose|leave it out|have it")
+
+// firstLine is an error without what differs from case to case.
+func firstLine(d terraformtest.Diagnostic) string {
+	lines := strings.Split(d.Detail, "\n")
+	return regexp.MustCompile(`\d+`).ReplaceAllString(d.Summary+": "+strings.Join(lines[:min(3, len(lines))], " / "), "N")
 }
 
 // nothingUnnamed: each of our objects that is left at the end was named.
@@ -258,21 +268,28 @@ func (l *ledger) nothingUnnamed() {
 	s := l.story
 	s.w.Change(func(w *state.World) {
 		for _, id := range slices.Sorted(maps.Keys(w.Guests)) {
-			if !w.ThirdParties.Guests[w.Guests[id]] && !strings.Contains(s.said, fmt.Sprint("VM ", id)) {
+			if !w.ThirdParties.Guests[w.Guests[id]] && !strings.Contains(s.said, fmt.Sprint("VM ", id)) && !l.inState(id) {
 				s.violated("VM %d is left, and nothing named it", id)
 			}
 		}
 		for _, v := range sorted(w) {
-			if !w.ThirdParties.Volumes[v] && !strings.Contains(s.said, v.Name) && !ofGuest(w, v) {
+			if !w.ThirdParties.Volumes[v] && !strings.Contains(s.said, v.Name) && !ofGuest(w, v) && !l.inState(v.VMID) {
 				s.violated("volume %s on %s is left, and nothing named it", v.Volid(), v.Node)
 			}
 		}
 		for sid := range w.HA {
-			if id := strings.TrimPrefix(sid, "vm:"); !strings.Contains(s.said, sid) && !strings.Contains(s.said, "VM "+id) {
+			if id := strings.TrimPrefix(sid, "vm:"); !strings.Contains(s.said, sid) && !strings.Contains(s.said, "VM "+id) &&
+				!l.inState(number(id)) {
 				s.violated("HA entry %s is left, and nothing named it", sid)
 			}
 		}
 	})
+}
+
+// number is the number that a text is, 0 if it is none.
+func number(text string) (n int) {
+	_, _ = fmt.Sscan(text, &n) // then it is 0
+	return n
 }
 
 // ofGuest tells whether a guest has a volume, with which it is named.
