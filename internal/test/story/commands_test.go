@@ -116,8 +116,9 @@ func (s *story) act(n int) {
 		s.count("command", c.name)
 	}
 	s.w.Sim.SetFaults(nil)
-	s.w.Sim.SetThirdParties(nil)
+	s.drain(a)
 	s.ledger.judge(a)
+	s.w.Sim.SetThirdParties(nil)
 	s.ledger.write()
 	s.w.Sim.Advance(time.Duration(s.rng.IntN(40)) * time.Second)
 }
@@ -330,6 +331,15 @@ func (s *story) reimport(a *deed) {
 		return
 	}
 	a.ran = true
+	s.w.Change(func(w *state.World) { // the user has decided whose it is
+		delete(w.ThirdParties.Guests, w.Guests[m.vmid])
+		for _, v := range w.Volumes {
+			if g, _ := naming(w, v); g != nil && g.VMID == m.vmid && v.VMID == m.vmid {
+				delete(w.ThirdParties.Volumes, v)
+			}
+		}
+	})
+	a.began = s.ledger.moment()
 	s.planAndApply(a)
 }
 

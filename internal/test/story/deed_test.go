@@ -32,6 +32,7 @@ type deed struct {
 	hurts   []int         // guests whose contents a third party, or a roll-back, has changed
 	later   time.Duration // between plan and apply
 	vmid    int           // that the third party's act is about
+	drained int           // how many reports of third parties were taken
 	// rolledBack is the guest that the user has rolled back.
 	rolledBack int
 	did

@@ -153,7 +153,19 @@ func (s *story) effective(a *deed, done bool) {
 // atOnce has the simulator carry an act out now.
 func (s *story) atOnce(a *deed, o thirdparty.Order) bool {
 	o.VMID = a.vmid
-	return s.keep(a, s.w.Sim.ThirdParty(o))
+	report := s.w.Sim.ThirdParty(o)
+	s.drain(a)
+	return report.Done
+}
+
+// drain takes what third parties have done since the last time, the ends of their tasks too.
+func (s *story) drain(a *deed) (done bool) {
+	reports := s.w.Sim.Reports()
+	for _, d := range reports[a.drained:] {
+		done = s.keep(a, d)
+	}
+	a.drained = len(reports)
+	return done
 }
 
 // amid orders an act for a request of the apply to come.
@@ -174,18 +186,16 @@ func (s *story) amid(a *deed) {
 		}
 		list = append(list, o)
 	}
+	s.drain(a)
 	s.w.Sim.SetThirdParties(list)
-	a.ordered = true
+	a.ordered, a.drained = true, 0
 }
 
 // reported takes what has become of the orders.
 func (s *story) reported(a *deed) {
 	if a.ordered {
-		for _, d := range s.w.Sim.Reports() {
-			a.acted = true
-			a.amidDone = s.keep(a, d) || d.Ends && a.amidDone
-		}
-		s.w.Sim.SetThirdParties(nil)
+		a.acted = a.acted || len(s.w.Sim.Reports()) > a.drained
+		a.amidDone = s.drain(a)
 		a.ordered = false
 	}
 	if a.cued && a.cue.moment == amidRequests {
@@ -198,6 +208,10 @@ func (s *story) keep(a *deed, d thirdparty.Report) bool {
 	a.chain = append(a.chain, link{d.Seq, d.Was, d.Is, d.Act, d.About})
 	if !d.Done {
 		s.tell("%s was refused: %s", d.Act, d.Why)
+		if strings.Contains(d.Why, "hotplug problem") { // PVE keeps the change for the next start
+			s.tell("it waits for the next start of %d", d.About)
+			a.acted = a.acted || a.plan != nil
+		}
 		return false
 	}
 	switch d.Act {

@@ -138,7 +138,7 @@ func (l *ledger) judge(a *deed) {
 func (l *ledger) oursStay(w *state.World, a *deed) {
 	found := map[string]*state.Volume{}
 	for _, v := range sorted(w) {
-		if g, _ := naming(w, v); found[v.Data] == nil || g != nil {
+		if g, _ := naming(w, v); !w.ThirdParties.Volumes[v] && (found[v.Data] == nil || g != nil) {
 			found[v.Data] = v
 		}
 	}
