@@ -103,6 +103,7 @@ func (s *story) act(n int) {
 	a := &deed{dir: d, cue: s.script[n]}
 	c := s.drawCommand(d, a.cue)
 	s.note("%s: %s", d.name, c.name)
+	s.w.Sim.SetThirdParties(nil)
 	a.began = s.ledger.moment()
 	s.cue(a, beforeCommand)
 	before := d.copy()
@@ -374,6 +375,7 @@ func (s *story) end() {
 	s.w.Sim.Advance(time.Hour) // nodes and storages are back, tasks have ended
 	for _, d := range slices.Backward(s.dirs) {
 		for try := range 2 {
+			s.w.Sim.SetThirdParties(nil)
 			a := &deed{dir: d, began: s.ledger.moment(), did: did{ends: true}}
 			s.note("%s: destroy everything, try %d", d.name, try+1)
 			d.empty = try > 0 // the configuration may be what stops the plan

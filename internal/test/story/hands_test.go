@@ -196,7 +196,8 @@ func (s *story) reported(a *deed) {
 	if a.ordered {
 		a.acted = a.acted || len(s.w.Sim.Reports()) > a.drained
 		a.amidDone = s.drain(a)
-		a.ordered = false
+		s.w.Sim.SetThirdParties(nil) // the moment is over
+		a.ordered, a.drained = false, 0
 	}
 	if a.cued && a.cue.moment == amidRequests {
 		s.effective(a, a.amidDone)
