@@ -103,14 +103,16 @@ func (a *deed) asksFor(vmid int) bool {
 	})
 }
 
-// tooLate tells whether an act between two requests came after the last look that would have shown it. PVE has no request
-// that looks and acts at once, so nothing could be done.
+// tooLate tells whether an act between two requests came after the last look that would have shown it. PVE has
+// no request that looks and acts at once, so nothing could be done.
 func (a *deed) tooLate() bool {
 	return slices.ContainsFunc(a.chain, func(l link) bool {
 		if l.seq == 0 || l.seq == 1<<30 {
 			return false
 		}
-		n := slices.IndexFunc(a.ops, func(op pvesim.Op) bool { return op.Seq >= l.seq && op.Method != "GET" && op.Status == 200 })
+		n := slices.IndexFunc(a.ops, func(op pvesim.Op) bool {
+			return op.Seq >= l.seq && op.Method != "GET" && op.Status == 200
+		})
 		if n < 0 {
 			return true
 		}
@@ -145,8 +147,8 @@ func volumesOf(export []byte) (all map[string]theirVolume) {
 	return all
 }
 
-// attachedSize is the size of a disk of ours, as the configuration of a guest has it to which a third party has attached
-// it: it grows with the disk.
+// attachedSize is the size of a disk of ours, as the configuration of a guest has it to which a third party has
+// attached it: it grows with the disk.
 var attachedSize = regexp.MustCompile(`(vm-(?:300|40\d|500)-disk-\d+[^," \n]*),size=\w+`)
 
 // differences are those between two exports that no act of a third party's explains.
@@ -186,7 +188,8 @@ func holdsData(w *state.World, data string) bool {
 	return false
 }
 
-// movedAlong finds a third party's volume that has moved with our guest, which still names it, and marks it as theirs.
+// movedAlong finds a third party's volume that has moved with our guest, which still names it, and marks it as
+// theirs.
 func movedAlong(w *state.World, was theirVolume) bool {
 	for _, v := range w.Volumes {
 		if v.Data != was.Data {

@@ -112,7 +112,7 @@ func diskEdits() []edit {
 			if d.disk == nil {
 				return ""
 			}
-			for n, m := range d.vms { // nobody has it, or the one before has given it up
+			for n, m := range d.vms { // the one before gives it up first
 				if m.attached {
 					m.attached = false
 					return fmt.Sprintf("%s gives up the shared disk", d.vms[n].name)

@@ -10,12 +10,12 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/terraformtest"
 )
 
-// patience is how long a command may take on the cluster's clock. The configurations' own limits are told by the machine's
-// clock, on which hardly any time passes.
+// patience is how long a command may take on the cluster's clock. The configurations' own limits are told by
+// the machine's clock, on which hardly any time passes.
 const patience = 20 * time.Minute
 
-// guide counts the writes that the cluster has served since a command began, and has something happen after one of them.
-// All of it is used with the world's mutex held.
+// guide counts the writes that the cluster has served since a command began, and has something happen after one
+// of them. All of it is used with the world's mutex held.
 type guide struct {
 	story   *story
 	writes  int

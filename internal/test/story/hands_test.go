@@ -57,7 +57,8 @@ func hands() []hand {
 	}
 	return append(list,
 		hand{name: "id given to another guest", then: order(thirdparty.Delete, thirdparty.TakeID)},
-		hand{name: "backup, delete and restore", first: order(thirdparty.Backup), then: order(thirdparty.Delete, thirdparty.Restore)},
+		hand{name: "backup, delete and restore", first: order(thirdparty.Backup),
+			then: order(thirdparty.Delete, thirdparty.Restore)},
 		hand{name: "disk put into a slot", do: putDisk},
 		hand{name: "disk exchanged in a slot", do: exchangeDisk},
 		hand{name: "firewall made", do: makeFirewall},
@@ -79,7 +80,8 @@ func (s *story) drawCue(n int) cue {
 		nth: 1 + s.rng.IntN(6), method: pick(s, []string{http.MethodPost, http.MethodPut, http.MethodGet, http.MethodDelete})}
 }
 
-// subject is the guest that an act is about: a VM of the working directory that is there, or the holder of its disk.
+// subject is the guest that an act is about: a VM of the working directory that is there, or the holder of its
+// disk.
 func (s *story) subject(d *workdir) int {
 	var ids []int
 	s.w.Change(func(w *state.World) {
@@ -137,7 +139,7 @@ func (s *story) byHand(a *deed, w *state.World) bool {
 	}
 	was := w.ExportThirdParties()
 	done := a.cue.hand.do(s, w, a.vmid)
-	a.chain = append(a.chain, link{seq: 1 << 30, was: was, is: w.ExportThirdParties(), act: thirdparty.Act(a.cue.hand.name), about: a.vmid})
+	a.chain = append(a.chain, link{1 << 30, was, w.ExportThirdParties(), thirdparty.Act(a.cue.hand.name), a.vmid})
 	return done
 }
 
@@ -219,7 +221,7 @@ func (s *story) keep(a *deed, d thirdparty.Report) bool {
 	case thirdparty.Delete, thirdparty.Restore, thirdparty.RestoreHis, thirdparty.Rollback:
 		a.hurt(d.About)
 	}
-	if d.Act == thirdparty.Restore && a.gone(d.About, s) { // no state has it: whoever restores a VM that was destroyed owns it
+	if d.Act == thirdparty.Restore && a.gone(d.About, s) { // no state has it: it belongs to the one who has restored it
 		s.w.Change(func(w *state.World) { w.ThirdParties.Guests[w.Guests[d.About]] = true })
 	}
 	return true

@@ -11,8 +11,8 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/terraformtest"
 )
 
-// ledger knows the contents of all volumes: those of our guests, which users write after each command, and those of third
-// parties.
+// ledger knows the contents of all volumes: those of our guests, which users write after each command, and
+// those of third parties.
 type ledger struct {
 	story     *story
 	n         int
@@ -95,7 +95,8 @@ func (l *ledger) write() {
 			case w.ThirdParties.Volumes[v]:
 				l.markTheirs(w, v)
 				l.theirs[v.Data] = content{v.VMID, v.Volid(), slot, g}
-			case g != nil && g.VMID == v.VMID && v.Content == "images" && !strings.Contains(v.Name, "cloudinit") && l.inState(g.VMID):
+			case g != nil && g.VMID == v.VMID && v.Content == "images" && !strings.Contains(v.Name, "cloudinit") &&
+				l.inState(g.VMID):
 				if !strings.HasPrefix(v.Data, "ours ") {
 					l.n++
 					v.Data = fmt.Sprintf("ours %d", l.n)
@@ -148,12 +149,14 @@ func (l *ledger) oursStay(w *state.World, a *deed) {
 		switch {
 		case slices.Contains(a.hurts, was.vmid):
 		case v == nil && !a.names(was.volid):
-			l.story.violated("the user's data %q in %s (%s of VM %d) is gone, and the plan did not name it", data, was.volid, was.slot, was.vmid)
+			l.story.violated("the user's data %q in %s (%s of VM %d) is gone, and the plan did not name it",
+				data, was.volid, was.slot, was.vmid)
 		case v == nil:
 		default:
 			g, _ := naming(w, v)
 			if g == nil && w.Guests[was.vmid] == was.guest && !strings.Contains(a.said.String(), v.Name) {
-				l.story.violated("the user's data %q in %s is in no slot of VM %d any more, and nothing said so", data, v.Volid(), was.vmid)
+				l.story.violated("the user's data %q in %s is in no slot of VM %d any more, and nothing said so",
+					data, v.Volid(), was.vmid)
 			}
 		}
 	}
@@ -224,7 +227,8 @@ func (l *ledger) powers(a *deed) {
 			continue
 		}
 		said := slices.ContainsFunc(a.said, func(d terraformtest.Diagnostic) bool {
-			return saysOff.MatchString(d.Summary+d.Detail) && strings.Contains(d.Summary+d.Detail+d.Address, addressOf(a, off.VMID))
+			text := d.Summary + d.Detail
+			return saysOff.MatchString(text) && strings.Contains(text+d.Address, addressOf(a, off.VMID))
 		})
 		if l.replaced(a, off.VMID) || said {
 			continue
@@ -235,7 +239,8 @@ func (l *ledger) powers(a *deed) {
 				(strings.Contains(lines, "status") || strings.Contains(lines, "power_state") || strings.Contains(lines, "ha"))
 		})
 		if !asked {
-			s.violated("VM %d was switched off (%s by %s), which neither plan nor messages said", off.VMID, off.Kind, off.TaskType)
+			s.violated("VM %d was switched off (%s by %s), which neither plan nor messages said", off.VMID, off.Kind,
+				off.TaskType)
 		}
 	}
 }
@@ -254,14 +259,15 @@ func (l *ledger) texts(a *deed) {
 }
 
 // nextStep are words of an advice, or of an error that refers to another one, which has it.
-var nextStep = regexp.MustCompile("(?i)next step|next apply|next plan|next destroy|again|does not answer, as for|`|two ways|as root|depends_on|" +
-	"detach it|choose|leave |have it|bring it|set |remove the|run terraform|import |write size|also used by|has no snapshot|got another|" +
-	"was not touched|does not have the disk|cannot be attached|attaches only|adopts only|it bears no mark|waiting for")
+var nextStep = regexp.MustCompile("(?i)next step|next apply|next plan|next destroy|again|does not answer, as for|`|two ways|" +
+	"as root|depends_on|detach it|choose|leave |have it|bring it|set |remove the|run terraform|import |write size|" +
+	"also used by|has no snapshot|got another|was not touched|does not have the disk|cannot be attached|attaches only|adopts only|it bears no mark|waiting for")
 
-// excused are errors whose cause no text of PVE's tells, or that the user has brought about, and those that are known to lack a
-// next step: the move of a disk with a snapshot, a migration that PVE refuses, a guest that is gone.
-var excused = regexp.MustCompile("injected failure|unexpected status|context canceled|interrupted|disk with snapshots|was not migrated|" +
-	"conf' does not exist|hotplug problem|could not be destroyed|not most recent snapshot|snapshot feature")
+// excused are errors whose cause no text of PVE's tells, or that the user has brought about, and those that are
+// known to lack a next step: the move of a disk with a snapshot, a migration that PVE refuses, a guest that is
+// gone.
+var excused = regexp.MustCompile("injected failure|unexpected status|context canceled|interrupted|disk with snapshots|" +
+	"was not migrated|conf' does not exist|hotplug problem|could not be destroyed|not most recent snapshot|snapshot feature")
 
 // nothingUnnamed: each of our objects that is left at the end was named.
 func (l *ledger) nothingUnnamed() {

@@ -15,9 +15,11 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/share"
 )
 
-// usualStories is how many stories a run of all tests plays, wholeStories how many a run of every row does.
+// usualStories is how many stories a run of all tests plays, wholeStories how many a run of every row does. In
+// manyStories each act of a third party has an effect.
 const (
-	usualStories = 120
+	usualStories = 50
+	manyStories  = 600
 	wholeStories = 4000
 )
 
@@ -39,8 +41,9 @@ func TestStory(t *testing.T) {
 	})
 	all.print(t)
 	if last-first+1 >= usualStories && !t.Failed() {
+		few := last-first+1 < manyStories // each story has two acts of third parties at most
 		for _, kind := range kinds() {
-			if all.counts[kind] == 0 {
+			if all.counts[kind] == 0 && !(few && strings.HasPrefix(kind, "by hand  ")) {
 				t.Errorf("no story has an effective act of kind %q", kind)
 			}
 		}
@@ -117,7 +120,8 @@ func (c *tally) print(t *testing.T) {
 	for _, kind := range slices.Sorted(maps.Keys(c.counts)) {
 		t.Logf("%6d %s", c.counts[kind], kind)
 	}
-	t.Logf("%d stories, %d commands, %d acts of third parties that had an effect", c.stories, sum("command  "), sum("by hand  "))
+	t.Logf("%d stories, %d commands, %d acts of third parties that had an effect", c.stories, sum("command  "),
+		sum("by hand  "))
 }
 
 // story is one story under way.

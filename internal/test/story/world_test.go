@@ -135,7 +135,8 @@ func (s *story) drawDir(name string, vmid int) *workdir {
 }
 
 func (s *story) drawMachine(name string, vmid int) *machine {
-	m := &machine{name: name, vmid: vmid, node: "pve1", source: pick(s, []string{scratch, scratch, cloned, image}), memory: 512,
+	m := &machine{name: name, vmid: vmid, node: "pve1", memory: 512,
+		source: pick(s, []string{scratch, scratch, cloned, image}),
 		label: fmt.Sprint("vm-", name, vmid), disks: map[string]drive{}}
 	m.disks["scsi0"] = drive{pick(s, s.place.storages), 3}
 	if s.odds(2) {
@@ -163,7 +164,8 @@ func (m *machine) hcl(d *workdir) string {
 	line("memory = { size = %d }", m.memory)
 	line("networks = { net0 = { bridge = \"vmbr0\" } }")
 	if m.source == cloned {
-		line("clone = { vmid = 9000, full = true, storage = %q%s }", m.disks["scsi0"].storage, formatOn(m.disks["scsi0"].storage))
+		line("clone = { vmid = 9000, full = true, storage = %q%s }", m.disks["scsi0"].storage,
+			formatOn(m.disks["scsi0"].storage))
 		line("protection = false")
 	}
 	line("disks = {")
@@ -179,9 +181,9 @@ func (m *machine) hcl(d *workdir) string {
 		line("  scsi5 = { imported_disk = { volume = proxmox_disk.data.volume } }")
 	}
 	line("}")
-	for name, value := range map[string]string{"description": m.description, "power_state": m.power, "removed_disks": m.removed} {
-		if value != "" {
-			line("%s = %q", name, value)
+	for _, attribute := range [][2]string{{"description", m.description}, {"power_state", m.power}, {"removed_disks", m.removed}} {
+		if attribute[1] != "" {
+			line("%s = %q", attribute[0], attribute[1])
 		}
 	}
 	if m.tags != "" {
@@ -195,7 +197,8 @@ func (m *machine) hcl(d *workdir) string {
 	}
 	b.WriteString("}\n")
 	if m.snapshot {
-		fmt.Fprintf(&b, "resource \"proxmox_vm_snapshot\" %q {\n  vmid = proxmox_vm.%s.vmid\n  name = \"before\"\n}\n", m.name, m.name)
+		fmt.Fprintf(&b, "resource \"proxmox_vm_snapshot\" %q {\n  vmid = proxmox_vm.%s.vmid\n  name = \"before\"\n}\n",
+			m.name, m.name)
 	}
 	return b.String()
 }
@@ -212,7 +215,8 @@ func formatOn(storage string) string {
 func (s *story) configure(d *workdir, only ...string) {
 	text := ""
 	if d.disk != nil {
-		text = fmt.Sprintf("resource \"proxmox_disk\" \"data\" {\n  node = \"pve1\"\n  vmid = 300\n  storage = %q\n  size = \"%dG\"\n}\n",
+		text = fmt.Sprintf("resource \"proxmox_disk\" \"data\" {\n  node = \"pve1\"\n  vmid = 300\n"+
+			"  storage = %q\n  size = \"%dG\"\n}\n",
 			d.disk.storage, d.disk.size)
 	}
 	for _, m := range d.vms {
