@@ -259,9 +259,10 @@ func (l *ledger) texts(a *deed) {
 }
 
 // nextStep are words of an advice, or of an error that refers to another one, which has it.
-var nextStep = regexp.MustCompile("(?i)next step|next apply|next plan|next destroy|again|does not answer, as for|`|two ways|" +
-	"as root|depends_on|detach it|choose|leave |have it|bring it|set |remove the|run terraform|import |write size|" +
-	"also used by|has no snapshot|got another|was not touched|does not have the disk|cannot be attached|attaches only|adopts only|it bears no mark|waiting for")
+var nextStep = regexp.MustCompile("(?i)next step|next apply|next plan|next destroy|again|does not answer, as for|`|" +
+	"two ways|as root|depends_on|detach it|choose|leave |have it|bring it|set |remove the|run terraform|import |write size|" +
+	"also used by|has no snapshot|got another|was not touched|does not have the disk|" +
+	"cannot be attached|attaches only|adopts only|it bears no mark|waiting for")
 
 // excused are errors whose cause no text of PVE's tells, or that the user has brought about, and those that are
 // known to lack a next step: the move of a disk with a snapshot, a migration that PVE refuses, a guest that is

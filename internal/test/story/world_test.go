@@ -137,7 +137,7 @@ func (s *story) drawDir(name string, vmid int) *workdir {
 func (s *story) drawMachine(name string, vmid int) *machine {
 	m := &machine{name: name, vmid: vmid, node: "pve1", memory: 512,
 		source: pick(s, []string{scratch, scratch, cloned, image}),
-		label: fmt.Sprint("vm-", name, vmid), disks: map[string]drive{}}
+		label:  fmt.Sprint("vm-", name, vmid), disks: map[string]drive{}}
 	m.disks["scsi0"] = drive{pick(s, s.place.storages), 3}
 	if s.odds(2) {
 		m.disks["scsi1"] = drive{pick(s, s.place.storages), 1}
@@ -181,7 +181,9 @@ func (m *machine) hcl(d *workdir) string {
 		line("  scsi5 = { imported_disk = { volume = proxmox_disk.data.volume } }")
 	}
 	line("}")
-	for _, attribute := range [][2]string{{"description", m.description}, {"power_state", m.power}, {"removed_disks", m.removed}} {
+	for _, attribute := range [][2]string{
+		{"description", m.description}, {"power_state", m.power}, {"removed_disks", m.removed},
+	} {
 		if attribute[1] != "" {
 			line("%s = %q", attribute[0], attribute[1])
 		}
