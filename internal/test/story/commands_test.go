@@ -17,40 +17,40 @@ import (
 type command struct {
 	name   string
 	weight int
-	do     func(*story, *deed)
+	do     func(*story, *turn)
 }
 
 // commands are all of them, with how often they come.
 func commands() []command {
 	return []command{
-		{"apply with edits", 8, func(s *story, a *deed) { s.edit(a); s.planAndApply(a) }},
-		{"apply", 3, func(s *story, a *deed) { s.planAndApply(a) }},
-		{"saved plan applied later", 2, func(s *story, a *deed) {
+		{"apply with edits", 8, func(s *story, a *turn) { s.edit(a); s.planAndApply(a) }},
+		{"apply", 3, func(s *story, a *turn) { s.planAndApply(a) }},
+		{"saved plan applied later", 2, func(s *story, a *turn) {
 			s.edit(a)
 			a.later = time.Duration(1+s.rng.IntN(100)) * time.Minute
 			s.planAndApply(a)
 		}},
-		{"plan", 1, func(s *story, a *deed) { s.edit(a); s.plan(a) }},
-		{"apply with trouble", 5, func(s *story, a *deed) { s.edit(a); a.trouble = pick(s, troubles()); s.planAndApply(a) }},
-		{"apply without refresh", 1, func(s *story, a *deed) {
+		{"plan", 1, func(s *story, a *turn) { s.edit(a); s.plan(a) }},
+		{"apply with trouble", 5, func(s *story, a *turn) { s.edit(a); a.trouble = pick(s, troubles()); s.planAndApply(a) }},
+		{"apply without refresh", 1, func(s *story, a *turn) {
 			s.edit(a)
 			a.partial = true
 			s.planAndApply(a, terraformtest.WithoutRefresh())
 		}},
-		{"replace", 1, func(s *story, a *deed) { s.planAndApply(a, terraformtest.Replacing(pick(s, a.dir.vms).address())) }},
+		{"replace", 1, func(s *story, a *turn) { s.planAndApply(a, terraformtest.Replacing(pick(s, a.dir.vms).address())) }},
 		{"target", 1, (*story).target},
-		{"taint and apply", 1, func(s *story, a *deed) {
+		{"taint and apply", 1, func(s *story, a *turn) {
 			a.dir.session.Taint(pick(s, a.dir.vms).address(), true)
 			s.planAndApply(a)
 		}},
-		{"taint and untaint", 1, func(s *story, a *deed) {
+		{"taint and untaint", 1, func(s *story, a *turn) {
 			address := pick(s, a.dir.vms).address()
 			a.dir.session.Taint(address, true)
 			s.plan(a)
 			a.dir.session.Taint(address, false)
 			s.planAndApply(a)
 		}},
-		{"untaint and apply", 1, func(s *story, a *deed) {
+		{"untaint and apply", 1, func(s *story, a *turn) {
 			for _, m := range a.dir.vms { // what a failed create has left
 				a.dir.session.Taint(m.address(), false)
 			}
@@ -58,7 +58,7 @@ func commands() []command {
 		}},
 		{"state rm and import", 1, (*story).reimport},
 		{"roll back", 2, (*story).rollBack},
-		{"destroy", 2, func(s *story, a *deed) {
+		{"destroy", 2, func(s *story, a *turn) {
 			if s.odds(3) {
 				a.trouble = pick(s, troubles())
 			}
@@ -100,7 +100,7 @@ func troubles() []trouble {
 // act is one command of the story, with what third parties do at it.
 func (s *story) act(n int) {
 	d := pick(s, s.dirs)
-	a := &deed{dir: d, cue: s.script[n]}
+	a := &turn{dir: d, cue: s.script[n]}
 	c := s.drawCommand(d, a.cue)
 	s.note("%s: %s", d.name, c.name)
 	s.w.Sim.SetThirdParties(nil)
@@ -147,7 +147,7 @@ func (s *story) drawCommand(d *workdir, c cue) command {
 }
 
 // edit changes the configuration in one to three ways.
-func (s *story) edit(a *deed) {
+func (s *story) edit(a *turn) {
 	if !a.dir.reached {
 		return
 	}
@@ -161,7 +161,7 @@ func (s *story) edit(a *deed) {
 }
 
 // plan plans, and holds the plan to write nothing.
-func (s *story) plan(a *deed, opts ...terraformtest.PlanOption) bool {
+func (s *story) plan(a *turn, opts ...terraformtest.PlanOption) bool {
 	s.configure(a.dir, a.only...)
 	a.ran = true
 	ctx, end := s.guide.begin(a.dir.session)
@@ -185,7 +185,7 @@ func (s *story) plan(a *deed, opts ...terraformtest.PlanOption) bool {
 }
 
 // listen keeps the messages of the last operation.
-func (s *story) listen(a *deed, err error) {
+func (s *story) listen(a *turn, err error) {
 	said := a.dir.session.Diagnostics()
 	a.said = append(a.said, said...)
 	for _, d := range said {
@@ -196,7 +196,7 @@ func (s *story) listen(a *deed, err error) {
 }
 
 // planAndApply applies what a plan says.
-func (s *story) planAndApply(a *deed, opts ...terraformtest.PlanOption) {
+func (s *story) planAndApply(a *turn, opts ...terraformtest.PlanOption) {
 	if !s.plan(a, opts...) {
 		return
 	}
@@ -236,7 +236,7 @@ func (s *story) planAndApply(a *deed, opts ...terraformtest.PlanOption) {
 }
 
 // arm sets what goes wrong in the apply.
-func (s *story) arm(a *deed) {
+func (s *story) arm(a *turn) {
 	n := 1 + s.rng.IntN(5)
 	switch {
 	case a.trouble.faults != nil:
@@ -253,7 +253,7 @@ func (s *story) arm(a *deed) {
 
 // died makes a provider that was cut off one that is dead: its mark names a process that is none, and Terraform
 // has the state from before, unless something else of the same apply had been done, which is in state then.
-func (s *story) died(a *deed, saved terraformtest.SavedState) {
+func (s *story) died(a *turn, saved terraformtest.SavedState) {
 	changes := 0
 	for _, c := range a.plan.Changes {
 		if c.Action != terraformtest.NoOp {
@@ -275,7 +275,7 @@ func (s *story) died(a *deed, saved terraformtest.SavedState) {
 }
 
 // planAgain wants an empty plan after an apply that has succeeded, unless a third party has acted since its plan.
-func (s *story) planAgain(a *deed) {
+func (s *story) planAgain(a *turn) {
 	if a.partial || a.acted || a.dead {
 		return
 	}
@@ -290,7 +290,7 @@ func (s *story) planAgain(a *deed) {
 
 // knownSnapshot tells whether a plan only takes the snapshots of machines that the apply has replaced: their id is
 // configured, so nothing told the plan before that they would go with their machine.
-func (s *story) knownSnapshot(a *deed, pl *terraformtest.Plan) bool {
+func (s *story) knownSnapshot(a *turn, pl *terraformtest.Plan) bool {
 	return !slices.ContainsFunc(pl.Changes, func(c *terraformtest.Change) bool {
 		name, isSnapshot := strings.CutPrefix(c.Address, "proxmox_vm_snapshot.")
 		vm := a.plan.Change("proxmox_vm." + name)

@@ -101,7 +101,7 @@ func (s *story) subject(d *workdir) int {
 }
 
 // cue lets the third party act, if this is the moment.
-func (s *story) cue(a *deed, moment string) {
+func (s *story) cue(a *turn, moment string) {
 	c := a.cue
 	if c.hand.name == "" || c.moment != moment || a.cued {
 		return
@@ -132,7 +132,7 @@ func (s *story) cue(a *deed, moment string) {
 }
 
 // byHand is an act that is none of the simulator's, with what belongs to third parties before and after it.
-func (s *story) byHand(a *deed, w *state.World) bool {
+func (s *story) byHand(a *turn, w *state.World) bool {
 	g := w.Guests[a.vmid]
 	if g == nil || w.ThirdParties.Guests[g] || g.Type != "qemu" || g.IsTemplate() || g.Lock() != "" {
 		return false
@@ -144,7 +144,7 @@ func (s *story) byHand(a *deed, w *state.World) bool {
 }
 
 // effective counts an act that was done.
-func (s *story) effective(a *deed, done bool) {
+func (s *story) effective(a *turn, done bool) {
 	if done {
 		s.count("by hand", a.cue.hand.name)
 		s.count("moment", a.cue.moment)
@@ -153,7 +153,7 @@ func (s *story) effective(a *deed, done bool) {
 }
 
 // atOnce has the simulator carry an act out now.
-func (s *story) atOnce(a *deed, o thirdparty.Order) bool {
+func (s *story) atOnce(a *turn, o thirdparty.Order) bool {
 	o.VMID = a.vmid
 	report := s.w.Sim.ThirdParty(o)
 	s.drain(a)
@@ -161,7 +161,7 @@ func (s *story) atOnce(a *deed, o thirdparty.Order) bool {
 }
 
 // drain takes what third parties have done since the last time, the ends of their tasks too.
-func (s *story) drain(a *deed) (done bool) {
+func (s *story) drain(a *turn) (done bool) {
 	reports := s.w.Sim.Reports()
 	for _, d := range reports[a.drained:] {
 		done = s.keep(a, d)
@@ -171,7 +171,7 @@ func (s *story) drain(a *deed) (done bool) {
 }
 
 // amid orders an act for a request of the apply to come.
-func (s *story) amid(a *deed) {
+func (s *story) amid(a *turn) {
 	c := a.cue
 	if c.hand.do != nil {
 		s.guide.after(c.nth, func(w *state.World) {
@@ -194,7 +194,7 @@ func (s *story) amid(a *deed) {
 }
 
 // reported takes what has become of the orders.
-func (s *story) reported(a *deed) {
+func (s *story) reported(a *turn) {
 	if a.ordered {
 		a.acted = a.acted || len(s.w.Sim.Reports()) > a.drained
 		a.amidDone = s.drain(a)
@@ -207,7 +207,7 @@ func (s *story) reported(a *deed) {
 }
 
 // keep notes an act of the simulator.
-func (s *story) keep(a *deed, d thirdparty.Report) bool {
+func (s *story) keep(a *turn, d thirdparty.Report) bool {
 	a.chain = append(a.chain, link{d.Seq, d.Was, d.Is, d.Act, d.About})
 	if !d.Done {
 		s.tell("%s was refused: %s", d.Act, d.Why)

@@ -113,19 +113,19 @@ func (l *ledger) write() {
 	})
 }
 
-func (l *ledger) inState(vmid int) bool { return !(&deed{}).gone(vmid, l.story) }
+func (l *ledger) inState(vmid int) bool { return !(&turn{}).gone(vmid, l.story) }
 
 // judge holds a command to the law.
-func (l *ledger) judge(a *deed) {
+func (l *ledger) judge(a *turn) {
 	s := l.story
 	l.powers(a)
 	l.texts(a)
 	s.w.Change(func(w *state.World) {
 		if !a.tooLate() {
 			was := l.export
-			for _, step := range a.chain {
-				s.wrong = append(s.wrong, differences(w, a, was, step.was)...)
-				was = step.is
+			for _, l := range a.chain {
+				s.wrong = append(s.wrong, differences(w, a, was, l.was)...)
+				was = l.is
 			}
 			s.wrong = append(s.wrong, differences(w, a, was, w.ExportThirdParties())...)
 			l.theirsStay(w, a)
@@ -136,7 +136,7 @@ func (l *ledger) judge(a *deed) {
 }
 
 // oursStay: the user's data is there unless the plan named its end, or another has taken it.
-func (l *ledger) oursStay(w *state.World, a *deed) {
+func (l *ledger) oursStay(w *state.World, a *turn) {
 	found := map[string]*state.Volume{}
 	for _, v := range sorted(w) {
 		if g, _ := naming(w, v); !w.ThirdParties.Volumes[v] && (found[v.Data] == nil || g != nil) {
@@ -163,7 +163,7 @@ func (l *ledger) oursStay(w *state.World, a *deed) {
 }
 
 // theirsStay: a disk that a third party has put into a slot of ours stays there.
-func (l *ledger) theirsStay(w *state.World, a *deed) {
+func (l *ledger) theirsStay(w *state.World, a *turn) {
 	for _, data := range slices.Sorted(maps.Keys(l.theirs)) {
 		was := l.theirs[data]
 		if was.guest == nil || w.Guests[was.vmid] != was.guest || slices.Contains(a.hurts, was.vmid) || len(a.chain) > 0 {
@@ -181,7 +181,7 @@ func (l *ledger) theirsStay(w *state.World, a *deed) {
 }
 
 // firewallsStay: a firewall that was made by hand stays as long as its guest.
-func (l *ledger) firewallsStay(w *state.World, a *deed) {
+func (l *ledger) firewallsStay(w *state.World, a *turn) {
 	for id, was := range l.firewalls {
 		g := w.Guests[id]
 		if g == nil || !a.began.guests[id] || slices.Contains(a.hurts, id) || l.replaced(a, id) {
@@ -195,7 +195,7 @@ func (l *ledger) firewallsStay(w *state.World, a *deed) {
 }
 
 // replaced tells whether the plan ends a VM.
-func (l *ledger) replaced(a *deed, id int) bool {
+func (l *ledger) replaced(a *turn, id int) bool {
 	if a.plan == nil {
 		return false
 	}
@@ -209,7 +209,7 @@ func (l *ledger) replaced(a *deed, id int) bool {
 var saysOff = regexp.MustCompile(`(?i)restart|reboot|shut ?down|shut off|stop|cut off|power|off\b`)
 
 // addressOf is the address of a VM, or what names a guest that is none of the working directory.
-func addressOf(a *deed, vmid int) string {
+func addressOf(a *turn, vmid int) string {
 	for _, m := range a.dir.vms {
 		if m.vmid == vmid {
 			return m.address()
@@ -219,7 +219,7 @@ func addressOf(a *deed, vmid int) string {
 }
 
 // powers: a guest of ours goes off only where the plan or a message says so.
-func (l *ledger) powers(a *deed) {
+func (l *ledger) powers(a *turn) {
 	s := l.story
 	all := s.w.Sim.PowerOffs()
 	for _, off := range all[min(a.began.offs, len(all)):] {
@@ -246,7 +246,7 @@ func (l *ledger) powers(a *deed) {
 }
 
 // texts: no rule of Terraform is broken, and each error has a next step.
-func (l *ledger) texts(a *deed) {
+func (l *ledger) texts(a *turn) {
 	for _, d := range a.said {
 		switch {
 		case d.Violation && a.err != nil && (a.acted || a.troubled) && strings.Contains(d.Summary, "inconsistent final plan"):

@@ -9,8 +9,8 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/terraformtest"
 )
 
-// target applies one machine alone, with what it depends on.
-func (s *story) target(a *deed) {
+// target applies one machine alone, with its dependencies.
+func (s *story) target(a *turn) {
 	s.edit(a)
 	m := pick(s, a.dir.vms)
 	a.only, a.partial = []string{m.name}, true
@@ -21,7 +21,7 @@ func (s *story) target(a *deed) {
 }
 
 // reimport forgets a machine, and imports it again.
-func (s *story) reimport(a *deed) {
+func (s *story) reimport(a *turn) {
 	m, session := pick(s, a.dir.vms), a.dir.session
 	if !slices.Contains(session.Addresses(), m.address()) {
 		return
@@ -55,7 +55,7 @@ func (s *story) reimport(a *deed) {
 }
 
 // rollBack invokes the action for a machine whose snapshot is in state.
-func (s *story) rollBack(a *deed) {
+func (s *story) rollBack(a *turn) {
 	for _, m := range a.dir.vms {
 		if !slices.Contains(a.dir.session.Addresses(), "proxmox_vm_snapshot."+m.name) {
 			continue
@@ -86,7 +86,7 @@ func (s *story) end() {
 	for _, d := range slices.Backward(s.dirs) {
 		for try := range 2 {
 			s.w.Sim.SetThirdParties(nil)
-			a := &deed{dir: d, began: s.ledger.moment(), did: did{ends: true}}
+			a := &turn{dir: d, began: s.ledger.moment(), did: did{ends: true}}
 			s.note("%s: destroy everything, try %d", d.name, try+1)
 			d.empty = try > 0 // the configuration may be what stops the plan
 			s.planAndApply(a, terraformtest.ToDestroy())

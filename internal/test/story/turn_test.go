@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"regexp"
 	"slices"
 	"strings"
@@ -16,8 +17,8 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
 )
 
-// deed is a command under way, and all that the oracle wants to know of it.
-type deed struct {
+// turn is a command under way, and all that the oracle wants to know of it.
+type turn struct {
 	dir     *workdir
 	cue     cue
 	trouble trouble
@@ -38,7 +39,7 @@ type deed struct {
 	did
 }
 
-// did are the turns that a deed has taken.
+// did are the turns that a command has taken.
 type did struct {
 	ran, applied, troubled bool
 	cued, ordered          bool // the third party's act has come, or waits for its request
@@ -57,10 +58,10 @@ type link struct {
 	about   int
 }
 
-func (a *deed) hurt(vmid int) { a.hurts = append(a.hurts, vmid) }
+func (a *turn) hurt(vmid int) { a.hurts = append(a.hurts, vmid) }
 
 // gone tells whether a guest is in no state.
-func (a *deed) gone(vmid int, s *story) bool {
+func (a *turn) gone(vmid int, s *story) bool {
 	for _, d := range s.dirs {
 		for _, m := range d.vms {
 			if m.vmid == vmid && slices.Contains(d.session.Addresses(), m.address()) {
@@ -75,7 +76,7 @@ func (a *deed) gone(vmid int, s *story) bool {
 }
 
 // names tells whether the plan names the end of a volume: that of its guest, or of its slot, or in a message.
-func (a *deed) names(volid string) bool {
+func (a *turn) names(volid string) bool {
 	if a.plan == nil {
 		return false
 	}
@@ -96,22 +97,22 @@ func (a *deed) names(volid string) bool {
 	return strings.Contains(a.plan.Diagnostics.String(), volid)
 }
 
-// asksFor tells whether a request of the command switches a guest off. What a manager of HA does is root's, too.
-func (a *deed) asksFor(vmid int) bool {
+// asksFor tells whether a request of the command switches a guest off. The requests of the HA manager are made by root, too.
+func (a *turn) asksFor(vmid int) bool {
 	return slices.ContainsFunc(a.ops, func(op pvesim.Op) bool {
-		return op.VMID == vmid && (op.Method == "DELETE" || strings.Contains(op.Path, "/status/") && op.Method == "POST")
+		return op.VMID == vmid && (op.Method == http.MethodDelete || strings.Contains(op.Path, "/status/") && op.Method == http.MethodPost)
 	})
 }
 
 // tooLate tells whether an act between two requests came after the last look that would have shown it. PVE has
 // no request that looks and acts at once, so nothing could be done.
-func (a *deed) tooLate() bool {
+func (a *turn) tooLate() bool {
 	return slices.ContainsFunc(a.chain, func(l link) bool {
 		if l.seq == 0 || l.seq == 1<<30 {
 			return false
 		}
 		n := slices.IndexFunc(a.ops, func(op pvesim.Op) bool {
-			return op.Seq >= l.seq && op.Method != "GET" && op.Status == 200
+			return op.Seq >= l.seq && op.Method != http.MethodGet && op.Status == 200
 		})
 		if n < 0 {
 			return true
@@ -122,7 +123,7 @@ func (a *deed) tooLate() bool {
 			case op.Status != 200:
 			case about || l.act == thirdparty.Attach && op.Path == "/cluster/resources":
 				return op.Seq < l.seq
-			case op.Method != "GET":
+			case op.Method != http.MethodGet:
 				return false
 			}
 		}
@@ -152,7 +153,7 @@ func volumesOf(export []byte) (all map[string]theirVolume) {
 var attachedSize = regexp.MustCompile(`(vm-(?:300|40\d|500)-disk-\d+[^," \n]*),size=\w+`)
 
 // differences are those between two exports that no act of a third party's explains.
-func differences(w *state.World, a *deed, was, is []byte) (wrong []string) {
+func differences(w *state.World, a *turn, was, is []byte) (wrong []string) {
 	was, is = attachedSize.ReplaceAll(was, []byte("$1")), attachedSize.ReplaceAll(is, []byte("$1"))
 	if bytes.Equal(was, is) {
 		return nil
