@@ -58,7 +58,7 @@ func (p *Proxy) api(q *httpRequest) *answer {
 	c.op.Status, c.op.Left = a.status, s.World.Clock.Now()
 	s.InspectOp(c.op)
 	if s.World.Served != nil {
-		s.World.Served(c.op.Method, c.op.Path)
+		s.World.Served(c.op.Seq, c.op.Method, c.op.Path)
 	}
 	return a
 }

@@ -67,9 +67,9 @@ type Observed struct {
 	PowerOffs []PowerOff
 	// Asked is told of each privilege that a request is asked for; nil for no one.
 	Asked func(Question)
-	// Served is told of each request that has been served, by its method and its path in the API's description, before
-	// its answer is sent; nil for no one.
-	Served func(method, path string)
+	// Served is told of each request that has been served, by its number, its method and its path in the API's
+	// description, before its answer is sent; nil for no one.
+	Served func(seq int, method, path string)
 }
 
 // Question is a privilege that a request of an identity is asked for on a path; one of several is enough.

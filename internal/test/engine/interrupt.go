@@ -34,7 +34,7 @@ func (i *Interrupter) Hold(c *clock.Fast, s *terraformtest.Session) {
 	s.Stopped = c.Go
 	n := 0
 	i.World.Change(func(world *state.World) {
-		world.Served = func(method, path string) {
+		world.Served = func(_ int, method, path string) {
 			if method == i.At.Method && path == i.At.Path {
 				if n++; n == i.At.Nth {
 					c.Stop()

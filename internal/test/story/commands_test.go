@@ -219,6 +219,7 @@ func (s *story) planAndApply(a *turn, opts ...terraformtest.PlanOption) {
 	a.dir.reached, a.applied, a.ops = true, true, s.w.Sim.OpsAfter(at)
 	s.listen(a, err)
 	s.reported(a)
+	s.showRequests(a)
 	s.tell("apply: %d requests, error %t", len(a.ops), err != nil)
 	if a.trouble.name != "" && (fired || s.guide.pressed && a.trouble.interrupt) {
 		a.troubled = true

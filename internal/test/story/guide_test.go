@@ -19,6 +19,7 @@ const patience = 20 * time.Minute
 type guide struct {
 	story   *story
 	writes  int
+	seq     int // of the request before which something that happens now counts as done
 	until   time.Time
 	cancel  context.CancelFunc
 	stopped chan struct{}
@@ -29,7 +30,7 @@ type guide struct {
 func newGuide(s *story) *guide {
 	g := &guide{story: s}
 	s.w.Change(func(w *state.World) {
-		w.Served = func(method, path string) {
+		w.Served = func(seq int, method, path string) {
 			if g.cancel != nil && w.Clock.Now().After(g.until) {
 				g.interrupt()
 			}
@@ -37,6 +38,10 @@ func newGuide(s *story) *guide {
 				return
 			}
 			g.writes++
+			g.seq = seq + 1
+			if method == http.MethodDelete { // its worker has yet to read the configuration
+				g.seq = seq
+			}
 			for _, do := range g.on[g.writes] {
 				do(w)
 			}
@@ -49,7 +54,7 @@ func newGuide(s *story) *guide {
 func (g *guide) begin(session *terraformtest.Session) (ctx context.Context, end func()) {
 	ctx, cancel := context.WithCancel(g.story.Context())
 	g.story.w.Change(func(w *state.World) {
-		g.writes, g.until, g.cancel, g.on = 0, w.Clock.Now().Add(patience), cancel, map[int][]func(*state.World){}
+		g.writes, g.seq, g.until, g.cancel, g.on = 0, 0, w.Clock.Now().Add(patience), cancel, map[int][]func(*state.World){}
 		g.stopped, g.pressed = make(chan struct{}), false
 		stopped, done := g.stopped, false
 		session.Stopped = func() {

@@ -123,7 +123,7 @@ func (s *story) cue(a *turn, moment string) {
 		done = s.atOnce(a, o)
 	}
 	if c.hand.do != nil {
-		s.w.Change(func(w *state.World) { done = s.byHand(a, w) })
+		s.w.Change(func(w *state.World) { done = s.byHand(a, w, 0) })
 	}
 	s.effective(a, done)
 	if moment == beforeCommand {
@@ -131,15 +131,16 @@ func (s *story) cue(a *turn, moment string) {
 	}
 }
 
-// byHand is an act that is none of the simulator's, with what belongs to third parties before and after it.
-func (s *story) byHand(a *turn, w *state.World) bool {
+// byHand is an act that is none of the simulator's, with what belongs to third parties before and after it. It came
+// before the request of a number, or at once if that is 0.
+func (s *story) byHand(a *turn, w *state.World, seq int) bool {
 	g := w.Guests[a.vmid]
 	if g == nil || w.ThirdParties.Guests[g] || g.Type != "qemu" || g.IsTemplate() || g.Lock() != "" {
 		return false
 	}
 	was := w.ExportThirdParties()
 	done := a.cue.hand.do(s, w, a.vmid)
-	a.chain = append(a.chain, link{1 << 30, was, w.ExportThirdParties(), thirdparty.Act(a.cue.hand.name), a.vmid})
+	a.chain = append(a.chain, link{seq, was, w.ExportThirdParties(), thirdparty.Act(a.cue.hand.name), a.vmid})
 	return done
 }
 
@@ -176,7 +177,7 @@ func (s *story) amid(a *turn) {
 	if c.hand.do != nil {
 		s.guide.after(c.nth, func(w *state.World) {
 			a.acted = true
-			a.amidDone = s.byHand(a, w)
+			a.amidDone = s.byHand(a, w, s.guide.seq)
 		})
 		return
 	}

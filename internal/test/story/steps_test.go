@@ -71,6 +71,7 @@ func (s *story) rollBack(a *turn) {
 		a.ops = s.w.Sim.OpsAfter(at)
 		s.listen(a, err)
 		s.reported(a)
+		s.showRequests(a)
 		a.hurt(m.vmid)
 		a.rolledBack = m.vmid
 		a.ran = err == nil

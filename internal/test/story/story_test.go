@@ -3,7 +3,9 @@ package story_test
 import (
 	"fmt"
 	"maps"
+	"math"
 	"math/rand/v2"
+	"net/http"
 	"os"
 	"slices"
 	"strconv"
@@ -23,8 +25,8 @@ const (
 	wholeStories = 4000
 )
 
-// TestStory plays stories, each drawn by its seed. STORY_SEED=n plays that one, STORIES=n plays n of them, and
-// STORIES=m-n those from m to n.
+// TestStory plays stories, each drawn by its seed. STORY_SEED=n plays that one, with -v each command lists its writes;
+// STORIES=n plays n of them, and STORIES=m-n those from m to n.
 func TestStory(t *testing.T) {
 	t.Parallel()
 	first, last := seeds(t)
@@ -152,7 +154,7 @@ func (s *story) play() {
 		}
 		if len(s.wrong) > 0 {
 			s.Errorf("STORY_SEED=%d\n%s\nVIOLATION:\n  %s", s.seed, strings.Join(s.lines, "\n"), strings.Join(s.wrong, "\n  "))
-		} else if testing.Verbose() && os.Getenv("STORY_SEED") != "" {
+		} else if alone() {
 			s.Logf("%s", strings.Join(s.lines, "\n"))
 		}
 	}()
@@ -166,6 +168,30 @@ func (s *story) play() {
 	if len(s.wrong) == 0 {
 		s.end()
 	}
+}
+
+// alone tells whether this story is played alone and in full.
+func alone() bool { return testing.Verbose() && os.Getenv("STORY_SEED") != "" }
+
+// showRequests lists the writes of a command where the story is played alone, and the acts of third parties among
+// them.
+func (s *story) showRequests(a *turn) {
+	if !alone() {
+		return
+	}
+	acts := slices.Clone(a.chain)
+	next := func(seq int) {
+		for ; len(acts) > 0 && acts[0].seq <= seq; acts = acts[1:] {
+			s.tell("%6d third party: %s, VM %d", acts[0].seq, acts[0].act, acts[0].about)
+		}
+	}
+	for _, op := range a.ops {
+		next(op.Seq)
+		if op.Method != http.MethodGet && op.Path != "/access/ticket" {
+			s.tell("%6d %s %s %v: %d", op.Seq, op.Method, op.Path, op.Params, op.Status)
+		}
+	}
+	next(math.MaxInt)
 }
 
 func (s *story) note(format string, args ...any) {

@@ -108,7 +108,7 @@ func (a *turn) asksFor(vmid int) bool {
 // no request that looks and acts at once, so nothing could be done.
 func (a *turn) tooLate() bool {
 	return slices.ContainsFunc(a.chain, func(l link) bool {
-		if l.seq == 0 || l.seq == 1<<30 {
+		if l.seq == 0 {
 			return false
 		}
 		n := slices.IndexFunc(a.ops, func(op pvesim.Op) bool {
@@ -162,6 +162,7 @@ func differences(w *state.World, a *turn, was, is []byte) (wrong []string) {
 	for name, v := range before {
 		now, ok := after[name]
 		switch {
+		case v.Gone: // another may come under the name that a configuration still has
 		case !ok && v.Shared && holdsData(w, v.Data):
 		case !ok && (movedAlong(w, v) || a.names(v.Volid)):
 		case !ok:
@@ -171,7 +172,7 @@ func differences(w *state.World, a *turn, was, is []byte) (wrong []string) {
 		}
 	}
 	for _, line := range rig.SnapshotDiff(was, is) {
-		if _, rest, _ := strings.Cut(line, ": "); !strings.HasPrefix(rest, "volume ") {
+		if _, rest, _ := strings.Cut(line, ": "); !strings.HasPrefix(rest, "volume") {
 			wrong = append(wrong, "a third party's "+line)
 		}
 	}
