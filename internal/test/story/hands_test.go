@@ -126,6 +126,7 @@ func (s *story) cue(a *turn, moment string) {
 		s.w.Change(func(w *state.World) { done = s.byHand(a, w, 0) })
 	}
 	s.effective(a, done)
+	a.began.guests = s.ledger.guests() // the next command may make one where one was deleted
 	if moment == beforeCommand {
 		s.w.Sim.Advance(15 * time.Second) // the listing has caught up
 	}

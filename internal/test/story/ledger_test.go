@@ -42,14 +42,19 @@ func newLedger(s *story) *ledger {
 }
 
 func (l *ledger) moment() moment {
-	m := moment{offs: len(l.story.w.Sim.PowerOffs()), guests: map[int]bool{}}
+	l.story.w.Change(func(w *state.World) { l.export = w.ExportThirdParties() })
+	return moment{offs: len(l.story.w.Sim.PowerOffs()), guests: l.guests()}
+}
+
+// guests tells of each guest whether it is ours.
+func (l *ledger) guests() (ours map[int]bool) {
+	ours = map[int]bool{}
 	l.story.w.Change(func(w *state.World) {
 		for id, g := range w.Guests {
-			m.guests[id] = !w.ThirdParties.Guests[g]
+			ours[id] = !w.ThirdParties.Guests[g]
 		}
-		l.export = w.ExportThirdParties()
 	})
-	return m
+	return ours
 }
 
 // markTheirs gives a volume of a third party's a content of its own.
@@ -169,13 +174,16 @@ func (l *ledger) theirsStay(w *state.World, a *turn) {
 		if was.guest == nil || w.Guests[was.vmid] != was.guest || slices.Contains(a.hurts, was.vmid) || len(a.chain) > 0 {
 			continue
 		}
-		for _, v := range sorted(w) {
-			if v.Data != data {
-				continue
+		var seen []string
+		stays := false
+		for _, v := range sorted(w) { // a migration that fails leaves copies on the other node
+			if v.Data == data {
+				g, slot := naming(w, v)
+				seen, stays = append(seen, slot), stays || g == was.guest && slot == was.slot
 			}
-			if g, slot := naming(w, v); (g != was.guest || slot != was.slot) && !a.names(was.volid) {
-				l.story.violated("a third party's disk %s was in %s of VM %d, and is in %q", was.volid, was.slot, was.vmid, slot)
-			}
+		}
+		if len(seen) > 0 && !stays && !a.names(was.volid) {
+			l.story.violated("a third party's disk %s was in %s of VM %d, and is in %q", was.volid, was.slot, was.vmid, seen)
 		}
 	}
 }
