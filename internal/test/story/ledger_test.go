@@ -272,11 +272,12 @@ var nextStep = regexp.MustCompile("(?i)next step|next apply|next plan|next destr
 	"also used by|has no snapshot|got another|was not touched|does not have the disk|" +
 	"cannot be attached|attaches only|adopts only|it bears no mark|waiting for")
 
-// excused are errors whose cause no text of PVE's tells, or that the user has brought about, and those that are
-// known to lack a next step: the move of a disk with a snapshot, a migration that PVE refuses, a guest that is
-// gone.
+// excused are errors whose cause no text of PVE's tells, or that the user has brought about (a disk on a storage of
+// another node), and those that are known to lack a next step: the move of a disk with a snapshot, a migration that
+// PVE refuses, a guest that is gone.
 var excused = regexp.MustCompile("injected failure|unexpected status|context canceled|interrupted|disk with snapshots|" +
-	"was not migrated|conf' does not exist|hotplug problem|could not be destroyed|not most recent snapshot|snapshot feature")
+	`was not migrated|volume '\S+' does not exist|conf' does not exist|hotplug problem|could not be destroyed|` +
+	"not most recent snapshot|snapshot feature")
 
 // nothingUnnamed: each of our objects that is left at the end was named.
 func (l *ledger) nothingUnnamed() {
