@@ -277,7 +277,7 @@ func (s *story) died(a *turn, saved terraformtest.SavedState) {
 
 // planAgain wants an empty plan after an apply that has succeeded, unless a third party has acted since its plan.
 func (s *story) planAgain(a *turn) {
-	if a.partial || a.acted || a.dead || strings.Contains(a.said.String(), "was not refreshed") {
+	if a.partial || a.acted || a.dead || announcesMore.MatchString(a.said.String()) {
 		return
 	}
 	s.awaitHA()
@@ -289,6 +289,10 @@ func (s *story) planAgain(a *turn) {
 		s.violated("the apply has succeeded, and the next plan is not empty: %v\n%s", err, pl)
 	}
 }
+
+// announcesMore are words of messages after which the next plan has more to do: nothing was refreshed, or a guest has
+// gone off unseen by the listing.
+var announcesMore = regexp.MustCompile("was not refreshed|the next one does")
 
 // awaitHA gives HA's manager its round: PVE only files the start of a guest under HA.
 func (s *story) awaitHA() {
