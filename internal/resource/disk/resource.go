@@ -78,7 +78,9 @@ func (r *Resource) Create(ctx context.Context, req resource.CreateRequest, resp 
 			plan.leave(created)
 			resp.Diagnostics.Append(keyProof.Write(ctx, resp.Private, created.Proof)...)
 		}
-		resp.Diagnostics.Append(resp.State.Set(ctx, &plan)...)
+		if resp.Diagnostics.Append(resp.State.Set(ctx, &plan)...); err == nil {
+			resp.Diagnostics.Append(kit.Settle(&resp.State, req.Plan.Raw)...)
+		}
 		return nil
 	})
 }
@@ -226,7 +228,9 @@ func (r *Resource) Update(ctx context.Context, req resource.UpdateRequest, resp 
 		if plan.set(now); isLeftover {
 			plan.UUID = types.StringNull() // see leave
 		}
-		resp.Diagnostics.Append(resp.State.Set(ctx, &plan)...)
+		if resp.Diagnostics.Append(resp.State.Set(ctx, &plan)...); err == nil {
+			resp.Diagnostics.Append(kit.Settle(&resp.State, req.Plan.Raw)...)
+		}
 		return err
 	})
 }
