@@ -142,7 +142,8 @@ type Guest struct {
 	Firewall *Firewall // nil: not asked
 	HA       *HA       // nil: none, or not asked
 	Pending  []string  // options that wait for a restart
-	Leaving  []string  // volumes of disks that leave their slots at the next stop
+	// Leaving are the volumes of disks that leave their slots at the next stop, by slot.
+	Leaving map[string]string
 	// Renamed are the names that a migration of this update has given to volumes, by those of before.
 	Renamed map[string]string
 	Source  int // VMID of the clone source, create only

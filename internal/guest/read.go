@@ -3,8 +3,6 @@ package guest
 import (
 	"context"
 	"fmt"
-	"maps"
-	"slices"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest/agent"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
@@ -132,10 +130,10 @@ func FromConfig(config pve.PendingConfig, node string, vmid int) Guest {
 			spec.Disks[slot] = disk
 		}
 	}
-	var leaving []string
-	for _, slot := range slices.Sorted(maps.Keys(now.Disks)) {
-		if volume := now.Disks[slot].Volume; vm.SlotOf(spec.Disks, volume) == "" {
-			leaving = append(leaving, volume)
+	leaving := map[string]string{}
+	for slot, disk := range now.Disks {
+		if vm.SlotOf(spec.Disks, disk.Volume) == "" {
+			leaving[slot] = disk.Volume
 		}
 	}
 	return Guest{VMID: vmid, Node: node, Spec: spec, Identity: IdentityOf(current),

@@ -156,6 +156,7 @@ func (m *Model) DeleteRequest(private PrivateState) destroy.Request {
 		Disks: destroy.Disks{Known: append(m.own(), private.Detached...), Slots: map[string]string{},
 			Sizes: m.sizes(private)},
 		StopTimeout: kit.Duration(m.ShutdownTimeout, 0)}
+	maps.Copy(request.Slots, private.Added)  // those that wait, too
 	maps.Copy(request.Slots, private.Others) // none where no refresh was made for the destroy of a tainted VM
 	for slot, disk := range m.Disks {
 		request.Slots[slot] = Value(disk.Volume)

@@ -96,7 +96,7 @@ func (p PrivateState) NoteDetached(ctx context.Context, out kit.PrivateWriter, p
 	}
 	var detached []string
 	unused := slices.Collect(maps.Values(FromGuest(now).UnusedVolumes))
-	for _, volume := range append(unused, now.Leaving...) {
+	for _, volume := range slices.AppendSeq(unused, maps.Values(now.Leaving)) {
 		if slices.Contains(known, volume) {
 			detached = append(detached, volume)
 		}
@@ -169,8 +169,9 @@ func AddedOf(others map[string]string, inherited []string) map[string]string {
 // another provider did not have in its state is in none now. Those of a copy that failed before it was read are among
 // them: its state tells no disk of its source from one that a third party has added. A disk that comes into another
 // slot is news, whatever its name: PVE gives the first free name to a new disk (pve-storage Plugin.pm
-// get_next_vm_diskname), and the state does not have the slot. So is one of another size. It is noted, too, that the
-// slots of a VM that a failed create has left were seen.
+// get_next_vm_diskname), and the state does not have the slot. So is one of another size. A disk whose removal waits
+// for the guest's stop is in no slot of the state, and goes with the VM: it is news, unless an update has removed it
+// and told of that. It is noted, too, that the slots of a VM that a failed create has left were seen.
 func (p PrivateState) NoteOthers(ctx context.Context, out kit.PrivateWriter, prior *Model,
 	now guest.Guest) (PrivateState, diag.Diagnostics) {
 	others, added := OthersOf(prior, now), map[string]string{}
@@ -182,6 +183,13 @@ func (p PrivateState) NoteOthers(ctx context.Context, out kit.PrivateWriter, pri
 	for slot, volume := range others {
 		isNew := p.Others[slot] != volume || !vm.FitsSize(sizes[volume], was[volume]) || p.Moved.leaves(slot)
 		if vm.IsSlot(slot) && (isNew || p.Added[slot] == volume) {
+			added[slot] = volume
+		}
+	}
+	for slot, volume := range now.Leaving {
+		_, taken := added[slot]
+		isNew := slices.Contains(prior.slotted(), volume) || !slices.Contains(p.Detached, volume)
+		if !taken && (isNew || p.Added[slot] == volume) {
 			added[slot] = volume
 		}
 	}
