@@ -36,6 +36,14 @@ func (u *update) moveDisks(ctx context.Context, moves []vm.Move, from map[string
 				"restarted first, and moved after that. Or stop the VM for the move, with power_state = \"stopped\"",
 			Err: err}
 	}
+	if fault.KeptBySnapshot(err) {
+		return &guest.FieldError{Path: "disks",
+			Summary: fmt.Sprintf("A disk of VM %d has snapshots, and was not moved", u.vmid),
+			Detail: "PVE moves no disk whose volume a snapshot needs. Next step: remove the snapshots of the VM first, with " +
+				"their proxmox_vm_snapshot resources in an apply before this one, or in PVE's interface (Snapshots). Then " +
+				"apply again. Or leave storage and format of the disk as they were",
+			Err: err}
+	}
 	if err != nil {
 		return err
 	}

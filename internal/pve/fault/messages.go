@@ -237,6 +237,12 @@ func RefusesIOUring(err error) bool {
 	return err != nil && strings.Contains(err.Error(), "target storage is known to cause issues with aio=io_uring")
 }
 
+// KeptBySnapshot tells that a disk was not moved since a snapshot needs its volume (qemu-server API2/Qemu.pm
+// move_vm_disk).
+func KeptBySnapshot(err error) bool {
+	return err != nil && strings.Contains(err.Error(), "you can't move a disk with snapshots and delete the source")
+}
+
 // kindOfMessage is the Kind of a text of PVE: of a 500 or of a task's exit status.
 func kindOfMessage(message string) Kind {
 	for _, rule := range messageRules() {
