@@ -2,6 +2,7 @@ package fault
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"net/http"
 	"slices"
@@ -241,6 +242,12 @@ func RefusesIOUring(err error) bool {
 // move_vm_disk).
 func KeptBySnapshot(err error) bool {
 	return err != nil && strings.Contains(err.Error(), "you can't move a disk with snapshots and delete the source")
+}
+
+// IsGuestGone tells that the node has no configuration of a VM (pve-guest-common AbstractConfig.pm load_config).
+func IsGuestGone(err error, vmid int) bool {
+	return err != nil && vmid != 0 &&
+		strings.Contains(err.Error(), fmt.Sprintf("/qemu-server/%d.conf' does not exist", vmid))
 }
 
 // kindOfMessage is the Kind of a text of PVE: of a 500 or of a task's exit status.

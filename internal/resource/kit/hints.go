@@ -54,6 +54,11 @@ func (a Attempt) hints(err error) []string {
 	if fault.IsProtected(err) {
 		return append(all, "Next step: set protection = false and apply, then make this change.")
 	}
+	if a.Verb != "create" && fault.IsGuestGone(err, a.VMID) {
+		return append(all, fmt.Sprintf("VM %d is gone from its node since the plan: a third party has destroyed or moved "+
+			"it. Next step: plan again. Its refresh finds a VM that was moved, and takes one that is gone out of the state, "+
+			"so that the plan shows a create.", a.VMID))
+	}
 	if steps, ok := connectionHints(err); ok {
 		return append(all, steps...)
 	}

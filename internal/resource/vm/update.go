@@ -32,7 +32,7 @@ func (r *Resource) Update(ctx context.Context, req resource.UpdateRequest, resp 
 	resp.Diagnostics.Append(identify(ctx, resp.Identity, prior.VMID)...)
 	prior.About(ctx)
 	attempt := prior.Attempt(r.Session.Identity(), "update", password)
-	attempt.At = plan.Locator()
+	attempt.At, attempt.VMID = plan.Locator(), int(model.Value(prior.VMID))
 	resp.Diagnostics.Append(planning.RefuseTaken(prior, plan)...)
 	switch {
 	case resp.Diagnostics.HasError():

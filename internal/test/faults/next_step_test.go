@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/terraformtest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
 )
 
@@ -27,4 +29,30 @@ resource "proxmox_vm_snapshot" "s" {
 	rig.Must(t, s.Run(t.Context()))
 	w.Reconfigure(t, s, rig.TokenNoSSH, strings.Replace(config, "local-zfs", "local-lvm", 1))
 	rig.Must(t, s.Run(t.Context()))
+}
+
+// TestUpdateOfAVMThatIsGoneNamesTheNextStep: a third party has destroyed the VM since the plan.
+func TestUpdateOfAVMThatIsGoneNamesTheNextStep(t *testing.T) {
+	t.Parallel()
+	config := rig.NodeVMBlock(rig.OneDisk)
+	w := rig.NewWorld(t)
+	s := w.Session(t, rig.TokenNoSSH, config)
+	rig.Must(t, s.Converge(t.Context()))
+	w.Reconfigure(t, s, rig.TokenNoSSH, strings.Replace(config, `name = "x"`, `name = "y"`, 1))
+	pl, err := s.Plan(t.Context())
+	rig.Must(t, err)
+	w.Change(func(world *state.World) {
+		for key, v := range world.Volumes {
+			if v.VMID == 400 {
+				delete(world.Volumes, key)
+			}
+		}
+		delete(world.Guests, 400)
+	})
+	rig.MustRefuse(t, s.Apply(t.Context(), pl), []string{"VM 400 is gone", "Next step: plan again"})
+	next, err := s.Plan(t.Context())
+	rig.Must(t, err)
+	if change := next.Change("proxmox_vm.x"); change.Action != terraformtest.Create {
+		t.Errorf("the new plan: %s", change.Action)
+	}
 }

@@ -8,7 +8,8 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
 )
 
-// TestUpdateOfADiskKeepsThePlannedValues: a third party changes something between the plan of a disk and its apply. The state has what was planned, as Terraform demands, and the next plan shows the rest.
+// TestUpdateOfADiskKeepsThePlannedValues: a third party changes something between the plan of a disk and its apply. The state has
+// what was planned, as Terraform demands, and the next plan shows the rest.
 func TestUpdateOfADiskKeepsThePlannedValues(t *testing.T) {
 	t.Parallel()
 	for _, option := range []string{"description", "name"} {
