@@ -174,7 +174,7 @@ func AddedOf(others map[string]string, inherited []string) map[string]string {
 // and told of that. It is noted, too, that the slots of a VM that a failed create has left were seen.
 func (p PrivateState) NoteOthers(ctx context.Context, out kit.PrivateWriter, prior *Model,
 	now guest.Guest) (PrivateState, diag.Diagnostics) {
-	others, added := OthersOf(prior, now), map[string]string{}
+	others, added := OthersOf(prior, now), p.leaving(prior, now)
 	was := prior.sizes(p)
 	if prior.IsUnseen(p) { // all comes into the state now, but for what another provider did not know
 		maps.DeleteFunc(others, func(slot, _ string) bool { return !p.Moved.leaves(slot) })
@@ -183,13 +183,6 @@ func (p PrivateState) NoteOthers(ctx context.Context, out kit.PrivateWriter, pri
 	for slot, volume := range others {
 		isNew := p.Others[slot] != volume || !vm.FitsSize(sizes[volume], was[volume]) || p.Moved.leaves(slot)
 		if vm.IsSlot(slot) && (isNew || p.Added[slot] == volume) {
-			added[slot] = volume
-		}
-	}
-	for slot, volume := range now.Leaving {
-		_, taken := added[slot]
-		isNew := slices.Contains(prior.slotted(), volume) || !slices.Contains(p.Detached, volume)
-		if !taken && (isNew || p.Added[slot] == volume) {
 			added[slot] = volume
 		}
 	}
@@ -207,6 +200,20 @@ func (p PrivateState) NoteOthers(ctx context.Context, out kit.PrivateWriter, pri
 	}
 	p.Others, p.Sizes, p.Added = others, sizes, added
 	return p, diags
+}
+
+// leaving are the disks whose removal waits for the guest's stop, by slot, unless an update has removed them and told
+// of that.
+func (p PrivateState) leaving(prior *Model, now guest.Guest) map[string]string {
+	all := maps.Clone(now.Leaving)
+	maps.DeleteFunc(all, func(slot, volume string) bool {
+		isNews := slices.Contains(prior.slotted(), volume) || !slices.Contains(p.Detached, volume)
+		return !isNews && p.Added[slot] != volume
+	})
+	if all == nil {
+		return map[string]string{}
+	}
+	return all
 }
 
 // FormerNames are the names by which disks in state were attached, and that they do not have any more. volumeIn tells
