@@ -126,14 +126,14 @@ func (p plan) copied() map[string]string {
 // unloggedSlots are those that the create fills without a later task whose log tells: those of the first task, and of
 // root's imports.
 func (p plan) unloggedSlots() []string {
-	slots, wanted := vm.Slots(p.filledAtFirst()), vm.Encode(p.spec)
+	wanted := vm.Encode(p.spec)
+	slots := append([]string{}, vm.Slots(p.filledAtFirst())...) // never nil, which would mean any slot
 	for slot, value := range wanted {
 		if vm.ImportsPath(slot, value) {
 			slots = append(slots, slot)
 		}
 	}
-	slots = slices.DeleteFunc(slots, func(slot string) bool { return borrows(wanted[slot], p.vmid) })
-	return append([]string{}, slots...)
+	return slices.DeleteFunc(slots, func(slot string) bool { return borrows(wanted[slot], p.vmid) })
 }
 
 // whyNotOurs is why a dead run's VM stays, whether it would be completed or removed: it has volumes that this create
