@@ -67,6 +67,21 @@ func Acts() []Act {
 		StorageOffline, NodeOffline, NodeCrash, Rescan, BackupRun, HAMove, Imitate, RotateLogs}
 }
 
+// Orders are acts without a guest and a moment.
+func Orders(acts ...Act) []Order {
+	list := make([]Order, 0, len(acts))
+	for _, a := range acts {
+		list = append(list, Order{Act: a})
+	}
+	return list
+}
+
+// Preparations are the orders without which an act cannot be done, by act.
+func Preparations() map[Act][]Order {
+	return map[Act][]Order{Rollback: Orders(Snapshot), Unlock: Orders(StaleLock), Restore: Orders(Backup),
+		RestoreAside: Orders(Backup), Rescan: Orders(Plant), HAMove: Orders(AddHA)}
+}
+
 // Order is one act to come. It is done once.
 type Order struct {
 	Act Act `json:"act"`

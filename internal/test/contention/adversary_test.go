@@ -363,17 +363,7 @@ func (d intervention) orders(vmid int, at spot) []thirdparty.Order {
 
 // interventions are the acts of package thirdparty, and combinations of acts that show more than each alone.
 func interventions() []intervention {
-	order := func(acts ...thirdparty.Act) (list []thirdparty.Order) {
-		for _, a := range acts {
-			list = append(list, thirdparty.Order{Act: a})
-		}
-		return list
-	}
-	prepared := map[thirdparty.Act][]thirdparty.Order{
-		thirdparty.Rollback: order(thirdparty.Snapshot), thirdparty.Unlock: order(thirdparty.StaleLock),
-		thirdparty.Restore: order(thirdparty.Backup), thirdparty.RestoreAside: order(thirdparty.Backup),
-		thirdparty.Rescan: order(thirdparty.Plant), thirdparty.HAMove: order(thirdparty.AddHA),
-	}
+	order, prepared := thirdparty.Orders, thirdparty.Preparations()
 	var list []intervention
 	for _, a := range thirdparty.Acts() {
 		list = append(list, intervention{name: string(a), first: prepared[a], then: order(a)})

@@ -32,18 +32,8 @@ type hand struct {
 
 // hands are all of them.
 func hands() []hand {
-	order := func(acts ...thirdparty.Act) (list []thirdparty.Order) {
-		for _, a := range acts {
-			list = append(list, thirdparty.Order{Act: a})
-		}
-		return list
-	}
-	prepared := map[thirdparty.Act][]thirdparty.Order{
-		thirdparty.Rollback: order(thirdparty.Snapshot), thirdparty.Unlock: order(thirdparty.StaleLock),
-		thirdparty.Restore: order(thirdparty.Backup), thirdparty.RestoreAside: order(thirdparty.Backup),
-		thirdparty.Rescan: order(thirdparty.Plant), thirdparty.HAMove: order(thirdparty.AddHA),
-		thirdparty.Imitate: order(thirdparty.Describe),
-	}
+	order, prepared := thirdparty.Orders, thirdparty.Preparations()
+	prepared[thirdparty.Imitate] = order(thirdparty.Describe)
 	brief := []thirdparty.Act{thirdparty.Lock, thirdparty.MakeID, thirdparty.StorageOffline, thirdparty.NodeOffline,
 		thirdparty.NodeCrash, thirdparty.Fill, thirdparty.BackupRun}
 	later := append([]thirdparty.Act{thirdparty.HAMove, thirdparty.AddHA, thirdparty.StaleLock}, brief...)
