@@ -10,6 +10,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guard"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/backoff"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
 )
 
@@ -39,6 +40,7 @@ func (d lockWait) unlocked(ctx context.Context) error {
 func (d lockWait) awaitLock(ctx context.Context) error {
 	vmid, began := d.r.Ref.VMID, d.d.clock.Now()
 	q := d.d.jobs.Queue(d.node, vmid)
+	q.Reason = backoff.ForLockToRead
 	for idle := 0; ; {
 		lock := d.config.Current()["lock"]
 		if lock == "" || lock == request.Suspended {

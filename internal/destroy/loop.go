@@ -8,6 +8,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guard"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/backoff"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/saga"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/volumeuse"
 )
@@ -174,7 +175,7 @@ func (r *removal) run(ctx context.Context) error {
 func (r *removal) loop(ctx context.Context) error {
 	var failed error
 	q := r.d.jobs.Queue(r.Baseline.Node, r.VMID)
-	q.Destroys = true
+	q.Reason = backoff.ForLockToDestroy
 	began := r.d.clock.Now()
 	for attempt, failures := 0, 0; attempt < passes && failures < 5; attempt++ {
 		clean, err := r.pass(ctx)

@@ -19,6 +19,8 @@ const (
 	ForLockInTask
 	// ForLockToDestroy is for a lock in the way of a destroy: each try takes some twenty requests, for fresh evidence.
 	ForLockToDestroy
+	// ForLockToRead is for a lock that a destroy reads in a guest's configuration: each look takes some five requests.
+	ForLockToRead
 	// ForAgent is for a guest's agent, which costs PVE 3 s each time that it does not answer (qemu-server Agent.pm).
 	ForAgent
 	// ForGuest is for a guest that was asked to shut down and did not.
@@ -39,6 +41,7 @@ func (b Reason) pauses() pauses {
 		ForLock:          {500 * time.Millisecond, 10 * time.Second, 1},
 		ForLockInTask:    {5 * time.Second, 30 * time.Second, 1},
 		ForLockToDestroy: {20 * time.Second, 30 * time.Second, 0.5},
+		ForLockToRead:    {time.Second, 10 * time.Second, 0.5},
 		ForAgent:         {500 * time.Millisecond, 3 * time.Second, 0},
 		ForGuest:         {10 * time.Second, 10 * time.Second, 0},
 	}[b]

@@ -36,17 +36,19 @@ func (r *Runner) Contend(ctx context.Context, node string, vmid int, try func(co
 
 // Queue is one wait for the locks that third parties hold on a guest.
 type Queue struct {
-	s        *Runner
-	Node     string // "" = not known
-	Destroys bool   // the request would destroy something
-	vmid     int    // 0 = no guest's
-	tries    int
-	since    time.Time // of the first refusal
-	end      time.Time // when to give up, on the Runner's clock
+	s      *Runner
+	Node   string         // "" = not known
+	Reason backoff.Reason // to wait: which pauses
+	vmid   int            // 0 = no guest's
+	tries  int
+	since  time.Time // of the first refusal
+	end    time.Time // when to give up, on the Runner's clock
 }
 
 // Queue begins a wait for the locks of a guest. It costs nothing until one stands in the way.
-func (r *Runner) Queue(node string, vmid int) *Queue { return &Queue{s: r, Node: node, vmid: vmid} }
+func (r *Runner) Queue(node string, vmid int) *Queue {
+	return &Queue{s: r, Node: node, Reason: backoff.ForLock, vmid: vmid}
+}
 
 // Wait lets some time pass, longer each time, and says in the log what holds the lock that caused it. When the
 // context has ended, or is about to, it returns what is to be said in the end.
@@ -55,12 +57,9 @@ func (q *Queue) Wait(ctx context.Context, cause error) error {
 	if q.tries == 0 {
 		q.since, q.end = now, now.Add(Remaining(ctx))
 	}
-	policy := backoff.ForLock
+	policy := q.Reason
 	var task *pve.TaskError
-	switch {
-	case q.Destroys:
-		policy = backoff.ForLockToDestroy
-	case errors.As(cause, &task):
+	if policy == backoff.ForLock && errors.As(cause, &task) {
 		policy = backoff.ForLockInTask
 	}
 	q.tries++
