@@ -87,9 +87,9 @@ func withSnapshot(w *state.World) {
 		Format: "raw", Size: 1 << 30})
 }
 
-// TestDiskGivenToAVMWhoseCreateFails: a third party gives a disk to the VM while its create starts the guest, and the
-// start fails. The roll-back leaves the VM with that disk, and says so. Without such a disk it leaves nothing, also of
-// the disk that the create has added to a copy.
+// TestDiskGivenToAVMWhoseCreateFails: a third party gives a disk to the VM while its create starts the guest, in a slot
+// that is free or in place of the VM's own disk, and the start fails. The roll-back leaves the VM with that disk, and says
+// so. Without such a disk it leaves nothing, also of the disk that the create has added to a copy.
 func TestDiskGivenToAVMWhoseCreateFails(t *testing.T) {
 	added := vm.Spec{Disks: map[string]vm.Disk{"scsi1": {Storage: "local-zfs", Size: to(int64(2 << 30))}}}
 	from := "local-lvm:vm-8000-disk-1" // in scsi5, which the log of the import names
@@ -97,8 +97,9 @@ func TestDiskGivenToAVMWhoseCreateFails(t *testing.T) {
 	for name, r := range map[string]Request{"from scratch": onZFS(), "clone": {Clone: &guest.Clone{VMID: 9000}},
 		"clone with another disk": {Clone: &guest.Clone{VMID: 9000, Full: to(true)}, Spec: added},
 		"clone with an import":    {Clone: &guest.Clone{VMID: 9000, Full: to(true)}, Spec: imported}} {
-		for _, given := range []bool{false, true} {
+		for _, slot := range []string{"", "scsi5", "scsi0"} {
 			synctest.Test(t, func(t *testing.T) {
+				given := slot != ""
 				b := benchOf(t, pvesim.Options{Clock: clock.Real{}, Latency: -1}, token)
 				b.change(withSnapshot)
 				b.change(func(w *state.World) {
@@ -115,16 +116,16 @@ func TestDiskGivenToAVMWhoseCreateFails(t *testing.T) {
 						time.Sleep(time.Second)
 					}
 					if given {
-						b.give("scsi5", 1)
+						b.give(slot, 1)
 					}
 				}()
 				r.Node, r.VMID, r.Start, r.Spec.Name = "pve1", 150, true, to("web")
 				made, err := b.Create(t.Context(), r)
 				<-done
 				uuid, kept := b.left()
-				if err == nil || kept != given || (uuid != "") != given || given != (len(made.Left) == 1) ||
+				if err == nil || kept != given || (uuid != "") != given || given != (len(made.Left) > 0) ||
 					given && (made.Left[0].Command != "" || !strings.Contains(made.Left[0].Reason, theirs)) {
-					t.Errorf("%s, given %t: theirs is there %t, the VM has the uuid %q, left %+v: %v", name, given, kept, uuid,
+					t.Errorf("%s, given in %q: theirs is there %t, the VM has the uuid %q, left %+v: %v", name, slot, kept, uuid,
 						made.Left, err)
 				}
 				if !given && len(b.volumesOf(150)) > 0 {

@@ -173,12 +173,15 @@ func likeHalfMade(halfMade map[string]string) func(map[string]string) bool {
 	return func(config map[string]string) bool { return maps.Equal(whole(config), left) }
 }
 
-// unproven are the disks in slots that the create does not fill by itself: a task tells of those that it has made.
+// unproven are the disks in slots that the create does not fill by itself, since a task tells of those that it has
+// made, and those that are not the first ones in the others.
 func (m *Made) unproven(vmid int, config map[string]string) []string {
 	if m == nil || m.unlogged == nil {
 		return nil
 	}
-	return disksIn(vmid, config, func(slot, _ string) bool { return !slices.Contains(m.unlogged, slot) })
+	return disksIn(vmid, config, func(slot, volume string) bool {
+		return !slices.Contains(m.unlogged, slot) || m.isExchanged(slot, volume)
+	})
 }
 
 // disksIn are the disks of a VM in those slots.

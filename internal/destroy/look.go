@@ -103,7 +103,10 @@ func (r *removal) lookAtAll(ctx context.Context) error {
 		r.left = slices.Sorted(maps.Keys(r.Baseline.Named))
 		return nil
 	}
-	if r.view.owner == guest.NoGuest && r.tasks.lastDestroy() == "" {
+	switch {
+	case r.view.owner == guest.Ours && r.InState == nil:
+		r.Made.correct(ctx, r.d.api.Reader(), r.Tasks.UPIDs)
+	case r.view.owner == guest.NoGuest && r.tasks.lastDestroy() == "":
 		r.Made.forgetNamed()
 	}
 	volumes, err := r.listOwn(ctx)

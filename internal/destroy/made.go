@@ -31,6 +31,8 @@ type Made struct {
 	commands   int               // how many of the failed commands were read
 	died       bool              // one of the tasks, or commands, was killed
 	unlogged   []string          // the slots that the create fills without a task that tells; nil: any
+	first      map[string]string // the first disk of each slot, by a look at the VM or by the log of the task that has made it
+	corrected  bool              // the log of the task that makes the VM was asked for them
 }
 
 // Wanted is a volume that the task which makes the VM is to make.
@@ -45,7 +47,8 @@ type Wanted struct {
 // NewMade makes a Made from the volumes that a create is known to have made, all that it asks for, and the slots that
 // it fills without a task that tells; nil: a disk in any slot is its own.
 func NewMade(known []string, wanted []Wanted, unlogged []string) *Made {
-	m := &Made{wanted: wanted, known: map[string]bool{}, read: map[pve.UPID]bool{}, unlogged: unlogged}
+	m := &Made{wanted: wanted, known: map[string]bool{}, read: map[pve.UPID]bool{}, unlogged: unlogged,
+		first: map[string]string{}}
 	m.add(known)
 	return m
 }
@@ -65,11 +68,93 @@ func (m *Made) Saw(vmid int, config map[string]string, others ...string) {
 	if m == nil {
 		return
 	}
+	m.sawFirst(vmid, config)
 	adopted := slices.Concat(Adopted(vmid, config), m.unproven(vmid, config), others)
 	named := slices.DeleteFunc(guard.OwnVolumes(vmid, config),
 		func(volume string) bool { return slices.Contains(adopted, volume) })
 	m.add(named)
 	m.configured = append(m.configured, named...)
+}
+
+// sawFirst remembers the first disk of each slot that the create fills without a task that tells.
+func (m *Made) sawFirst(vmid int, config map[string]string) {
+	for _, slot := range vm.Slots(config) {
+		if m.first[slot] == "" && slices.Contains(m.unlogged, slot) && isDiskOf(vmid, config, slot) {
+			m.first[slot] = guest.VolumeOf(config[slot])
+		}
+	}
+}
+
+// isExchanged reports whether a slot has another disk than its first one.
+func (m *Made) isExchanged(slot, volume string) bool {
+	return m.first[slot] != "" && !volid.Same(m.first[slot], volume)
+}
+
+// correct has the log of the task that makes the VM say which disks were first in their slots: a third party may have
+// exchanged one before the first look. Where the log cannot be read the first look counts.
+func (m *Made) correct(ctx context.Context, api pve.Reader, tasks []pve.UPID) {
+	if m == nil || m.corrected || len(tasks) == 0 || tasks[0].Type() != "qmcreate" {
+		return
+	}
+	m.corrected = true
+	log, err := api.Tasks().Log(ctx, tasks[0], makerLines)
+	if err != nil {
+		return
+	}
+	for slot, volume := range task.DisksMade(log) {
+		if m.isExchanged(slot, volume) {
+			delete(m.known, m.first[slot])
+			m.first[slot] = volume
+		}
+	}
+}
+
+// copies are the disks in slots that a task says it has filled, by slot only. A task that makes a disk names it.
+func (m *Made) copies(upid pve.UPID, log []string, config map[string]string) (volumes []string) {
+	if m == nil {
+		return nil
+	}
+	for slot, volume := range task.DisksMade(log) {
+		if m.first[slot] == "" {
+			m.first[slot] = volume
+		}
+	}
+	for _, slot := range filledBy(upid, log) {
+		if upid.Type() == "qmmove" || m.first[slot] == "" {
+			volumes = append(volumes, guest.VolumeOf(config[slot]))
+		}
+	}
+	return volumes
+}
+
+// notMoved are those of some disks that are not the first ones of their slots, moved since: where the first one is
+// still there, the slot has another.
+func notMoved(ctx context.Context, r *removal, f *facts, volumes []string) ([]string, error) {
+	if r.Made == nil || r.InState != nil || len(volumes) == 0 {
+		return volumes, nil
+	}
+	resources, _, err := r.d.api.Listing().Recent(ctx)
+	if err != nil {
+		return nil, err
+	}
+	look := slotLook{Disks: Disks{Slots: r.Made.first}, d: r.d, vmid: r.VMID, node: f.node, resources: resources,
+		configs: []map[string]string{f.config.Values}}
+	rest := slices.Clone(volumes)
+	for _, slot := range vm.Slots(f.config.Values) {
+		value := f.config.Values[slot]
+		n := slices.Index(rest, guest.VolumeOf(value))
+		if n < 0 {
+			continue
+		}
+		moved, err := look.hasMoved(ctx, slot, value)
+		if err != nil {
+			return nil, err
+		}
+		if moved {
+			rest = slices.Delete(rest, n, n+1)
+		}
+	}
+	return rest, nil
 }
 
 // forgetNamed forgets those volumes, after a third party has destroyed the VM and its volumes with it.

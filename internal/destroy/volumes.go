@@ -292,16 +292,17 @@ func (r *removal) checkAdopted(ctx context.Context, f *facts) (outcome, error) {
 			return nextPass, fmt.Errorf("look which volumes task %s has made: %w", upid, err)
 		}
 		made, _ := task.VolumesMade(log)
-		for _, slot := range append(filledBy(upid, log), task.SlotsMade(log)...) { // a disk may have moved since
-			if r.InState == nil {
-				made = append(made, guest.VolumeOf(f.config.Values[slot]))
-			}
+		if r.InState == nil {
+			made = append(made, r.Made.copies(upid, log, f.config.Values)...)
 		}
 		rest = slices.DeleteFunc(rest, func(volume string) bool { return isMade(made, volume) })
 	}
 	if r.Made != nil {
 		known := slices.Collect(maps.Keys(r.Made.known))
 		rest = slices.DeleteFunc(rest, func(volume string) bool { return isMade(known, volume) })
+	}
+	if rest, err = notMoved(ctx, r, f, rest); err != nil {
+		return nextPass, err
 	}
 	if len(rest) > 0 {
 		return nextPass, final{cmp.Or(inSlots[rest[0]], errAdopted(r.VMID, rest))}

@@ -54,15 +54,16 @@ func VolumesMade(log []string) (ids, names []string) {
 	return ids, names
 }
 
-// SlotsMade are the slots for which the log of a task says that it has made a volume (qemu-server API2/Qemu.pm
-// create_disks).
-func SlotsMade(log []string) (slots []string) {
+// DisksMade are the volumes that the log of a task says it has made, by the slot that it says it has made them for
+// (qemu-server API2/Qemu.pm create_disks).
+func DisksMade(log []string) map[string]string {
+	disks := map[string]string{}
 	for _, line := range log {
-		if slot, _, ok := strings.Cut(line, ": successfully created disk '"); ok {
-			slots = append(slots, slot)
+		if slot, rest, ok := strings.Cut(line, ": successfully created disk '"); ok {
+			disks[slot] = rest[:strings.IndexAny(rest+"'", ",'")]
 		}
 	}
-	return slots
+	return disks
 }
 
 // SlotsFilled are the slots that the log of a clone or a move says it fills with a copy: until April 2026 it does not

@@ -1,6 +1,7 @@
 package task
 
 import (
+	"maps"
 	"slices"
 	"testing"
 )
@@ -28,6 +29,16 @@ func TestSlotsFilled(t *testing.T) {
 		"create linked clone of drive efidisk0 (local-zfs:base-9000-disk-1)", "transferred 0.0 B of 1.0 GiB (0.00%)"}
 	if slots := SlotsFilled(log); !slices.Equal(slots, []string{"scsi0", "efidisk0"}) {
 		t.Errorf("filled are %v", slots)
+	}
+}
+
+// TestDisksMade: the lines of a create about its drives, with their options.
+func TestDisksMade(t *testing.T) {
+	log := []string{"scsi0: successfully created disk 'local-zfs:vm-150-disk-0,size=1G'", "Formatting '/x/vm-150-disk-1.qcow2'",
+		"efidisk0: successfully created disk 'local:150/vm-150-disk-1.qcow2'", "TASK OK"}
+	want := map[string]string{"scsi0": "local-zfs:vm-150-disk-0", "efidisk0": "local:150/vm-150-disk-1.qcow2"}
+	if made := DisksMade(log); !maps.Equal(made, want) {
+		t.Errorf("made are %v", made)
 	}
 }
 
