@@ -92,8 +92,8 @@ func wanted(r Request, from *source, vmid int) []destroy.Wanted {
 		if d.Format != nil {
 			w.Format = *d.Format
 		}
-		if d.Size != nil && d.ImportFrom == nil {
-			w.Size = *d.Size
+		if d.ImportFrom == nil {
+			w.Size = d.Bytes()
 		}
 		all = append(all, w)
 		if storage := r.unpacksOn(d); storage != "" {
@@ -116,11 +116,7 @@ func wanted(r Request, from *source, vmid int) []destroy.Wanted {
 func targets(moves []vm.Move, has vm.Spec) []destroy.Wanted {
 	var all []destroy.Wanted
 	for _, m := range moves {
-		w := destroy.Wanted{Storage: m.Storage, Format: m.Format}
-		if d := has.Disks[m.Slot]; d.Size != nil {
-			w.Size = *d.Size
-		}
-		all = append(all, w)
+		all = append(all, destroy.Wanted{Storage: m.Storage, Format: m.Format, Size: has.Disks[m.Slot].Bytes()})
 	}
 	return all
 }
@@ -147,9 +143,7 @@ func (s *source) wanted(cloudInit string) []destroy.Wanted {
 		case !full:
 			w.Base = volume
 		default:
-			if d, ok := vm.Decode(s.config).Disks[slot]; ok && d.Size != nil {
-				w.Size = *d.Size
-			}
+			w.Size = vm.Decode(s.config).Disks[slot].Bytes()
 		}
 		all = append(all, w)
 	}

@@ -259,10 +259,7 @@ func (l slotLook) hasAnotherSize(ctx context.Context, slot, value string) (bool,
 
 // sizeIn is the size that a slot shows, in bytes; 0: none.
 func sizeIn(slot, value string) int64 {
-	if disk := vm.Decode(map[string]string{slot: value}).Disks[slot]; disk.Size != nil {
-		return *disk.Size
-	}
-	return 0
+	return vm.Decode(map[string]string{slot: value}).Disks[slot].Bytes()
 }
 
 // hasMoved reports whether the volume in a slot is the one that the plan knows there: by its name, or since it has the

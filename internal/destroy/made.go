@@ -31,7 +31,7 @@ type Made struct {
 	commands   int               // how many of the failed commands were read
 	died       bool              // one of the tasks, or commands, was killed
 	unlogged   []string          // the slots that the create fills without a task that tells; nil: any
-	first      map[string]string // the first disk of each slot, by a look at the VM or by the log of the task that has made it
+	first      map[string]string // the first disk of each slot, by the first look or by the log of its task
 	corrected  bool              // the log of the task that makes the VM was asked for them
 }
 

@@ -111,10 +111,7 @@ func of(g guest.Guest, pool string) Disk {
 	is := g.Spec.Disks[vm.HolderSlot]
 	d := Disk{VMID: g.VMID, Node: g.Node, Identity: g.Identity, Pool: cmp.Or(g.Pool, pool)}
 	if owner, ok := volid.Owner(is.Volume); ok && owner == g.VMID {
-		d.Volume, d.Format = is.Volume, volid.Format(is.Volume)
-		if is.Size != nil {
-			d.Size = *is.Size
-		}
+		d.Volume, d.Format, d.Size = is.Volume, volid.Format(is.Volume), is.Bytes()
 	}
 	if g.Spec.Name != nil {
 		d.Name = *g.Spec.Name

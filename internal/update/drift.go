@@ -61,13 +61,13 @@ func checkSlots(vmid int, config pve.PendingConfig, prior, planned vm.Spec, c vm
 // get_next_vm_diskname).
 func hasNow(vmid int, is, was string, disk, prior, planned vm.Disk) string {
 	owner, _ := volid.Owner(was)
-	asPlanned := planned.Size != nil && !differInSize(disk, planned)
+	asPlanned := planned.Size != nil && vm.FitsSize(disk.Bytes(), planned.Bytes())
 	switch {
 	case !volid.Same(was, is) && is == "":
 		return "it is empty now"
 	case !volid.Same(was, is):
 		return is + " is in it now"
-	case owner == vmid && differInSize(disk, prior) && !asPlanned:
+	case owner == vmid && !vm.FitsSize(disk.Bytes(), prior.Bytes()) && !asPlanned:
 		return fmt.Sprintf("a disk of that name with another size, %s, is in it now", property.FormatSize(*disk.Size))
 	}
 	return ""
@@ -137,7 +137,7 @@ func (n Notes) isOther(slot, is string, disk vm.Disk) bool {
 
 // hasSize reports whether a disk has the size that the plan has known, as far as both are known.
 func (n Notes) hasSize(disk vm.Disk) bool {
-	return disk.Size == nil || vm.FitsSize(*disk.Size, n.Sizes[disk.Volume])
+	return vm.FitsSize(disk.Bytes(), n.Sizes[disk.Volume])
 }
 
 // noteOthers notes what this update has made of disks that the plan takes over, or has left in their slots: their names
@@ -202,12 +202,7 @@ func (d disks) withDoneMoves(ctx context.Context) (known, wanted vm.Spec, err er
 // isAsLarge reports whether a disk has the size of another one. A move takes all of a disk, and its growth comes after
 // that.
 func isAsLarge(is, was vm.Disk) bool {
-	return is.Size != nil && was.Size != nil && vm.FitsSize(*is.Size, *was.Size)
-}
-
-// differInSize reports whether two disks have sizes that are known, and not the same.
-func differInSize(is, was vm.Disk) bool {
-	return is.Size != nil && was.Size != nil && !vm.FitsSize(*is.Size, *was.Size)
+	return is.Size != nil && was.Size != nil && vm.FitsSize(is.Bytes(), was.Bytes())
 }
 
 // hasMovedFrom reports whether a volume that the slot had is gone. Where it is there still, the slot has another disk,

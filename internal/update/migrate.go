@@ -84,7 +84,7 @@ func stillIn(known, sent, arrived map[string]string, mustFit func(slot string) b
 	before, after := vm.Decode(sent).Disks, vm.Decode(arrived).Disks
 	return func(slot string) bool {
 		volume, was, is := guest.VolumeOf(sent[slot]), before[slot], after[slot]
-		isThere := !mustFit(slot) || was.Size == nil || is.Size == nil || isAsLarge(is, was)
+		isThere := !mustFit(slot) || vm.FitsSize(is.Bytes(), was.Bytes())
 		return volid.IsCloudInit(volume) || volume != "" && volid.Same(volume, guest.VolumeOf(known[slot])) && isThere
 	}
 }

@@ -45,11 +45,10 @@ func (t todo) removedVolumes(vmid int, current map[string]string) map[string]str
 func (v volumes) checkSizes(t todo, removed map[string]string, config pve.PendingConfig) error {
 	server := vm.Decode(config.Current())
 	for _, slot := range slices.Sorted(maps.Keys(removed)) {
-		was, is := t.base.Disks[slot].Size, server.Disks[slot].Size
-		if was != nil && is != nil && *was != *is {
+		if was, is := t.base.Disks[slot].Bytes(), server.Disks[slot].Bytes(); is != was && is != 0 && was != 0 {
 			return v.notDestroyed(slot, removed[slot], fmt.Sprintf("It has %s by now, and the plan knows one of %s: PVE gives "+
 				"a name that became free to the next disk. It was not touched. Make a new plan, which shows what is there",
-				property.FormatSize(*is), property.FormatSize(*was)), nil)
+				property.FormatSize(is), property.FormatSize(was)), nil)
 		}
 	}
 	return nil

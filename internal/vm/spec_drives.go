@@ -17,6 +17,14 @@ type Disk struct {
 	Rest     map[string]string // further sub-keys
 }
 
+// Bytes is the size of the disk; 0: not known.
+func (d Disk) Bytes() int64 {
+	if d.Size == nil {
+		return 0
+	}
+	return *d.Size
+}
+
 // FitsSize reports whether a disk of a size, in bytes, can be one of a former size, or one that was asked for: storages
 // round up, LVM to 4 MiB, ZFS to 1 MiB (pve-storage ZFSPoolPlugin.pm alloc_image). A size that is not known, 0, fits.
 func FitsSize(is, was int64) bool {
