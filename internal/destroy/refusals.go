@@ -290,9 +290,11 @@ func mayDestroy(r Request, node string, config map[string]string) error {
 				"touched. Set smbios = { uuid = \"...\" } and apply, then destroy"}
 	}
 	if r.Ref.Identity.IsZero() {
-		return fmt.Errorf("state does not know which VM %d it means: it has no uuid. It was not touched; run terraform "+
-			"refresh first",
-			r.Ref.VMID)
+		return &guest.FieldError{Path: "vmid", Summary: fmt.Sprintf("State does not tell which VM %d it means", r.Ref.VMID),
+			Detail: "State has no uuid of it, and Terraform hands the destroy of a tainted resource nothing else that was not " +
+				"refreshed before (-refresh=false). It was not touched. \"terraform state rm\" makes this state forget it; if no " +
+				"other state has it, an import takes it over then, or an apply completes it where the import says that it is " +
+				"not complete"}
 	}
 	if config["protection"] == "1" && !r.Holder {
 		return &guest.FieldError{Path: "protection", Summary: fmt.Sprintf("VM %d is protected", r.Ref.VMID),

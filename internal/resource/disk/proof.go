@@ -33,6 +33,22 @@ func withProof(ctx context.Context, ref guest.Ref, private kit.PrivateReader) (g
 	return ref, append(diags, more...)
 }
 
+// isUnproven reports whether kit.Unproven holds: nothing tells which VM is meant.
+func isUnproven(ctx context.Context, ref guest.Ref, private kit.PrivateReader) (bool, diag.Diagnostics) {
+	lost, diags := kit.Unproven.Read(ctx, private)
+	return lost && ref.Proof == nil && ref.Identity.IsZero(), diags
+}
+
+// refuseUnproven refuses to change such a disk.
+func (r *Resource) refuseUnproven(ctx context.Context, private kit.PrivateReader, state *model) diag.Diagnostics {
+	ref, diags := withProof(ctx, state.ref(), private)
+	lost, more := isUnproven(ctx, ref, private)
+	if diags.Append(more...); lost {
+		diags.Append(kit.RefuseUnproven(r.attempt("change", state)))
+	}
+	return diags
+}
+
 // accept notes that the leftover of a failed create is an ordinary disk from now on, unless the update that was to make
 // it one has failed before it did. Terraform never changes a tainted object, so its user has untainted it.
 func accept(ctx context.Context, ref guest.Ref, now disk.Disk, failed error, to kit.PrivateWriter) (

@@ -92,9 +92,9 @@ func (r *Resource) Read(ctx context.Context, req resource.ReadRequest, resp *res
 	ref, diags := withProof(ctx, state.ref(), req.Private)
 	resp.Diagnostics.Append(diags...)
 	limit, attempt := kit.Duration(state.Timeouts.Limits().Read, kit.ReadTimeout), r.attempt("read", &state)
-	lost, diags := kit.Unproven.Read(ctx, req.Private)
+	lost, diags := isUnproven(ctx, ref, req.Private)
 	resp.Diagnostics.Append(diags...)
-	if lost && ref.Proof == nil && ref.Identity.IsZero() {
+	if lost {
 		resp.Diagnostics.Append(kit.NotProven(attempt))
 		return
 	}
@@ -174,6 +174,12 @@ func (r *Resource) planChange(
 	ctx context.Context, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse, plan *model, state model,
 ) bool {
 	resp.Diagnostics.Append(keepGrown(ctx, req.Private, resp.Private, plan, state)...)
+	if !req.Plan.Raw.Equal(req.State.Raw) {
+		resp.Diagnostics.Append(r.refuseUnproven(ctx, req.Private, &state)...)
+		if resp.Diagnostics.HasError() {
+			return false
+		}
+	}
 	moves, diags := planChange(plan, state)
 	resp.Diagnostics.Append(diags...)
 	if !plan.Size.Equal(state.Size) {

@@ -18,7 +18,9 @@ type PrivateWriter interface {
 }
 
 // Unproven is the note that nothing in state tells any more which VM it means: a destroy without a refresh was handed
-// neither an identity nor a proof. A VM that has the id is not to be taken for the one in state.
+// neither an identity nor a proof. A VM that has the id is not to be taken for the one in state. It says nothing of a
+// VM that was read and has no identity, which is noted (guest.Identity, None): earlier versions wrote it for such a
+// one, too.
 const Unproven Note[bool] = "unproven"
 
 // Note is a key of a resource's private state, under which a value is kept as JSON.

@@ -72,13 +72,21 @@ func NotRefreshed(a Attempt, err error) diag.Diagnostics {
 	return diags
 }
 
+// unproven says why nothing is done with a VM for which Unproven is noted, and the ways out.
+const unproven = "Its state has no uuid, as after a create that failed, and the proof of whose it is was lost by a " +
+	"destroy without a refresh (-refresh=false). Another run may have completed it since, so no refresh, update or " +
+	"destroy touches it. \"terraform state rm\" makes this state forget it. If no other state has it, an import " +
+	"takes it over then, or an apply completes it where the import says that it is not complete."
+
 // NotProven is the warning of a refresh for which Unproven is noted; the state stays as it is.
 func NotProven(a Attempt) diag.Diagnostic {
-	return diag.NewWarningDiagnostic(a.Thing+" was not refreshed",
-		"It was left by a create that failed, and what proved whose it is was lost by a destroy without a refresh "+
-			"(-refresh=false). Another run may have completed it since, so neither a refresh nor a destroy touches it. If no "+
-			"other state has it, \"terraform state rm\" and an import keep it. Otherwise \"terraform state rm\" makes this "+
-			"state forget it.")
+	return diag.NewWarningDiagnostic(a.Thing+" was not refreshed", unproven)
+}
+
+// RefuseUnproven is the error of a plan that would change a VM for which Unproven is noted.
+func RefuseUnproven(a Attempt) diag.Diagnostic {
+	return diag.NewAttributeErrorDiagnostic(path.Root("vmid"), "Cannot "+a.Verb+" "+a.Thing, "Nothing was changed. "+
+		unproven)
 }
 
 // NotYetRefreshed is the warning of a refresh while the provider's configuration is unknown; the state stays as it is.

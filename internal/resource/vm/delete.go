@@ -7,6 +7,7 @@ import (
 
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/kit"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/model"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/saga"
@@ -38,7 +39,8 @@ func (r *Resource) Delete(ctx context.Context, req resource.DeleteRequest, resp 
 	defer cancel()
 
 	request := state.DeleteRequest(private)
-	if request.Ref.Proof == nil && request.Ref.Identity.IsZero() { // where it stays, the state keeps what this says
+	// Where it stays, the state keeps what this says. Of a VM that was read and has no identity the state says so already.
+	if request.Ref.Proof == nil && request.Ref.Identity == (guest.Identity{}) {
 		resp.Diagnostics.Append(kit.Unproven.Write(ctx, resp.Private, true)...)
 	}
 	left, warnings, err := r.machines.Delete(ctx, request)

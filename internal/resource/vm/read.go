@@ -32,7 +32,7 @@ func (r *Resource) Read(ctx context.Context, req resource.ReadRequest, resp *res
 		resp.Diagnostics.Append(state.Unread(attempt, private)...)
 		return
 	}
-	if private.Unproven && private.Proof == nil && private.Identity.IsZero() {
+	if private.IsUnproven() {
 		resp.Diagnostics.Append(kit.NotProven(attempt))
 		return
 	}

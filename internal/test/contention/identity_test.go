@@ -280,19 +280,23 @@ func TestGuardWithoutIdentity(t *testing.T) {
 			w.MustBeClean(t)
 		})
 	}
-	t.Run("its own destroy", func(t *testing.T) { // needs a uuid, which the VM may get
-		w, s := importedWithoutIdentity(t)
-		if err := s.Destroy(t.Context()); err == nil || !strings.Contains(err.Error(), "Set smbios") {
-			t.Errorf("want an error that asks for a uuid, got %v", err)
-		}
-		w.Reconfigure(t, s, rig.TokenNoSSH, strings.Replace(rig.GuardedVM, "memory", "smbios = { uuid = \""+rig.OtherUUID+"\" }\n  memory", 1))
-		if err := s.Converge(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if err := s.Destroy(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-	})
+	for name, tainted := range map[string]bool{"its own destroy": false, "its own replacement": true} {
+		t.Run(name, func(t *testing.T) { // needs a uuid, which the VM may get
+			w, s := importedWithoutIdentity(t)
+			end := s.Destroy
+			if s.Taint("proxmox_vm.mine", tainted); tainted {
+				end = s.Run
+			}
+			rig.MustSay(t, end(t.Context()), "Set smbios")
+			s.Taint("proxmox_vm.mine", false)
+			if rig.Must(t, s.Refresh(t.Context())); len(s.Diagnostics()) > 0 {
+				t.Error("a refresh says", s.Diagnostics())
+			}
+			w.Reconfigure(t, s, rig.TokenNoSSH, strings.Replace(rig.GuardedVM, "memory", "smbios = { uuid = \""+rig.OtherUUID+"\" }\n  memory", 1))
+			rig.Must(t, s.Converge(t.Context()))
+			rig.Must(t, s.Destroy(t.Context()))
+		})
+	}
 }
 
 // importedWithoutIdentity is a world with an old VM, and a session that has imported it.
@@ -300,20 +304,14 @@ func importedWithoutIdentity(t *testing.T) (*rig.World, *terraformtest.Session) 
 	t.Helper()
 	w := rig.NewWorld(t)
 	maker := w.Session(t, rig.TokenNoSSH, rig.GuardedVM)
-	if err := maker.Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	rig.Must(t, maker.Run(t.Context()))
 	w.Change(func(world *state.World) {
 		delete(world.Guests[400].Config, "smbios1")
 		delete(world.Guests[400].Config, "meta")
 	})
 	s := w.Session(t, rig.TokenNoSSH, rig.GuardedVM)
-	if err := s.Import(t.Context(), "proxmox_vm.mine", "pve1/400"); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Converge(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	rig.Must(t, s.Import(t.Context(), "proxmox_vm.mine", "pve1/400"))
+	rig.Must(t, s.Converge(t.Context()))
 	return w, s
 }
 

@@ -116,6 +116,12 @@ func (p *PrivateState) Accept(ctx context.Context, vmid int, out kit.PrivateWrit
 	return append(diags, WriteResidues(ctx, out, p.Residues)...)
 }
 
+// IsUnproven reports whether kit.Unproven holds: nothing tells which VM is meant. Of one that was read and has no
+// identity that is noted, and an update may give it one.
+func (p PrivateState) IsUnproven() bool {
+	return p.Unproven && p.Proof == nil && p.Identity == guest.Identity{}
+}
+
 // HideUUID keeps the uuid of a VM that a failed create has left out of the state: the proof alone tells whose the VM
 // is. A destroy that is not handed it then finds nothing to go by.
 func (p PrivateState) HideUUID(ctx context.Context, state *tfsdk.State) diag.Diagnostics {

@@ -9,6 +9,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/framework/plan"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/kit"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/model"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/validation"
 )
@@ -114,6 +115,10 @@ func (p *Planning) update(ctx context.Context) {
 		return
 	}
 	if !p.changed {
+		return
+	}
+	if p.private.IsUnproven() {
+		p.diags.Append(kit.RefuseUnproven(p.Prior.Attempt(p.Session.Identity(), "change", nil)))
 		return
 	}
 	p.Run.noteChanging(int(model.Value(p.Prior.VMID)))
