@@ -133,6 +133,12 @@ func cases() map[string]struct {
 			w.HARules = map[string]map[string]string{"together": {"type": "resource-affinity", "affinity": "positive",
 				"resources": "vm:8000,ct:8100"}}
 		}), Request{Node: "pve2", ID: 8000, Moving: &Moving{From: "pve1"}}},
+		"A snapshot keeps scsi0 on storage local-zfs": {alter(snapshotOf8000),
+			Request{Node: "pve1", ID: 8000, Storages: map[string]string{"disks.scsi0.storage": "local-lvm"},
+				Prior: diskOf8000("local-zfs", theirs), Planned: diskOf8000("local-lvm", "")}},
+		"A snapshot keeps scsi0 on node pve1": {alter(snapshotOf8000),
+			Request{Node: "pve2", ID: 8000, Running: true, Moving: &Moving{From: "pve1"},
+				Prior: diskOf8000("local-zfs", theirs), Planned: diskOf8000("local-zfs", theirs)}},
 		"Unknown storage": {nil, here(Request{Storages: map[string]string{"disks.scsi0.storage": "none"}})},
 		"Storage local2 is not on node pve1": {alter(func(w *state.World) { w.Storages["local2"].Nodes = []string{"pve2"} }),
 			here(Request{Storages: map[string]string{"disks.scsi0.storage": "local2"}})},
@@ -158,6 +164,22 @@ func cases() map[string]struct {
 			Kind: Import, Value: "local:import/big.qcow2", Size: 1}}})},
 		"No permission to clone VM 900": {alter(func(w *state.World) { lose(w, "VM.Clone") }), here(Request{Clone: golden})},
 	}
+}
+
+const theirs = "local-zfs:vm-8000-disk-0"
+
+func diskOf8000(storage, volume string) vm.Spec {
+	var s vm.Spec
+	s.Disks = map[string]vm.Disk{"scsi0": {Storage: storage, Volume: volume, Size: to(int64(1 << 30))}}
+	return s
+}
+
+func snapshotOf8000(w *state.World) {
+	g := w.Guests[8000]
+	g.Config["scsi0"], g.Config["parent"] = theirs+",size=1G", "before"
+	g.Snaps = map[string]map[string]string{"before": {"scsi0": theirs + ",size=1G"}}
+	w.Put(&state.Volume{Storage: "local-zfs", Node: "pve1", Name: "vm-8000-disk-0", VMID: 8000, Content: "images",
+		Format: "raw", Size: 1 << 30})
 }
 
 func lose(w *state.World, privilege string) {
@@ -218,7 +240,9 @@ func places() map[string]string {
 		"restore.archive":     {"This identity may not read", "The backup could not be read"},
 		"restore.storage":     {"The disks in the backup were on storages"},
 		"disks.scsi0.storage": {"Unknown storage", "Storage local2 is not on node pve1", "Storage shared-nfs does not work",
-			"Storage local2 is not for disks", "The disks are larger than", "Storage local-zfs may run out of"},
+			"Storage local2 is not for disks", "The disks are larger than", "Storage local-zfs may run out of",
+			"A snapshot keeps scsi0 on storage local-zfs"},
+		"scsi0":              {"A snapshot keeps scsi0 on node pve1"},
 		"disks.scsi0.format": {"There is no format qcow2"},
 		"disks.scsi0.size": {"The image is larger", "VM 9000 cannot be cloned like",
 			"The backup cannot be restored like"},

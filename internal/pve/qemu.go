@@ -2,7 +2,9 @@ package pve
 
 import (
 	"context"
+	"maps"
 	"net/http"
+	"slices"
 	"strconv"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/wire"
@@ -190,6 +192,8 @@ type LocalDisk struct {
 	Drive  string // slot, as far as PVE tells it (8.1 and later)
 	CDROM  bool
 	Unused bool
+	// Snapshots are the names of those that have it, sorted.
+	Snapshots []string
 }
 
 type preconditionsWire struct {
@@ -203,6 +207,8 @@ type preconditionsWire struct {
 		Drive  wire.String `json:"drivename"`
 		CDROM  wire.Bool   `json:"cdrom"`
 		Unused wire.Bool   `json:"is_unused"`
+
+		Snapshots map[string]wire.Int `json:"referenced_in_snapshot"`
 	} `json:"local_disks"`
 	LocalResources []string `json:"local_resources"`
 	Dependent      []string `json:"dependent-ha-resources"`
@@ -221,7 +227,8 @@ func (q QEMUReader) MigrationPreconditions(ctx context.Context, target string) (
 		p.Refused[name] = lacks.Storages
 	}
 	for _, d := range w.LocalDisks {
-		disk := LocalDisk{Volume: string(d.Volume), Drive: string(d.Drive), CDROM: bool(d.CDROM), Unused: bool(d.Unused)}
+		disk := LocalDisk{Volume: string(d.Volume), Drive: string(d.Drive), CDROM: bool(d.CDROM), Unused: bool(d.Unused),
+			Snapshots: slices.Sorted(maps.Keys(d.Snapshots))}
 		p.LocalDisks = append(p.LocalDisks, disk)
 	}
 	return p, err

@@ -1,0 +1,103 @@
+package storage_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
+)
+
+// TestPlanTellsThatASnapshotKeepsADisk: PVE moves no disk that a snapshot has to another storage, and takes it to
+// another node only as far as the snapshots on its storage can travel. The plan warns of it on the disk where the apply
+// would fail, and nowhere else.
+func TestPlanTellsThatASnapshotKeepsADisk(t *testing.T) {
+	t.Parallel()
+	const snapshot = `
+resource "proxmox_vm_snapshot" "s" {
+  vmid = proxmox_vm.x.vmid
+  name = "before"
+}
+`
+	const one, other = `scsi0 = { storage = "local-zfs", size = "1G" }`, `, scsi1 = { storage = "local-lvm", size = "1G" }`
+	vm := func(head, disks string) string { return rig.NodeVMBlock(head + "\ndisks = { " + disks + " }") }
+	moved := func(config string) string { return strings.Replace(config, "local-zfs", "local-lvm", 1) }
+	away := func(config string) string { return strings.Replace(config, `"pve1"`, `"pve2"`, 1) }
+	shared, stopped := `scsi0 = { storage = "shared-nfs", size = "1G", format = "qcow2" }`, rig.Stopped
+	for name, c := range map[string]struct {
+		first, second, third string // second is made when the snapshot is there, third is the plan in question
+		warns                []string
+		fails                string
+	}{
+		"another storage": {vm("", one), vm("", one), moved(vm("", one)) + snapshot,
+			[]string{`disks["scsi0"].storage`, "before", "local-zfs"}, "has snapshots, and was not moved"},
+		"another storage, of a disk that is newer": {vm("", one), vm("", one+other),
+			vm("", one+strings.Replace(other, "local-lvm", "local-zfs", 1)) + snapshot, nil, ""},
+		"another storage, and the snapshot goes": {vm("", one), vm("", one), moved(vm("", one)),
+			[]string{"the same apply"}, ""},
+		"another size": {vm("", one), vm("", one), strings.Replace(vm("", one), "1G", "2G", 1) + snapshot, nil, ""},
+		"another node, and it runs": {vm("", one), vm("", one), away(vm("", one)) + snapshot,
+			[]string{`disks["scsi0"]`, "before", "pve1"}, "was not migrated"},
+		"another node, from ZFS, and it is off": {vm(stopped, one), vm(stopped, one), away(vm(stopped, one)) + snapshot,
+			nil, ""},
+		"another node, from LVM, and it is off": {vm(stopped, moved(one)), vm(stopped, moved(one)),
+			away(vm(stopped, moved(one))) + snapshot, []string{`disks["scsi0"]`, "before", "pve1"}, "was not migrated"},
+		"another node, from a shared storage": {vm("", shared),
+			vm("", shared),
+			away(vm("", shared)) + snapshot, nil, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := rig.NewWorld(t)
+			s := w.Session(t, rig.TokenNoSSH, c.first+snapshot)
+			rig.Must(t, s.Converge(t.Context()))
+			w.Reconfigure(t, s, rig.TokenNoSSH, c.second+snapshot)
+			rig.Must(t, s.Converge(t.Context()))
+			w.Reconfigure(t, s, rig.TokenNoSSH, c.third)
+			pl, err := s.Plan(t.Context())
+			rig.Must(t, err)
+			var said []string
+			for _, d := range s.Diagnostics().Warnings() {
+				if strings.Contains(d.Summary, "snapshot") {
+					said = append(said, d.String())
+				}
+			}
+			text := strings.Join(said, "\n")
+			if (len(said) > 0) != (len(c.warns) > 0) {
+				t.Errorf("the plan says %q, want %q", text, c.warns)
+			}
+			rig.MustSayAll(t, text, c.warns...)
+			switch err := s.Apply(t.Context(), pl); {
+			case c.fails != "":
+				rig.MustSay(t, err, c.fails)
+			default:
+				rig.Must(t, err)
+			}
+		})
+	}
+}
+
+// TestPlanOfAMoveReadsTheSnapshotsOnce: a plan that moves disks asks for the list of the VM's snapshots, one that moves
+// none does not.
+func TestPlanOfAMoveReadsTheSnapshotsOnce(t *testing.T) {
+	t.Parallel()
+	const body = `disks = { scsi0 = { storage = "local-zfs", size = "1G" }, scsi1 = { storage = "local-zfs", size = "1G" } }`
+	for to, want := range map[string]int{`"local-lvm", size = "1G"`: 1, `"local-zfs", size = "2G"`: 0} {
+		w := rig.NewWorld(t)
+		s := w.Session(t, rig.TokenNoSSH, rig.NodeVMBlock(body))
+		rig.Must(t, s.Converge(t.Context()))
+		w.Reconfigure(t, s, rig.TokenNoSSH, rig.NodeVMBlock(strings.ReplaceAll(body, `"local-zfs", size = "1G"`, to)))
+		before := len(w.Sim.Ops())
+		_, err := s.Plan(t.Context())
+		rig.Must(t, err)
+		asked := 0
+		for _, op := range slices.Clone(w.Sim.Ops()[before:]) {
+			if strings.Contains(op.Path, "/snapshot") {
+				asked++
+			}
+		}
+		if asked != want {
+			t.Errorf("with %s the plan asks %d times for snapshots, want %d", to, asked, want)
+		}
+	}
+}
