@@ -132,7 +132,7 @@ func (d *Disks) Read(ctx context.Context, ref guest.Ref) (Disk, guest.Presence, 
 	}
 	held := of(found, "")
 	if held.Marked && held.Volume != "" {
-		d.remover.NoteHeld(held.Volume)
+		d.remover.NoteHeld(held.Node, held.Volume)
 	}
 	return d.measuredBy(ctx, held, d.listed), seen, nil
 }

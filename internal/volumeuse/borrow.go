@@ -14,6 +14,20 @@ import (
 // ErrNotHeld is why a volume may not be attached to a VM whose id it does not carry: no VM holds it for others.
 var ErrNotHeld = errors.New("no proxmox_disk holds it")
 
+// ElsewhereError says that a volume cannot be attached on Node: the VM whose id it carries is on another one, and each
+// of the two nodes has a storage of its own by that name.
+type ElsewhereError struct {
+	Volume   string
+	VMID     int
+	On, Node string
+}
+
+// Error names the volume, its node and the other one.
+func (e *ElsewhereError) Error() string {
+	return fmt.Sprintf("%s is a volume of VM %d on node %s, and %s of node %s is another storage", e.Volume, e.VMID, e.On,
+		volid.Storage(e.Volume), e.Node)
+}
+
 // BorrowedError says that a held volume is attached to a VM already. PVE attaches it anyway, and starts both
 // (qemu-server API2/Qemu.pm create_disks, QemuServer.pm vm_start): two guests on one volume destroy its content.
 type BorrowedError struct {

@@ -8,12 +8,13 @@ import (
 	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
 )
 
 // Loans are the attachments of volumes that other VMs hold.
 type Loans struct {
 	use  *Reader
-	held sync.Map // volumes that a refresh of this run has seen held
+	held sync.Map // the nodes of volumes that a refresh of this run has seen held
 }
 
 // NewLoans shares the looks of a Reader.
@@ -36,22 +37,35 @@ func (l *Loans) MayBorrow(ctx context.Context, asked uint64, node string, vmid i
 	return l.borrow(ctx, use, vmid, volume)
 }
 
-// NoteHeld notes that a refresh has found a volume held, for the plans of this run.
-func (l *Loans) NoteHeld(volume string) { l.held.Store(volume, true) }
+// NoteHeld notes that a refresh has found a volume held on a node, for the plans of this run.
+func (l *Loans) NoteHeld(node, volume string) { l.held.Store(volume, node) }
 
-// IsHeld returns nil if another VM holds a volume for others, and ErrNotHeld if none does. It looks at that VM alone,
-// unless a refresh of this run has seen it: which other guests have the volume only MayBorrow tells.
+// IsHeld returns nil if another VM holds a volume for others, and ErrNotHeld or an ElsewhereError if none does that is
+// to be had on a node; "" is a node that is not known yet. It looks at that VM alone, unless a refresh of this run has
+// seen it: which other guests have the volume only MayBorrow tells.
 func (l *Loans) IsHeld(ctx context.Context, node string, vmid int, volume string) error {
-	if _, seen := l.held.Load(volume); seen {
+	on, seen := l.held.Load(volume)
+	if seen && (node == "" || on == node) {
 		return nil
 	}
-	scope, err := l.scope(ctx, node, volume)
+	resources, _, err := l.use.api.Listing().Recent(ctx)
+	if err != nil {
+		return fmt.Errorf("list the cluster's guests: %w", err)
+	}
+	if at, known := resources.Storage(node, volid.Storage(volume)); seen && (!known || at.Shared) {
+		return nil
+	}
+	scope, err := l.use.Scope(ctx, resources, node, []string{volume})
 	if err != nil {
 		return err
 	}
 	use, err := l.use.ofHolder(ctx, scope, volume)
 	if err != nil {
 		return err
+	}
+	owner, _ := volid.Owner(volume)
+	if holder, there := use.Resources.Guest(owner); there && scope != "" && holder.Node != scope {
+		return &ElsewhereError{Volume: volume, VMID: owner, On: holder.Node, Node: scope}
 	}
 	return use.Borrow(volume, vmid, false)
 }

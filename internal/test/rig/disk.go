@@ -79,8 +79,8 @@ func (d *DataDisk) Lives(id Identity, storage string, shared bool) {
 		return
 	}
 	w.Reconfigure(d.T, s, id, disk(`"1G"`)+elsewhere)
-	MustRefuse(d.T, s.Run(ctx), []string{"is not among the guests that can use it"})
-	MustRefuse(d.T, s.Run(ctx), []string{"is not among the guests that can use it"}) // now in the plan
+	MustRefuse(d.T, s.Run(ctx), []string{"is on another node"})
+	MustRefuse(d.T, s.Run(ctx), []string{"is on another node"}) // now in the plan
 	w.Reconfigure(d.T, s, id, disk(`"1G"`))
 	d.Must(s.Destroy(ctx))
 	w.MustBeClean(d.T)

@@ -3,6 +3,7 @@ package planning
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/path"
@@ -36,22 +37,37 @@ func (v *volumeNames) refuseOwnership(slot, volume string) bool {
 
 // borrow asks whether another VM holds a volume for others. An error says that none does, and why. Which other guests
 // have it only the apply asks: that takes a request for each guest of the cluster.
-func (v *volumeNames) borrow(ctx context.Context, slot, volume, node string) error {
+func (v *volumeNames) borrow(ctx context.Context, slot, volume string) error {
 	if v.Machines == nil || v.left { // the apply looks
 		return nil
 	}
-	err := v.Machines.IsHeld(ctx, node, int(model.Value(v.Prior.VMID)), volume)
+	err := v.Machines.IsHeld(ctx, v.nodeOfAttach(), int(model.Value(v.Prior.VMID)), volume)
 	if errors.Is(err, volumeuse.ErrNotHeld) {
 		return err
 	}
+	at, _ := model.Locator{}.Attribute("disks." + slot + ".imported_disk.volume")
+	var elsewhere *volumeuse.ElsewhereError
+	if errors.As(err, &elsewhere) {
+		v.diags.AddAttributeError(at, volume+" is on another node", fmt.Sprintf("%s. The VM is to be on node %s. Next step: "+
+			"set node = %q for the VM, or have the disk on node %s or on a storage that the nodes share (node and storage of "+
+			"its proxmox_disk).", elsewhere.Error(), elsewhere.Node, elsewhere.On, elsewhere.Node))
+		return nil
+	}
 	var taken *volumeuse.BorrowedError
 	if errors.As(err, &taken) { // what could not be looked at the apply looks at again
-		at, _ := model.Locator{}.Attribute("disks." + slot + ".imported_disk.volume")
 		v.diags.AddAttributeWarning(at, volume+" belongs to another user now",
 			taken.Error()+". Two guests on one disk destroy what is on it, so the apply attaches it only if it is free by "+
 				"then: where the same apply takes it from the other VM, let this one depend on that one (depends_on).")
 	}
 	return nil
+}
+
+// nodeOfAttach is the node of the VM when the apply attaches disks, after a migration; "" if it is not known yet.
+func (v *volumeNames) nodeOfAttach() string {
+	if node := v.Config.At("node"); !node.IsKnown() || v.Config.IsSet("node") || v.creating() {
+		return v.Config.Text("node")
+	}
+	return model.Value(v.Prior.Node)
 }
 
 // isTaken refuses to exchange such data for the volume that a configuration names, which may not be known yet. The

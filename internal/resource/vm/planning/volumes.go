@@ -59,7 +59,7 @@ func (p *Planning) volumesOfNewVM(ctx context.Context) *volumeNames {
 		if !ok || !other || v.refuseOwnership(slot, volume) {
 			continue
 		}
-		if err := v.borrow(ctx, slot, volume, p.Config.Text("node")); err != nil {
+		if err := v.borrow(ctx, slot, volume); err != nil {
 			at, _ := model.Locator{}.Attribute("disks." + slot + ".imported_disk.volume")
 			v.diags.AddAttributeError(at, validation.Invalid, fmt.Sprintf("%s carries the id %d, and PVE destroys a volume "+
 				"with the VM whose id it carries: a VM adopts only its own, and disks of proxmox_disk, which this is not: %v. "+
@@ -129,7 +129,7 @@ func (v *volumeNames) resolve(ctx context.Context, slot, volume string) {
 	borrows := v.Prior.Borrows(volume) && other == ""
 	err := volumeuse.ErrNotHeld
 	if owned && borrows {
-		err = v.borrow(ctx, slot, volume, model.Value(v.Prior.Node))
+		err = v.borrow(ctx, slot, volume)
 	}
 	if !owned || borrows && err != nil {
 		v.refuseVolume(slot, "imported_disk.volume", "%s does not carry the id of this VM, and a VM attaches only volumes "+
