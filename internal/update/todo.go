@@ -85,11 +85,26 @@ func recompare(ctx context.Context, u *update, t todo, changed func(slot string)
 	}
 	noteOthers(u, config, changed)
 	planned := withoutOldNames(t.prior, t.planned)
-	next, err := compare(u, config, withMoved(t.prior, vm.Decode(config.Merged()), changed), planned, t.loose)
+	known := withKnownSizes(withMoved(t.prior, vm.Decode(config.Merged()), changed), t.prior, planned)
+	next, err := compare(u, config, known, planned, t.loose)
 	if err != nil {
 		return t, err
 	}
 	return next, nil
+}
+
+// withKnownSizes is the known VM where disks have moved, with the sizes that the plan leaves as they were: a disk that
+// a third party has grown since is no difference then, as where nothing has moved.
+func withKnownSizes(moved, prior, planned vm.Spec) vm.Spec {
+	moved.Disks = maps.Clone(moved.Disks)
+	for slot, disk := range moved.Disks {
+		was, wanted := prior.Disks[slot], planned.Disks[slot]
+		if was.Size != nil && wanted.Size != nil && *was.Size == *wanted.Size {
+			disk.Size = was.Size
+			moved.Disks[slot] = disk
+		}
+	}
+	return moved
 }
 
 // addToServer is vm.WithServerDevices, with what PVE needs for new devices.

@@ -34,3 +34,53 @@ func TestDiskGrownByHand(t *testing.T) {
 	}
 	l.GuestIsGone()
 }
+
+// TestDiskGrownByHandSinceThePlan: a disk that has grown since the plan stops no change of something else, a change of
+// node among them. The next plan tells of it. One that the plan is to grow to less is refused, with the next step.
+func TestDiskGrownByHandSinceThePlan(t *testing.T) {
+	t.Parallel()
+	const disk = "disks = { scsi0 = { storage = \"local-zfs\", size = \"1G\" } }\n"
+	of := func(node, body string) string {
+		return rig.VMBlock("name = \"x\"\nvmid = 400\nnode = \"" + node + "\"\n" + body)
+	}
+	for name, c := range map[string]struct {
+		to      string
+		refused bool
+	}{
+		"another description":                     {of("pve1", "description = \"x\"\n"+disk), false},
+		"another node":                            {of("pve2", disk), false},
+		"another node, and off":                   {of("pve2", rig.Stopped+disk), false},
+		"another node, and it is to grow to less": {of("pve2", strings.Replace(disk, "1G", "2G", 1)), true},
+		"it is to grow to less":                   {of("pve1", strings.Replace(disk, "1G", "2G", 1)), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := rig.NewWorld(t)
+			s := w.Session(t, rig.TokenNoSSH, of("pve1", disk))
+			rig.Must(t, s.Converge(t.Context()))
+			w.Reconfigure(t, s, rig.TokenNoSSH, c.to)
+			pl, err := s.Plan(t.Context())
+			rig.Must(t, err)
+			w.Change(func(all *state.World) {
+				g := all.Guests[400]
+				g.Config["scsi0"] = strings.Replace(g.Config["scsi0"], "size=1G", "size=3G", 1)
+				for _, v := range all.Volumes {
+					if v.VMID == 400 {
+						v.Size = 3 << 30
+					}
+				}
+			})
+			err = s.Apply(t.Context(), pl)
+			if c.refused {
+				rig.MustSay(t, err, "3G", "Make a new plan")
+				return
+			}
+			rig.Must(t, err)
+			next, err := s.Plan(t.Context())
+			rig.Must(t, err)
+			if !next.Empty() || !strings.Contains(next.Diagnostics.String(), "3G, not 1G") {
+				t.Errorf("the next plan:\n%s\n%s", next, next.Diagnostics)
+			}
+		})
+	}
+}
