@@ -70,6 +70,7 @@ func (r *Resource) Update(ctx context.Context, req resource.UpdateRequest, resp 
 	}
 	guest = prior.WithKnownAddresses(guest)
 	if err != nil && !model.IsWaiting(err) {
+		resp.Diagnostics.Append(private.NoteLost(ctx, resp.Private, &plan, guest)...)
 		afterFailedUpdate(ctx, v, req, resp, guest, private, managed, err)
 		return
 	}

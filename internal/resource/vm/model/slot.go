@@ -202,6 +202,28 @@ func (p PrivateState) NoteOthers(ctx context.Context, out kit.PrivateWriter, pri
 	return p, diags
 }
 
+// NoteLost writes which disks wait to leave slots in which a failed update was to keep them: a third party has asked
+// for that. The state has them no more, so a refresh would take their removals for those of an update, which has told
+// of them.
+func (p PrivateState) NoteLost(ctx context.Context, out kit.PrivateWriter, planned *Model,
+	now guest.Guest) diag.Diagnostics {
+	added := maps.Clone(p.Added)
+	for slot, volume := range now.Leaving {
+		disk, stays := planned.Disks[slot]
+		if wanted := now.NameOf(Value(disk.Volume)); !stays || wanted != "" && wanted != volume {
+			continue
+		}
+		if added == nil {
+			added = map[string]string{}
+		}
+		added[slot] = volume
+	}
+	if maps.Equal(added, p.Added) {
+		return nil
+	}
+	return kit.Note[map[string]string](KeyAdded).Write(ctx, out, added)
+}
+
 // leaving are the disks whose removal waits for the guest's stop, by slot, unless an update has removed them and told
 // of that.
 func (p PrivateState) leaving(prior *Model, now guest.Guest) map[string]string {
