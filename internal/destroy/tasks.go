@@ -10,6 +10,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/task"
 )
 
 // ending is how a task of ours ended, from harmless to grave.
@@ -86,7 +87,11 @@ func (e *endings) endTask(ctx context.Context, api *pve.Client, upid pve.UPID) e
 	status, err := api.Tasks().Status(ctx, upid)
 	if err == nil && status.Running {
 		if !e.tasks.Guessed[upid] && upid.Type() != "qmdestroy" { // a destroy does what we want, and better undisturbed
-			if err := api.Tasks().Stop(ctx, upid); err != nil {
+			log, err := api.Tasks().Log(ctx, upid, makerLines)
+			if err == nil && task.IsSafeToStop(upid.Type(), log) { // else it is about to end
+				err = api.Tasks().Stop(ctx, upid)
+			}
+			if err != nil {
 				return err
 			}
 		}

@@ -56,7 +56,13 @@ func (s *simClock) Sleep(ctx context.Context, d time.Duration) error {
 // newWorld makes a cluster and the VM.
 func newWorld(t *testing.T, options pve.Params) *world {
 	t.Helper()
-	sim, err := pvesim.New(pvesim.Options{})
+	return newWorldOf(t, pvesim.Options{}, options)
+}
+
+// newWorldOf is newWorld with options of the cluster.
+func newWorldOf(t *testing.T, o pvesim.Options, options pve.Params) *world {
+	t.Helper()
+	sim, err := pvesim.New(o)
 	if err != nil {
 		t.Fatal(err)
 	}

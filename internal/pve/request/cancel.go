@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/task"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/shell"
 )
 
@@ -16,6 +17,8 @@ const (
 	graceTime = 10 * time.Minute
 	// shortTime is how long a task may take that is not to be torn apart, unless it turns out to be copying data.
 	shortTime = 30 * time.Second
+	// copyLines is more than the log of a task has that copies for hours.
+	copyLines = 50_000
 )
 
 // Grace is a context for what must be done after an operation was interrupted, or its time was over.
@@ -32,7 +35,8 @@ type interruption struct {
 // interrupting says what an interrupt does to a task of a type. One that cleans up after itself is stopped
 // (qemu-server API2/Qemu.pm, guest-common AbstractMigrate.pm; seen on 8.4 for creates and clones; pve-common Tools.pm
 // download_file_from_url and pve-storage API2/Storage/Status.pm upload remove what they have of the file). The others
-// would leave half of their work, and are awaited; docs/design/cancel.md has the reasons.
+// would leave half of their work, and are awaited; docs/design/cancel.md has the reasons. A running guest's disk or the
+// guest itself is another matter (awaitSafe).
 func interrupting(typ string) interruption {
 	switch typ {
 	case "qmcreate", "qmrestore", "qmclone", "qmmove", "qmigrate", "qmshutdown", "download", "imgcopy":
@@ -64,7 +68,11 @@ func (r *Runner) abandon(ctx context.Context, upid pve.UPID, guessed bool) (pve.
 	}
 	interrupted := &InterruptedError{Task: upid, ended: ctx.Err()}
 	over := how.await > 0 && r.ends(late, upid, how.await)
-	if !over && how.stop {
+	stop := how.stop && !over
+	if stop {
+		stop, over = r.awaitSafe(late, upid)
+	}
+	if stop {
 		interrupted.Stopped = true
 		if err := r.API.Tasks().Stop(late, upid); err != nil {
 			interrupted.Err = err
@@ -81,6 +89,29 @@ func (r *Runner) abandon(ctx context.Context, upid pve.UPID, guessed bool) (pve.
 	}
 	interrupted.Err = err
 	return pve.TaskResult{}, interrupted
+}
+
+// awaitSafe waits until a task that can be stopped is safe to stop, which it mostly is at once, or until it has ended.
+// Neither may come: what moves a disk or a guest is left at work then, which loses nothing.
+func (r *Runner) awaitSafe(ctx context.Context, upid pve.UPID) (safe, ended bool) {
+	limit := graceTime
+	if slices.Contains([]string{"qmmove", "qmigrate"}, upid.Type()) {
+		limit = shortTime
+	}
+	_, _ = r.Poll(ctx, Policy{Within: limit, Again: func(error) bool { return true }},
+		func(ctx context.Context) (bool, error) {
+			log, err := r.API.Tasks().Log(ctx, upid, copyLines)
+			if err == nil && task.IsSafeToStop(upid.Type(), log) {
+				safe = true
+				return true, nil
+			}
+			status, statusErr := r.API.Tasks().Status(ctx, upid)
+			if ended = pve.IsKind(statusErr, pve.NotFound) || statusErr == nil && !status.Running; ended {
+				return true, nil
+			}
+			return false, errors.Join(err, statusErr)
+		})
+	return safe, ended
 }
 
 // ends waits for the end of a task on the Runner's clock.

@@ -2,6 +2,7 @@ package task
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -53,6 +54,39 @@ func VolumesMade(log []string) (ids, names []string) {
 	}
 	return ids, names
 }
+
+// IsSafeToStop tells by the log of a running task that cleans up after itself whether it can be stopped now. It cannot
+// while QEMU copies the disk of a running guest and the end may be near: a signal after QEMU has changed over to the
+// new volume frees that volume, and the configuration has the old one; one at the end of a clone leaves its source
+// paused, or its filesystems frozen (qemu-server QemuServer/BlockJob.pm monitor, API2/Qemu.pm move_vm_disk). A disk
+// that is moved holds data, and a guest that migrates may have gone over (QemuMigrate.pm phase3_cleanup: the signal
+// takes the tunnel away through which it is resumed), so these are never safe from there on.
+func IsSafeToStop(typ string, log []string) bool {
+	isLive := func(line string) bool {
+		return strings.HasPrefix(line, "drive mirror is starting for ") ||
+			strings.Contains(line, "starting VM ") && strings.Contains(line, " on remote node '")
+	}
+	if !slices.ContainsFunc(log, isLive) {
+		return true
+	}
+	if typ == "qmmove" || typ == "qmigrate" {
+		return false
+	}
+	for _, line := range slices.Backward(log) {
+		_, rest, _ := strings.Cut(line, ": transferred ")
+		_, rest, _ = strings.Cut(rest, "(")
+		percent, _, ok := strings.Cut(rest, "%")
+		if !ok {
+			continue
+		}
+		done, err := strconv.ParseFloat(percent, 64)
+		return err == nil && done < nearlyDone && !strings.HasSuffix(line, ", ready")
+	}
+	return false
+}
+
+// nearlyDone is the share, in percent, from which on a copy may end at any moment: PVE looks once a second.
+const nearlyDone = 80
 
 // DisksMade are the volumes that the log of a task says it has made, by the slot that it says it has made them for
 // (qemu-server API2/Qemu.pm create_disks).

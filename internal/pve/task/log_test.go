@@ -32,6 +32,34 @@ func TestSlotsFilled(t *testing.T) {
 	}
 }
 
+// TestIsSafeToStop: the logs of tasks that QEMU copies in, as PVE 8.4 writes them.
+func TestIsSafeToStop(t *testing.T) {
+	began := []string{"create full clone of drive scsi0 (local-zfs:vm-960-disk-0)", `  Logical volume "vm-960-disk-0" created.`}
+	live := append(slices.Clone(began), "drive mirror is starting for drive-scsi0")
+	at := func(lines ...string) []string { return append(slices.Clone(live), lines...) }
+	early := at("drive-scsi0: transferred 304.0 MiB of 1.0 GiB (29.69%) in 1s")
+	late := at("drive-scsi0: transferred 1.0 GiB of 1.0 GiB (100.00%) in 5s, ready", "all 'mirror' jobs are ready")
+	second := append(slices.Clone(late), "create full clone of drive scsi1 (local-zfs:vm-960-disk-1)",
+		"drive mirror is starting for drive-scsi1", "drive-scsi1: transferred 304.0 MiB of 1.0 GiB (29.69%) in 1s")
+	for _, c := range []struct {
+		typ  string
+		log  []string
+		safe bool
+	}{
+		{"qmclone", nil, true}, {"qmmove", began, true}, {"qmmove", live, false}, {"qmmove", early, false}, {"qmmove", late, false},
+		{"qmclone", began, true}, {"qmclone", live, false}, {"qmclone", early, true}, {"qmclone", late, false},
+		{"qmclone", second, true}, {"qmclone", append(slices.Clone(late), "suspend vm"), false}, {"qmcreate", early, true},
+		{"qmclone", []string{"create full clone of drive scsi0 (local:9000/base-9000-disk-0.qcow2)",
+			"transferred 1.0 GiB of 1.0 GiB (100.00%)"}, true},
+		{"qmigrate", []string{"2026-11-29 10:00:00 starting migration of VM 100 to node 'pve2' (10.0.0.2)"}, true},
+		{"qmigrate", []string{"2026-11-29 10:00:00 starting VM 100 on remote node 'pve2'"}, false},
+	} {
+		if safe := IsSafeToStop(c.typ, c.log); safe != c.safe {
+			t.Errorf("%s, %q: safe %t", c.typ, c.log, safe)
+		}
+	}
+}
+
 // TestDisksMade: the lines of a create about its drives, with their options.
 func TestDisksMade(t *testing.T) {
 	log := []string{"scsi0: successfully created disk 'local-zfs:vm-150-disk-0,size=1G'", "Formatting '/x/vm-150-disk-1.qcow2'",

@@ -1,6 +1,7 @@
 package clone
 
 import (
+	"errors"
 	"maps"
 	"slices"
 
@@ -149,12 +150,14 @@ func move(p engine.Process, g *state.Guest, opt string, d drive.Drive) error {
 	c := &cloning{Request: p.Request, newid: g.VMID, full: true, running: g.Running != nil,
 		drives: map[string]drive.Drive{}, last: true}
 	v, err := c.copyDrive(p, opt, d)
-	if err != nil {
+	undo := func(err error) error {
+		if v != nil {
+			volume.CleanUp(p, g.Node, []string{v.Volid()})
+		}
 		return err
 	}
-	undo := func(err error) error {
-		volume.CleanUp(p, g.Node, []string{v.Volid()})
-		return err
+	if err != nil {
+		return undo(err)
 	}
 	if err := p.Worker.Checkpoint(); err != nil {
 		return undo(err)
@@ -204,46 +207,80 @@ func releaseMoved(p engine.Process, g *state.Guest, old string) {
 	}
 }
 
-// mirrored says in the log how QEMU copied a drive of the running guest (QemuServer.pm, qemu_drive_mirror_monitor). All
-// but the last drive of a clone wait for the others.
-func (c *cloning) mirrored(p engine.Process, opt string, size int64) {
-	c.mirrors = append(c.mirrors, "drive-"+opt)
+// mirrored has QEMU copy a drive of the running guest to a volume (QemuServer/BlockJob.pm, qemu_drive_mirror, monitor).
+// All but the last drive of a clone wait for the others.
+func (c *cloning) mirrored(p engine.Process, opt string, v *state.Volume) error {
+	c.mirrors = append(c.mirrors, opt)
+	size := perl.HumanSize(v.Size)
 	p.Logf("drive mirror is starting for drive-%s", opt)
-	p.Logf("drive-%s: transferred %s of %s (100.00%%) in 1s, ready", opt, perl.HumanSize(size), perl.HumanSize(size))
-	c.settleMirrors(p, c.last)
+	p.Logf("drive-%s: transferred 0.0 B of %s (0.00%%) in 0s", opt, size)
+	if c.last {
+		if err := p.Worker.Checkpoint(); err != nil {
+			return mirrorFailed(err)
+		}
+	}
+	p.Logf("drive-%s: transferred %s of %s (100.00%%) in 1s, ready", opt, size, size)
+	return c.settleMirrors(p, c.last, v)
 }
 
-// settleMirrors ends the copies: those within a guest by changing over, those for a clone by letting go.
-func (c *cloning) settleMirrors(p engine.Process, last bool) {
+// mirrorFailed is how a signal ends the copying.
+func mirrorFailed(err error) error {
+	if errors.Is(err, engine.ErrInterrupted) {
+		return perl.Die("block job (mirror) error: %s", perl.Message(err))
+	}
+	return err
+}
+
+// settleMirrors ends the copies: that within a guest by changing over to v, those for a clone by letting go. PVE sleeps
+// for a second in the midst of it, and a signal then undoes neither the change nor the standstill of the guest.
+func (c *cloning) settleMirrors(p engine.Process, last bool, v *state.Volume) error {
 	if len(c.mirrors) == 0 {
-		return
+		return nil
 	}
 	p.Logf("all 'mirror' jobs are ready")
 	if !last {
-		return
+		return nil
 	}
-	jobs := slices.Sorted(slices.Values(c.mirrors))
+	slots := slices.Sorted(slices.Values(c.mirrors))
 	c.mirrors = nil
 	each := func(format string) {
-		for _, job := range jobs {
-			p.Logf(format, job)
+		for _, slot := range slots {
+			p.Logf(format, "drive-"+slot)
 		}
 	}
+	g := c.W.Guests[c.VMID()]
 	if c.newid == c.VMID() {
-		for _, job := range jobs {
-			p.Logf("%s: Completing block job...", job)
-			p.Logf("%s: Completed successfully.", job)
+		each("%s: Completing block job...")
+		each("%s: Completed successfully.")
+		for _, slot := range slots {
+			if g != nil && g.Running != nil {
+				g.Running.Booted[slot] = v.Volid()
+			}
+		}
+		if err := p.Worker.Checkpoint(); err != nil {
+			return mirrorFailed(err)
 		}
 		each("%s: mirror-job finished")
-		return
+		return nil
 	}
-	before, after := "suspend vm", "resume vm"
-	if g := c.W.Guests[c.VMID()]; g != nil && g.Running != nil && agent.Enabled(g.Config["agent"]) &&
-		agent.Answers(c.Request, g) {
+	if g == nil || g.Running == nil {
+		return nil
+	}
+	before, after, was := "suspend vm", "resume vm", g.Running.QMPStatus
+	if agent.Enabled(g.Config["agent"]) && agent.Answers(c.Request, g) {
 		before, after = "freeze filesystem", "unfreeze filesystem"
+	} else {
+		g.Running.QMPStatus = "paused"
 	}
 	p.Logf("%s", before)
 	each("%s: Cancelling block job")
+	if err := p.Worker.Checkpoint(); err != nil {
+		return mirrorFailed(err)
+	}
 	each("%s: Done.")
+	if g.Running != nil {
+		g.Running.QMPStatus = was
+	}
 	p.Logf("%s", after)
+	return nil
 }

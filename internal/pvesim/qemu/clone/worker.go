@@ -118,10 +118,12 @@ func (c *cloning) copyDrives(p engine.Process, g *state.Guest) (made []string, e
 	for i, opt := range names {
 		c.last = i == len(names)-1
 		v, err := c.copyDrive(p, opt, c.drives[opt])
+		if v != nil {
+			made = append(made, v.Volid())
+		}
 		if err != nil {
 			return made, err
 		}
-		made = append(made, v.Volid())
 		if c.last {
 			if err := p.Worker.Checkpoint(); err != nil {
 				if source := c.W.Volume(c.Node(), c.drives[opt].File()); source != nil && errors.Is(err, engine.ErrInterrupted) &&
@@ -184,14 +186,14 @@ func (c *cloning) copyDrive(p engine.Process, opt string, d drive.Drive) (*state
 	v.Data = source.Data
 	switch {
 	case d.IsCloudinit():
-		c.settleMirrors(p, c.last)
+		err = c.settleMirrors(p, c.last, v)
 	case c.mirroring(opt):
-		c.mirrored(p, opt, v.Size)
+		err = c.mirrored(p, opt, v)
 	default:
 		p.Logf("transferred 0.0 B of %s (0.00%%)", perl.HumanSize(v.Size))
 		p.Logf("transferred %s of %s (100.00%%)", perl.HumanSize(v.Size), perl.HumanSize(v.Size))
 	}
-	return v, nil
+	return v, err
 }
 
 // place is where a copy goes, and in what format (QemuServer.pm, resolve_dst_disk_format).
