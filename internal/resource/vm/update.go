@@ -66,11 +66,11 @@ func (r *Resource) Update(ctx context.Context, req resource.UpdateRequest, resp 
 		}
 		_, diags := private.NoteDetached(ctx, resp.Private, &prior, guest)
 		resp.Diagnostics.Append(diags...)
+		resp.Diagnostics.Append(private.NoteLost(ctx, resp.Private, &prior, &plan, guest)...)
 		resp.Diagnostics.Append(private.NoteOwed(ctx, resp.Private, prior, guest.Pending)...)
 	}
 	guest = prior.WithKnownAddresses(guest)
 	if err != nil && !model.IsWaiting(err) {
-		resp.Diagnostics.Append(private.NoteLost(ctx, resp.Private, &plan, guest)...)
 		afterFailedUpdate(ctx, v, req, resp, guest, private, managed, err)
 		return
 	}

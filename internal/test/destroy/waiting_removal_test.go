@@ -11,8 +11,8 @@ import (
 )
 
 // TestPlanNamesADiskWhoseRemovalWaits: a third party has asked PVE to detach a disk of a running guest, and PVE keeps the
-// removal for the next stop. The disk is destroyed with the VM, so the plan of the destroy names it, also where an update that fails is the
-// first to see it. One that an update has removed was told of before.
+// removal for the next stop. The disk is destroyed with the VM, so the plan of the destroy names it, also where an update is the first to
+// see it. One that an update has removed was told of before.
 func TestPlanNamesADiskWhoseRemovalWaits(t *testing.T) {
 	t.Parallel()
 	const running, added = "power_state = \"running\"\nreboot_policy = \"never\"\nhotplug = []", "local-zfs:vm-400-disk-7"
@@ -25,14 +25,15 @@ func TestPlanNamesADiskWhoseRemovalWaits(t *testing.T) {
 		acts   []func(*state.World) // each is followed by a refresh that is written
 		volume string
 		ours   bool
-		failed bool // the acts come between the plan of an update and its apply, which fails
+		update string // the acts come between its plan and its apply
 	}{
-		"of the state":             {[]func(*state.World){wait("scsi0")}, "", false, false},
-		"and a refresh":            {[]func(*state.World){wait("scsi0"), func(*state.World) {}}, "", false, false},
-		"that a third party added": {[]func(*state.World){addSATA, wait("sata0")}, added, false, false},
-		"both at once":             {[]func(*state.World){func(w *state.World) { addSATA(w); wait("sata0")(w) }}, added, false, false},
-		"of an update":             {nil, "", true, false},
-		"while an update fails":    {[]func(*state.World){wait("scsi0")}, "", false, true},
+		"of the state":             {[]func(*state.World){wait("scsi0")}, "", false, ""},
+		"and a refresh":            {[]func(*state.World){wait("scsi0"), func(*state.World) {}}, "", false, ""},
+		"that a third party added": {[]func(*state.World){addSATA, wait("sata0")}, added, false, ""},
+		"both at once":             {[]func(*state.World){func(w *state.World) { addSATA(w); wait("sata0")(w) }}, added, false, ""},
+		"of an update":             {nil, "", true, ""},
+		"while an update fails":    {[]func(*state.World){wait("scsi0")}, "", false, "fails"},
+		"while an update succeeds": {[]func(*state.World){wait("scsi0")}, "", false, "succeeds"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -48,14 +49,18 @@ func TestPlanNamesADiskWhoseRemovalWaits(t *testing.T) {
 				w.Reconfigure(t, s, rig.TokenNoSSH, without)
 				_ = s.Run(t.Context()) // says that the removal waits
 			}
-			if c.failed {
-				w.Reconfigure(t, s, rig.TokenNoSSH, rig.DestroyBlock(running+"\ndescription = \"x\""))
+			if c.update != "" {
+				w.Reconfigure(t, s, rig.TokenNoSSH, strings.Replace(rig.DestroyBlock(running), `"pve1"`, `"pve2"`, 1))
 				pl, err := s.Plan(t.Context())
 				rig.Must(t, err)
 				w.Change(c.acts[0])
-				w.Sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: "PUT", Path: "/nodes/{node}/qemu/{vmid}/config"},
-					Phase: fault.Before, Times: -1, Status: 400, Reason: "no luck"}})
-				rig.MustSay(t, s.Apply(t.Context(), pl), "no luck")
+				if c.update == "fails" {
+					w.Sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: "POST", Path: "/nodes/{node}/qemu/{vmid}/migrate"},
+						Phase: fault.Before, Times: -1, Status: 400, Reason: "no luck"}})
+				}
+				if err = s.Apply(t.Context(), pl); (err != nil) != (c.update == "fails") {
+					t.Fatal(err)
+				}
 				w.Sim.SetFaults(nil)
 				rig.Must(t, s.Refresh(t.Context()))
 				c.acts = nil

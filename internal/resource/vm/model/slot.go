@@ -202,15 +202,16 @@ func (p PrivateState) NoteOthers(ctx context.Context, out kit.PrivateWriter, pri
 	return p, diags
 }
 
-// NoteLost writes which disks wait to leave slots in which a failed update was to keep them: a third party has asked
-// for that. The state has them no more, so a refresh would take their removals for those of an update, which has told
-// of them.
-func (p PrivateState) NoteLost(ctx context.Context, out kit.PrivateWriter, planned *Model,
+// NoteLost writes which disks wait to leave slots in which an update was to keep them, whether it failed or not: a
+// third party has asked for that. The state has them no more, so a refresh would take their removals for those of an
+// update, which has told of them.
+func (p PrivateState) NoteLost(ctx context.Context, out kit.PrivateWriter, prior, planned *Model,
 	now guest.Guest) diag.Diagnostics {
 	added := maps.Clone(p.Added)
 	for slot, volume := range now.Leaving {
 		disk, stays := planned.Disks[slot]
-		if wanted := now.NameOf(Value(disk.Volume)); !stays || wanted != "" && wanted != volume {
+		had, wanted := now.NameOf(Value(prior.Disks[slot].Volume)), now.NameOf(Value(disk.Volume))
+		if !stays || had != volume || wanted != "" && wanted != volume {
 			continue
 		}
 		if added == nil {
