@@ -32,7 +32,7 @@ func Plan(ctx context.Context, server Server, v model.Values, req resource.Modif
 			return model.Value(p.Prior.Disks[slot].Volume)
 		}))
 		p.Run.noteShown(shownVM{model.Value(p.Prior.VMID), p.Prior.Thing(), model.Value(p.Prior.Protection),
-			p.Prior.Taken()}, p.private.Identity)
+			p.Prior.Taken()}, keyOf(p.private))
 		verb := "change"
 		if req.Plan.Raw.IsNull() {
 			verb = "destroy"

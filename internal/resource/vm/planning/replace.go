@@ -157,17 +157,19 @@ func whyNotAdopted(vmid int, volume string, held guest.Holdings, places volumeus
 // refuseUntold refuses a replacement of which the plan of the VM itself has told nothing: that plan asked for none, so
 // -replace or replace_triggered_by does. Terraform then plans once more and shows only the errors of that plan
 // (terraform internal/terraform, node_resource_abstract_instance.go, plan: "tread carefully"). Of a tainted VM it shows
-// warnings. A protected VM is refused, and so are disks that no configuration has made.
+// warnings. Disks that no configuration has made are refused. So is a protected VM, unless a failed create has left it.
 func (p refusals) refuseUntold() {
-	was, shown := p.Run.shownAs(p.private.Identity)
-	if !shown || p.private.Gone || p.private.Proof != nil {
+	was, shown := p.Run.shownAs(keyOf(p.private))
+	if !shown || p.private.Gone {
 		return
 	}
-	if was.protected {
-		p.refuseToRemove(was.thing, "replace")
-		return
+	if p.private.Proof == nil {
+		if was.protected {
+			p.refuseToRemove(was.thing, "replace")
+			return
+		}
+		p.refuseTaken(was.taken)
 	}
-	p.refuseTaken(was.taken)
 	lines := ownDisks(was.vmid, p.private.Added)
 	if len(lines) == 0 || !p.Run.isFirstToTell(was.vmid) {
 		return

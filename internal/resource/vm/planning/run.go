@@ -25,7 +25,7 @@ type Run struct {
 	vms     map[int]*seenVM
 	// open are the VMs of notShown
 	open    map[int]refreshedVM
-	ids     map[guest.Identity]shownVM
+	shown   map[shownKey]shownVM
 	growing map[string]bool // ids of volumes
 	sources map[sourceKey]*sourceRead
 	// refreshes counts the VMs that were refreshed
@@ -56,9 +56,27 @@ type shownVM struct {
 	taken     []volumeuse.Taken
 }
 
+// shownKey is that by which the second plan of a replacement knows the VM that is replaced: it has the private state of
+// that one, and not its state. The create that left a leftover may not have seen its identity.
+type shownKey struct {
+	identity guest.Identity
+	leftover int // VMID
+}
+
+func keyOf(private model.PrivateState) shownKey {
+	key := shownKey{identity: private.Identity}
+	if private.Proof != nil {
+		key.leftover = private.Proof.VMID
+	}
+	return key
+}
+
+// isKnown reports whether it tells a VM from others: an old one that has no identity is like any such.
+func (k shownKey) isKnown() bool { return k.leftover != 0 || !k.identity.IsZero() }
+
 // NewRun begins one.
 func NewRun() *Run {
-	return &Run{vms: map[int]*seenVM{}, open: map[int]refreshedVM{}, ids: map[guest.Identity]shownVM{},
+	return &Run{vms: map[int]*seenVM{}, open: map[int]refreshedVM{}, shown: map[shownKey]shownVM{},
 		growing: map[string]bool{}, sources: map[sourceKey]*sourceRead{}}
 }
 
@@ -128,23 +146,22 @@ func (r *Run) NoteRefreshed(vmid int, name string, what model.FailedVM) {
 }
 
 // noteShown notes that Terraform has shown the state of a VM to a plan, so that it is not tainted.
-func (r *Run) noteShown(vm shownVM, identity guest.Identity) {
+func (r *Run) noteShown(vm shownVM, key shownKey) {
 	r.note(int(vm.vmid), func(seen *seenVM) {
 		if seen.shown = true; !r.open[int(vm.vmid)].knows.IsFailed() {
 			delete(r.open, int(vm.vmid))
 		}
-		if !identity.IsZero() {
-			r.ids[identity] = vm
+		if key.isKnown() {
+			r.shown[key] = vm
 		}
 	})
 }
 
-// shownAs is the VM of an identity that was shown. The second plan of a replacement has the private state of the VM
-// that is replaced, and not its state.
-func (r *Run) shownAs(identity guest.Identity) (shownVM, bool) {
+// shownAs is the VM of a key that was shown.
+func (r *Run) shownAs(key shownKey) (shownVM, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	vm, ok := r.ids[identity]
+	vm, ok := r.shown[key]
 	return vm, ok
 }
 
