@@ -20,12 +20,15 @@ func TestOrphansThatAPlanNames(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		hcl  string
-		gone bool // the VM was in state
+		was  string // another VM, which this one replaces
+		gone bool   // the VM was in state
 		says string
 	}{
 		"of a free id":  {hcl: vm("400"), says: orphan},
 		"of a VM gone":  {hcl: vm("400"), gone: true, says: orphan},
 		"of a later id": {hcl: strings.Replace(rig.VMBlock("node = \"pve1\"\n"), `"x"`, `"y"`, 1) + vm("proxmox_vm.y.vmid + 300"), says: "not known yet"},
+		"of a later id, replaced": {hcl: strings.Replace(rig.VMBlock("node = \"pve1\"\n"), `"x"`, `"y"`, 1) + vm("proxmox_vm.y.vmid + 300"), was: vm("300"),
+			says: "not known yet"},
 		"on a later node": {hcl: strings.Replace(rig.VMBlock("node = \"pve1\"\n"), `"x"`, `"y"`, 1) +
 			strings.Replace(vm("400"), `node = "pve1"`, `nodes = [proxmox_vm.y.vmid > 0 ? "pve1" : "pve2"]`, 1), says: "not known yet"},
 		"by a later option": {hcl: strings.Replace(rig.VMBlock("node = \"pve1\"\n"), `"x"`, `"y"`, 1) +
@@ -36,6 +39,11 @@ func TestOrphansThatAPlanNames(t *testing.T) {
 			t.Parallel()
 			w := rig.NewWorld(t)
 			s := w.Session(t, rig.TokenNoSSH, c.hcl)
+			if c.was != "" {
+				w.Reconfigure(t, s, rig.TokenNoSSH, c.was)
+				rig.Must(t, s.Converge(t.Context()))
+				w.Reconfigure(t, s, rig.TokenNoSSH, c.hcl)
+			}
 			if c.gone {
 				rig.Must(t, s.Converge(t.Context()))
 			}

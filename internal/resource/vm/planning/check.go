@@ -244,6 +244,7 @@ func (p *Planning) warnOfReplacement(ctx context.Context) {
 	next.State, next.Prior, next.diags = tftypes.NewValue(p.State.Type(), nil), model.Model{}, nil
 	next.volumes, next.unheard = next.volumesOfNewVM(ctx), true
 	if next.compute(ctx, next.volumes.withAttached(next.Config.Raw)); !next.diags.HasError() {
+		serverCheck{&next}.warnUnnamedOrphans()
 		serverCheck{&next}.checkServer(ctx)
 	}
 	p.diags.Append(next.diags.Warnings()...)
