@@ -204,8 +204,8 @@ func (p *Planning) warnLost(forgotten []string) {
 	if len(forgotten) > 0 {
 		text += " Devices that are not configured, and of which it is not known whether they were: " +
 			strings.Join(forgotten, ", ") +
-			". They stay on the VM and leave the state. One that is to go must be in the configuration for one apply, and " +
-			"out of it for the next."
+			". They leave the state and stay on the VM, unless it is replaced: -replace destroys disks with the VM. One that " +
+			"is to go must be in the configuration for one apply, and out of it for the next."
 	}
 	if len(p.doubtful) > 0 {
 		text += " Values of which the same is not known: " + strings.Join(p.doubtful, ", ") +

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
@@ -302,19 +303,31 @@ func (v *volumeNames) attaches(volume string) bool {
 	return volume != "" && slices.Contains(slices.Collect(maps.Values(v.attached)), volume)
 }
 
-// warnForgotten tells which devices leave the state without being touched. A disk whose volume goes to another slot is
-// none.
+// warnForgotten tells which devices leave the state without being touched, and which disks among them a replacement
+// destroys all the same. A disk whose volume goes to another slot is none.
 func (p *Planning) warnForgotten() {
+	disks := map[string]string{}
 	forgotten := slices.DeleteFunc(slices.Clone(p.forgotten), func(at string) bool {
 		slot, isDisk := strings.CutPrefix(at, "disks.")
-		return isDisk && p.volumes.attaches(model.Value(p.Prior.Disks[slot].Volume))
+		volume := model.Value(p.Prior.Disks[slot].Volume)
+		if isDisk && !p.volumes.attaches(volume) {
+			disks[slot] = volume
+		}
+		return isDisk && p.volumes.attaches(volume)
 	})
+	own := ownDisks(model.Value(p.Prior.VMID), disks)
 	switch {
+	case len(p.replace) > 0 && len(own) > 0:
+		p.diags.AddAttributeWarning(path.Root("disks"), "Disks that the configuration does not name are destroyed",
+			fmt.Sprintf("%s is replaced. They are destroyed with it, and the VM that takes its place is made without "+
+				"them:\n%s\n%s.", p.Prior.Thing(), strings.Join(own, "\n"), howToKeep(model.Value(p.Prior.VMID))))
+	case len(p.replace) > 0:
 	case p.private.Lost:
 		p.warnLost(forgotten)
 	case len(forgotten) > 0:
 		p.diags.AddWarning("Devices that the configuration does not name are forgotten",
 			"In state but not in the configuration, and never configured: "+strings.Join(forgotten, ", ")+
-				". They stay on the VM as they are and leave the state. Name them in the configuration to manage them.")
+				". They leave the state and stay on the VM as they are, unless it is replaced: -replace destroys disks with "+
+				"the VM. Name them in the configuration to manage them.")
 	}
 }
