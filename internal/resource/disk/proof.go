@@ -33,17 +33,21 @@ func withProof(ctx context.Context, ref guest.Ref, private kit.PrivateReader) (g
 	return ref, append(diags, more...)
 }
 
+// isLost reports whether nothing tells which VM is meant, but for one that still bears the mark of its create: the
+// state of a leftover has no uuid, and its proof is lost where the provider was killed while it changed or destroyed
+// that.
+func isLost(ref guest.Ref) bool { return ref.Proof == nil && ref.Identity.IsZero() }
+
 // isUnproven reports whether kit.Unproven holds: nothing tells which VM is meant.
 func isUnproven(ctx context.Context, ref guest.Ref, private kit.PrivateReader) (bool, diag.Diagnostics) {
 	lost, diags := kit.Unproven.Read(ctx, private)
-	return lost && ref.Proof == nil && ref.Identity.IsZero(), diags
+	return lost && isLost(ref), diags
 }
 
 // refuseUnproven refuses to change such a disk.
 func (r *Resource) refuseUnproven(ctx context.Context, private kit.PrivateReader, state *model) diag.Diagnostics {
 	ref, diags := withProof(ctx, state.ref(), private)
-	lost, more := isUnproven(ctx, ref, private)
-	if diags.Append(more...); lost {
+	if isLost(ref) {
 		diags.Append(kit.RefuseUnproven(r.attempt("change", state)))
 	}
 	return diags

@@ -116,6 +116,8 @@ func (r *Resource) Read(ctx context.Context, req resource.ReadRequest, resp *res
 			}
 		case seen == guest.Unknown || found.VMID == 0:
 			resp.Diagnostics.Append(kit.NotRefreshed(attempt, nil)...)
+		case isLost(ref) && !found.Unfinished:
+			resp.Diagnostics.Append(kit.NotProven(attempt))
 		default:
 			was := state
 			switch state.set(found); {
@@ -174,7 +176,7 @@ func (r *Resource) planChange(
 	ctx context.Context, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse, plan *model, state model,
 ) bool {
 	resp.Diagnostics.Append(keepGrown(ctx, req.Private, resp.Private, plan, state)...)
-	if !req.Plan.Raw.Equal(req.State.Raw) {
+	if state.Volume.IsNull() || !req.Plan.Raw.Equal(req.State.Raw) {
 		resp.Diagnostics.Append(r.refuseUnproven(ctx, req.Private, &state)...)
 		if resp.Diagnostics.HasError() {
 			return false

@@ -74,9 +74,10 @@ func NotRefreshed(a Attempt, err error) diag.Diagnostics {
 
 // unproven says why nothing is done with a VM for which Unproven is noted, and the ways out.
 const unproven = "Its state has no uuid, as after a create that failed, and the proof of whose it is was lost by a " +
-	"destroy without a refresh (-refresh=false). Another run may have completed it since, so no refresh, update or " +
-	"destroy touches it. \"terraform state rm\" makes this state forget it. If no other state has it, an import " +
-	"takes it over then, or an apply completes it where the import says that it is not complete."
+	"destroy without a refresh (-refresh=false) or with a provider that was killed. Another run may have completed it " +
+	"since, so no refresh, update or destroy touches it. \"terraform state rm\" makes this state forget it. If no " +
+	"other state has it, an import takes it over then, or an apply completes it where the import says that it is not " +
+	"complete."
 
 // NotProven is the warning of a refresh for which Unproven is noted; the state stays as it is.
 func NotProven(a Attempt) diag.Diagnostic {

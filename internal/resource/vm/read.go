@@ -59,6 +59,9 @@ func (r *Resource) Read(ctx context.Context, req resource.ReadRequest, resp *res
 				"\"terraform destroy\" and the next apply remove both.")
 	case found.Untraced:
 		resp.Diagnostics.Append(kit.NotInCluster(attempt, "No task of this cluster names its id either. "))
+	case seen == guest.Found && state.IsLost(private) && !found.IsUnfinished():
+		resp.Diagnostics.Append(kit.NotProven(attempt))
+		return
 	case seen == guest.Found:
 		if resp.Diagnostics.Append(private.Refuse(attempt, found)...); resp.Diagnostics.HasError() {
 			return

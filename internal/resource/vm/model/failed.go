@@ -122,6 +122,14 @@ func (p PrivateState) IsUnproven() bool {
 	return p.Unproven && p.Proof == nil && p.Identity == guest.Identity{}
 }
 
+// IsLost reports whether the private state of a VM without a uuid in state is lost, as where the provider was killed
+// while it changed or destroyed the leftover of a failed create. Nothing tells which VM is meant, but for one that
+// still bears the mark of its create: no other run has completed that.
+func (m *Model) IsLost(private PrivateState) bool {
+	return private.Lost && m.UUID == nil && private.Proof == nil && private.Identity == guest.Identity{} &&
+		private.Moved == nil
+}
+
 // HideUUID keeps the uuid of a VM that a failed create has left out of the state: the proof alone tells whose the VM
 // is. A destroy that is not handed it then finds nothing to go by.
 func (p PrivateState) HideUUID(ctx context.Context, state *tfsdk.State) diag.Diagnostics {

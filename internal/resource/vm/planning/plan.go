@@ -38,6 +38,7 @@ func Plan(ctx context.Context, server Server, v model.Values, req resource.Modif
 			verb = "destroy"
 		}
 		p.diags.Append(p.Prior.Unread(p.Prior.Attempt(server.Session.Identity(), verb, nil), p.private)...)
+		p.private.Unproven = p.private.Unproven || p.Prior.IsLost(p.private)
 		p.noteAgain(ctx)
 		p.private.OwnMark(&p.Prior)
 	}
