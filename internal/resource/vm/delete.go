@@ -10,6 +10,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/kit"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/model"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/planning"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/saga"
 )
 
@@ -42,6 +43,9 @@ func (r *Resource) Delete(ctx context.Context, req resource.DeleteRequest, resp 
 	// Where it stays, the state keeps what this says. Of a VM that was read and has no identity the state says so already.
 	if request.Ref.Proof == nil && request.Ref.Identity == (guest.Identity{}) {
 		resp.Diagnostics.Append(kit.Unproven.Write(ctx, resp.Private, true)...)
+	}
+	if resp.Diagnostics.Append(planning.RefuseOwnSources(ctx, req.Private, state)...); resp.Diagnostics.HasError() {
+		return
 	}
 	left, warnings, err := r.machines.Delete(ctx, request)
 	resp.Diagnostics.Append(kit.Warn(warnings)...)

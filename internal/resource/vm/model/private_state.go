@@ -39,6 +39,8 @@ const (
 	KeyOwed     = "owed"     // options that wait for a restart by what the configuration has done
 	KeyMade     = "made"     // this provider made the VM, so its default tags are on it
 	KeyReplaces = "replaces" // on the way from the first plan of a replacement to the second: the VMID replaced
+	// on the way from the plan of a new VM to the destroy of the one that it replaces: what it is copied of
+	KeySources = "sources"
 )
 
 // PrivateState is what the provider keeps about a VM beside its state.

@@ -55,6 +55,7 @@ func Plan(ctx context.Context, server Server, v model.Values, req resource.Modif
 	default:
 		p.update(ctx)
 	}
+	p.diags.Append(noteSources(ctx, p, req.Private)...)
 	resp.Plan.Raw, resp.RequiresReplace = p.Value, p.replace
 	resp.Diagnostics.Append(p.diags...)
 }
@@ -131,6 +132,7 @@ func (p *Planning) update(ctx context.Context) {
 	if len(p.replace) > 0 { // Terraform plans again, without the state
 		refusals{p}.refuseProtected("replace")
 		refusals{p}.refuseTaken(p.Prior.Taken())
+		warnings{p}.warnOwnSources()
 		warnings{p}.warnAddedDisks()
 		warnings{p}.warnLostSettings(ctx)
 		serverCheck{p}.checkDestroy(ctx)

@@ -63,9 +63,8 @@ func (p *Planning) volumesOfNewVM(ctx context.Context) *volumeNames {
 		if err := v.borrow(ctx, slot, volume); err != nil {
 			at, _ := model.Locator{}.Attribute("disks." + slot + ".imported_disk.volume")
 			v.diags.AddAttributeError(at, validation.Invalid, fmt.Sprintf("%s carries the id %d, and PVE destroys a volume "+
-				"with the VM whose id it carries: a VM adopts only its own, and disks of proxmox_disk, which this is not: %v. "+
-				"Set vmid = %d, or copy it with import_from.",
-				volume, owner, err, owner))
+				"with the VM whose id it carries: a VM adopts only its own, and disks of proxmox_disk, which this is not: %v. %s",
+				volume, owner, err, validation.WaysToTake(owner)))
 		}
 		v.borrowed[volume] = true
 	}

@@ -119,7 +119,7 @@ func (c *Validation) importedDisks() {
 			c.Refuse(at, "%s is no disk of a VM. import_from copies an image.", volume)
 		case c.IsNull("vmid") || c.IsSet("vmid") && int(c.Number("vmid")) != owner:
 			c.Refuse(at, "%s carries the id %s, and PVE destroys a volume with the VM whose id it carries: a VM adopts only "+
-				"its own. Set vmid = %s, or copy it with import_from.", volume, id, id)
+				"its own. %s", volume, id, WaysToTake(owner))
 		case c.IsSet("restore"):
 			c.Refuse(at, "A restore makes whatever carries the id an unused disk of the VM, which a create that fails would "+
 				"destroy: %s cannot be taken over beside it.", volume)
@@ -137,4 +137,10 @@ func (c *Validation) importedDisks() {
 				"of its own.", volume)
 		}
 	}
+}
+
+// WaysToTake says how a new VM gets a volume that carries another id than its own.
+func WaysToTake(owner int) string {
+	return fmt.Sprintf("Set vmid = %d, or copy it with import_from. A replacement destroys the old VM first: where that "+
+		"is VM %d, copy the volume into a VM of another resource, and remove VM %d in a later apply.", owner, owner, owner)
 }
