@@ -61,22 +61,26 @@ func (i *idChooser) leftovers(baselines guest.Baselines) []string {
 	return slices.DeleteFunc(baselines.Orphans(), i.isAdopted)
 }
 
-// findAdopted tells the volumes to adopt from leftovers: two storages may name one place, such as two of one pool for
-// thin and thick volumes, and each lists the volume under its own name (pve-storage ZFSPoolPlugin.pm list_images). One
-// that may be such a volume is taken for it.
-func (i *idChooser) findAdopted(ctx context.Context) error {
-	if i.isAdopted = func(string) bool { return false }; len(i.request.Adopts) == 0 {
+// findNamed tells the volumes to adopt, and those to copy, from leftovers: two storages may name one place, such as two
+// of one pool for thin and thick volumes, and each lists the volume under its own name (pve-storage ZFSPoolPlugin.pm
+// list_images). One that may be such a volume is taken for it.
+func (i *idChooser) findNamed(ctx context.Context) error {
+	none := func(string) bool { return false }
+	i.isAdopted, i.isSource = none, none
+	sources := i.request.Spec.SourcesOf(i.request.VMID)
+	if len(i.request.Adopts) == 0 && len(sources) == 0 {
 		return nil
 	}
 	places, err := i.creator.destroyer.Places(ctx)
 	if err != nil {
-		return fmt.Errorf("see which volumes with the id %d are those to adopt: %w", i.request.VMID, err)
+		return fmt.Errorf("see which volumes with the id %d are those that the configuration names: %w", i.request.VMID, err)
 	}
 	var adopted []string
 	for _, a := range i.request.Adopts {
 		adopted = append(adopted, a.Volume)
 	}
 	i.isAdopted = func(volume string) bool { return places.MayBe(volume, adopted) }
+	i.isSource = func(volume string) bool { return places.MayBe(volume, sources) }
 	return nil
 }
 

@@ -85,7 +85,7 @@ func (i *idChooser) claim(ctx context.Context, vmid int) (all guest.Baselines, f
 }
 
 // configured takes the baseline of the VMID that the user chose. Volumes under it are refused, or destroyed if the user
-// wants that.
+// wants that and none of them is to be copied.
 func (i *idChooser) configured(ctx context.Context) (guest.Baselines, error) {
 	vmid := i.request.VMID
 	if i.request.OnOrphans == DestroyOrphans {
@@ -93,7 +93,7 @@ func (i *idChooser) configured(ctx context.Context) (guest.Baselines, error) {
 			return nil, err
 		}
 	}
-	if err := i.findAdopted(ctx); err != nil {
+	if err := i.findNamed(ctx); err != nil {
 		return nil, err
 	}
 	all, err := i.baseline(ctx, vmid)
@@ -111,6 +111,10 @@ func (i *idChooser) configured(ctx context.Context) (guest.Baselines, error) {
 				"were none of its disks: %s. They were not touched: on_orphaned_volumes is about what earlier VMs have left. Look "+
 				"whose they are before you remove any", all.Nodes(), orphans)})
 		return all, nil
+	case slices.ContainsFunc(i.leftovers(all), i.isSource):
+		return nil, &guest.FieldError{Path: "vmid", Summary: fmt.Sprintf("Volumes of another VM %d are still there", vmid),
+			Detail: fmt.Sprintf("On node %s there are volumes with this id that no VM owns: %s. %s", all.Nodes(), orphans,
+				guest.SourceUnderItsID)}
 	case i.request.OnOrphans != DestroyOrphans:
 		return nil, &guest.FieldError{Path: "vmid", Summary: fmt.Sprintf("Volumes of another VM %d are still there", vmid),
 			Detail: fmt.Sprintf("On node %s there are volumes with this id that no VM owns: %s. They may hold another user's "+

@@ -40,6 +40,7 @@ type idChooser struct {
 	lost      int          // how many of them others took first, after we chose them
 	last      int          // the last of these, 0 once a listing was asked for since
 	isAdopted func(volume string) bool
+	isSource  func(volume string) bool // a disk of the new VM is copied of it
 	warnings  []guest.Warning
 	unseen    bool // guests have ids that no listing shows to this identity
 }

@@ -64,6 +64,11 @@ func (c *Clone) IsFull(source pve.Resource) bool {
 	return !source.Template
 }
 
+// SourceUnderItsID says that a volume with the VMID of a new VM stays, although on_orphaned_volumes is "destroy", and
+// how its data get into the VM.
+const SourceUnderItsID = "import_from names one of them, so none was touched, whatever on_orphaned_volumes says. To " +
+	"copy it, choose another vmid. To have it as a disk of this VM, name it in imported_disk in the place of import_from"
+
 // FindSource picks the one VM that the configuration means.
 func FindSource(resources pve.Resources, clone *Clone) (pve.Resource, error) {
 	var matches []pve.Resource

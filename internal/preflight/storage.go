@@ -80,6 +80,15 @@ func (p *planCheck) orphans(ctx context.Context, c *Checker, r Request) {
 		return
 	}
 	vmid, names := strconv.Itoa(id), strings.Join(left, ", ")
+	if sources := r.Planned.SourcesOf(id); slices.ContainsFunc(left, func(volume string) bool {
+		return places.MayBe(volume, sources)
+	}) {
+		if r.VMID != 0 { // else the create refuses
+			p.say(vmidVolumes, "vmid", fmt.Sprintf("On node %s there are volumes with this id that no VM owns: %s. %s", p.node,
+				names, guest.SourceUnderItsID), vmid)
+		}
+		return
+	}
 	if !r.Orphans {
 		p.say(vmidVolumes, "vmid", fmt.Sprintf("On node %s there are volumes with this id that no VM owns: %s. They may "+
 			"hold another user's data. Choose another vmid, remove them, set on_orphaned_volumes = \"destroy\", or take them "+

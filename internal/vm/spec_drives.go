@@ -3,6 +3,8 @@ package vm
 import (
 	"maps"
 	"slices"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
 )
 
 // Disk is a hard disk in a slot. Volume is empty until it exists.
@@ -23,6 +25,30 @@ func (d Disk) Bytes() int64 {
 		return 0
 	}
 	return *d.Size
+}
+
+// SourcesOf are the volumes with a VMID that the disks of a new VM are copied of.
+func (s Spec) SourcesOf(vmid int) []string {
+	named := []*string{}
+	for _, d := range s.Disks {
+		named = append(named, d.ImportFrom)
+	}
+	if s.EFIDisk != nil {
+		named = append(named, s.EFIDisk.ImportFrom)
+	}
+	if s.TPMState != nil {
+		named = append(named, s.TPMState.ImportFrom)
+	}
+	var all []string
+	for _, volume := range named {
+		if volume == nil {
+			continue
+		}
+		if owner, ok := volid.Owner(*volume); ok && owner == vmid {
+			all = append(all, *volume)
+		}
+	}
+	return all
 }
 
 // FitsSize reports whether a disk of a size, in bytes, can be one of a former size, or one that was asked for: storages

@@ -61,9 +61,9 @@ func lifecycleAttributes(ctx context.Context) map[string]schema.Attribute {
 				"although no VM has it: `fail` (default) names those on the storages that it writes to, " +
 				"`destroy` first destroys all on all storages of the node. It fails at one that may have an " +
 				"owner elsewhere: on a shared storage that is not in the provider's `exclusive_storages`, " +
-				"or with a name that PVE never gives. The plan names those that it finds; one that appears " +
-				"before the apply is destroyed as well. The create of a replacement leaves those that the destroy has " +
-				"left, and names them. An automatic id never has such volumes."},
+				"or with a name that PVE never gives, and at one that `import_from` names. The plan names those " +
+				"that it finds; one that appears before the apply is destroyed as well. The create of a replacement " +
+				"leaves those that the destroy has left, and names them. An automatic id never has such volumes."},
 		"on_destroy": schema.SingleNestedAttribute{Optional: true,
 			MarkdownDescription: "How the VM is destroyed. It must be applied before the destroy to count.",
 			Attributes: map[string]schema.Attribute{
