@@ -96,9 +96,9 @@ func errTaken(t volumeuse.Taken) diag.Diagnostic {
 }
 
 // RefuseTaken refuses an update that would exchange such data, or destroy them since their slot leaves the
-// configuration.
+// configuration. It also refuses one after which they could not be told from the VM's own any more.
 func RefuseTaken(prior, planned model.Model) diag.Diagnostics {
-	var diags diag.Diagnostics
+	diags := refuseUnnamed(prior, planned)
 	for _, t := range prior.Taken() {
 		now, stays := planned.Disks[t.Slot]
 		exchanged := now.Imported != nil && model.Value(now.Imported.Volume) != t.Own
@@ -108,6 +108,25 @@ func RefuseTaken(prior, planned model.Model) diag.Diagnostics {
 		if exchanged || !stays && model.Value(planned.RemovedDisks) == "destroy" {
 			diags.Append(errTaken(t))
 		}
+	}
+	return diags
+}
+
+// refuseUnnamed refuses that a slot keeps the disk of another VM and stops naming it: only the name in state shows that
+// data which are moved in this VM later are that disk's.
+func refuseUnnamed(prior, planned model.Model) diag.Diagnostics {
+	var diags diag.Diagnostics
+	for _, slot := range model.SortedSlots(prior.Disks) {
+		was, has := prior.Disks[slot].Imported, model.Value(prior.Disks[slot].Volume)
+		now, stays := planned.Disks[slot]
+		if !stays || now.Imported != nil || was == nil || !prior.Borrows(model.Value(was.Volume)) || !prior.Borrows(has) {
+			continue
+		}
+		diags.AddAttributeError(path.Root("disks").AtMapKey(slot), "Cannot change "+prior.Thing(),
+			fmt.Sprintf("%s has %s, which carries the id of another VM, and imported_disk is not set any more. Without it "+
+				"nothing would show whose data they are once the disk is moved in this VM, and they would be destroyed with "+
+				"it. Nothing was touched. Keep imported_disk, and leave out storage and size. To have another disk in %s, take "+
+				"the slot out of disks in one apply, and give it the new disk in the next.", slot, has, slot))
 	}
 	return diags
 }

@@ -1,0 +1,62 @@
+package storage_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
+)
+
+// TestHeldDiskStaysNamed: a slot that keeps the disk of another VM keeps imported_disk. Without it a disk that is moved within the
+// VM afterwards would be taken for the VM's own, and destroyed with it.
+func TestHeldDiskStaysNamed(t *testing.T) {
+	t.Parallel()
+	disk, vm := rig.DiskBlock(rig.SmallDisk), rig.DiskAttached("a", 400, rig.DiskVolume)
+	const named = "imported_disk = { volume = proxmox_disk.data.volume }"
+	for name, instead := range map[string]string{
+		"storage and size": `storage = "local-zfs", size = "1G"`,
+		"another storage":  `storage = "local-lvm", size = "2G"`,
+		"a size":           `size = "1G"`,
+		"an image":         `storage = "local-zfs", import_from = "local:import/disk.qcow2"`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := newDataDisk(t, disk+vm)
+			d.World.ExpectPowerOffs(state.PowerShutdown, state.PowerStop)
+			d.Configure(disk + strings.Replace(vm, named, instead, 1))
+			rig.MustRefuse(t, d.Session.Run(t.Context()), []string{"scsi1 has local-zfs:vm-300-disk-0", "Keep imported_disk", "take the slot out of disks"})
+			takes(t, d, "1")
+			d.Configure(disk)
+			rig.MustRefuse(t, d.Session.Run(t.Context()), []string{"scsi1 of VM 400 has the data of a disk that VM 300 holds"})
+			if volume, where := holdsData(d.World); where != "VM scsi1" {
+				t.Errorf("the data are in %q of %q", volume, where)
+			}
+		})
+	}
+}
+
+// TestHeldDiskMakesRoom: the way out of that error, and a VM that was imported with such a volume.
+func TestHeldDiskMakesRoom(t *testing.T) {
+	t.Parallel()
+	disk, vm := rig.DiskBlock(rig.SmallDisk), rig.DiskAttached("a", 400, rig.DiskVolume)
+	own := strings.Replace(rig.DiskReleased("a", 400), "disks = { ", `disks = { scsi1 = { storage = "local-zfs", size = "1G" }, `, 1)
+	d := newDataDisk(t, disk+vm)
+	d.World.ExpectPowerOffs(state.PowerShutdown, state.PowerStop)
+	d.To(disk + rig.DiskReleased("a", 400))
+	d.To(disk + own)
+	if has := rig.GuestOf(d.World, 400).Config["scsi1"]; !strings.HasPrefix(has, "local-zfs:vm-400-disk-1,") {
+		t.Errorf("VM 400 has %s", has)
+	}
+	d.Survives()
+	for name, hcl := range map[string]string{"with a size": own, "left out": rig.DiskReleased("a", 400)} {
+		d := newDataDisk(t, disk+vm)
+		d.Session.Forget("proxmox_vm.a")
+		d.Configure(disk + hcl)
+		rig.Must(t, d.Session.Import(t.Context(), "proxmox_vm.a", "400"))
+		if err := d.Session.Converge(t.Context()); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		d.Survives()
+	}
+}
