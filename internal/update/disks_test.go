@@ -226,6 +226,49 @@ func TestKeepPendingDisk(t *testing.T) {
 	}
 }
 
+// TestBootOrderBesideADiskThatIsKept: PVE takes a disk that is about to leave out of the boot order, and it comes back
+// into it when it is kept. An order that was set meanwhile waits on, and so does the planned one.
+func TestBootOrderBesideADiskThatIsKept(t *testing.T) {
+	for name, c := range map[string]struct {
+		set, waits string // an order that is set, and the one that waits in the end
+		planned    []string
+		leaves     string // another disk that leaves, and is not wanted again
+	}{
+		"PVE's own":                {},
+		"PVE's own, of two":        {leaves: "sata1"},
+		"planned":                  {planned: []string{"scsi0", "sata1"}, waits: "order=scsi0;sata1"},
+		"set":                      {set: "order=sata1", waits: "order=sata1"},
+		"set, less another":        {set: "order=scsi0", waits: "order=scsi0"},
+		"set, in other succession": {set: "order=sata1;scsi0", waits: "order=sata1;scsi0"},
+		"set, with the disk":       {set: "order=sata0", waits: "order=sata0"},
+	} {
+		w := newWorld(t, pve.Params{"scsi0": "local-zfs:1", "sata0": "local-zfs:1", "sata1": "local-zfs:1",
+			"boot": "order=scsi0;sata0;sata1"})
+		w.start()
+		r := w.request()
+		was := r.Prior.Disks["sata0"].Volume
+		r.Detached, r.Sizes = []string{was}, map[string]int64{was: 1 << 30}
+		change := func(params pve.Params) { w.must(w.api.QEMU("pve1", theVM).UpdateConfig(t.Context(), params)) }
+		change(pve.Params{"delete": strings.Trim("sata0,"+c.leaves, ",")})
+		if c.set != "" {
+			change(pve.Params{"boot": c.set})
+		}
+		now, err := w.api.QEMU("pve1", theVM).Pending(t.Context())
+		w.must(err)
+		r.Prior, r.Planned, r.BootOrder = vm.Decode(now.Merged()), vm.Decode(now.Merged()), c.planned
+		with(&r, "sata0", func(d *vm.Disk) { *d = vm.Disk{Storage: "local-zfs", Size: new(int64(1 << 30))} })
+		_, _, failed := w.update(r)
+		now, err = w.api.QEMU("pve1", theVM).Pending(t.Context())
+		waits := ""
+		if is := now.Merged()["boot"]; is != now.Current()["boot"] {
+			waits = is
+		}
+		if failed != nil || err != nil || waits != c.waits || guest.VolumeOf(now.Merged()["sata0"]) != was {
+			t.Errorf("%s: %v, %v; %q waits, and in the end there is %v", name, failed, err, waits, now.Merged())
+		}
+	}
+}
+
 // TestPendingOptionsOfADiskThatChanges: a third party has changed an option of a disk, which waits for a restart. It waits
 // on after the disk was grown or moved, or could not be, and is no reason to restart the guest.
 func TestPendingOptionsOfADiskThatChanges(t *testing.T) {

@@ -183,8 +183,8 @@ func (d disks) keepPendingDisks(ctx context.Context, t todo) (todo, error) {
 		return t, nil
 	}
 	slices.Sort(slots)
-	if slices.Contains(config.Waiting(), "boot") && slices.Equal(t.prior.BootOrder, t.planned.BootOrder) {
-		slots = append(slots, "boot") // PVE takes a drive that goes out of the boot order
+	if d.r.BootOrder == nil && lacksOnly(config, slots) {
+		slots = append(slots, "boot")
 	}
 	if err := d.revert(ctx, slots); err != nil {
 		return t, fmt.Errorf("keep disks that were about to leave VM %d: %w", d.vmid, err)
@@ -194,6 +194,24 @@ func (d disks) keepPendingDisks(ctx context.Context, t todo) (todo, error) {
 	}
 	noteOthers(d.update, config, func(slot string) bool { return slices.Contains(slots, slot) })
 	return compare(d.update, config, t.prior, t.planned, t.loose)
+}
+
+// lacksOnly reports whether the boot order that waits is the one in force less disks that are about to leave, some of
+// the given slots among them. PVE writes that one itself when it is asked to remove a drive (qemu-server API2/Qemu.pm
+// update_vm_api). Any other was set.
+func lacksOnly(config pve.PendingConfig, slots []string) bool {
+	current, merged := config.Current(), config.Merged()
+	if _, waits := merged["boot"]; !waits || vm.IsLegacyBoot(current) {
+		return false
+	}
+	order, waiting := vm.BootOrder(current), vm.BootOrder(merged)
+	isMissing := func(slot string) bool { return !slices.Contains(waiting, slot) }
+	left := slices.DeleteFunc(slices.Clone(order), func(slot string) bool {
+		return merged[slot] == "" && isMissing(slot)
+	})
+	return slices.Equal(left, waiting) && slices.ContainsFunc(slots, func(slot string) bool {
+		return slices.Contains(order, slot) && isMissing(slot)
+	})
 }
 
 // canBecome reports whether a disk can become the wanted one without being moved or made again.

@@ -1,6 +1,7 @@
 package lifecycle_test
 
 import (
+	"cmp"
 	"strings"
 	"testing"
 
@@ -124,5 +125,47 @@ func TestRemovedDiskComesBack(t *testing.T) {
 	l.WantWaiting("sata3")
 	if is := l.Attr(`disks["sata3"].volume`); is == "local-zfs:vm-400-disk-7" {
 		t.Errorf("the state has %s, which a third party had removed", is)
+	}
+}
+
+// TestBootOrderOfADiskThatComesBack: a disk that is about to leave is wanted again. It returns to its place in the boot
+// order, which the plan leaves open. An order stays that the configuration has, or that an administrator has set.
+func TestBootOrderOfADiskThatComesBack(t *testing.T) {
+	t.Parallel()
+	disks := func(more string) string {
+		return "reboot_policy = \"never\"\nnetworks = { net0 = { bridge = \"vmbr0\" } }\n" +
+			"disks = { scsi0 = { storage = \"local-zfs\", size = \"1G\" }" + more + " }\n"
+	}
+	without, with := disks(""), disks(`, sata1 = { storage = "local-zfs", size = "1G" }`)
+	for name, c := range map[string]struct{ configured, byHand, late, want string }{
+		"of PVE":                         {"", "", "", "order=sata1;scsi0"},
+		"configured":                     {"boot_order = [\"net0\"]\n", "", "", "order=net0"},
+		"configured, and as PVE's":       {"boot_order = [\"scsi0\"]\n", "", "", "order=scsi0"},
+		"set by hand":                    {"", "order=net0", "", "order=net0"},
+		"set by hand, after the plan":    {"", "", "order=net0", "order=net0"},
+		"configured, and then otherwise": {"boot_order = [\"net0\"]\n", "", "order=scsi0;net0", "order=scsi0;net0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := rig.NewVM(t, with+"boot_order = [\"sata1\", \"scsi0\"]\n")
+			set := func(order string) {
+				if order != "" {
+					l.Guest(func(_ *state.World, g *state.Guest) { g.Pending["boot"] = order })
+				}
+			}
+			l.To(without + c.configured)
+			set(c.byHand)
+			planned := l.Plan(with + c.configured)
+			set(c.late)
+			rig.Must(t, l.Session.Apply(t.Context(), planned))
+			var is string
+			l.Guest(func(_ *state.World, g *state.Guest) { is = cmp.Or(g.Pending["boot"], g.Config["boot"]) })
+			if is != c.want || l.Config()["sata1"] == "" {
+				t.Errorf("the boot order is %s", is)
+			}
+			if c.late == "" {
+				l.To(with + c.configured)
+			}
+		})
 	}
 }

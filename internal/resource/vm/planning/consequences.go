@@ -77,8 +77,9 @@ func (c consequences) forFirewall(p *Planning) {
 }
 
 // changesBootOrder reports whether PVE changes the boot order by itself, or may: it takes a device that goes out of
-// it, and appends a new CD-ROM drive, which that of cloud-init is not (qemu-server API2/Qemu.pm, update_vm_api). An
-// order in the old notation is one of kinds of devices, so each new device may be in it.
+// it, and appends a new CD-ROM drive, which that of cloud-init is not (qemu-server API2/Qemu.pm, update_vm_api). A disk
+// that is wanted again while its removal waits returns to its place. An order in the old notation is one of kinds of
+// devices, so each new device may be in it.
 func (p *Planning) changesBootOrder() bool {
 	d := p.delta()
 	for _, at := range []string{"disks", "cdroms", "networks", "pci", "usb", "cloud_init",
@@ -99,7 +100,8 @@ func (p *Planning) changesBootOrder() bool {
 		_, was := p.Prior.CDROMs[slot]
 		return !was
 	})
-	return slices.ContainsFunc(leave, isBooted) || newDrive
+	waits := func(option string) bool { return slices.Contains(p.Prior.PendingChanges, option) }
+	return slices.ContainsFunc(leave, isBooted) || newDrive || waits("boot") && slices.ContainsFunc(come, waits)
 }
 
 // losesCloudInitDrive reports whether the drive goes while its slot is still planned: the slot follows its storage.
