@@ -72,6 +72,8 @@ type Notes struct {
 	Leftover *guest.Proof
 	// Others is what slots had that Prior does not know, as vm.Devices has it.
 	Others map[string]string
+	// Media are what optical drives had that the plan has known, by slot.
+	Media map[string]string
 	// Sizes are those of the disks among them and of Detached, in bytes, by volume; none: not known.
 	Sizes map[string]int64
 	// Detached are volumes that were the VM's in state and are in no slot any more, or leave theirs at the next stop.

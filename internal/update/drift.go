@@ -1,6 +1,7 @@
 package update
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -126,7 +127,47 @@ func checkFilled(r Request, config pve.PendingConfig) error {
 			Detail: fmt.Sprintf("The plan is %s, and %s is in the slot now. It was not touched. Choose another slot, or make "+
 				"a new plan, which takes that %s over", was, is, what)}
 	}
+	return checkEjected(r, server)
+}
+
+// checkEjected refuses to eject a medium that has come since the plan, for a new drive or disk in its slot. The plan
+// has told of those that it knew.
+func checkEjected(r Request, server vm.Spec) error {
+	planned := r.Planned
+	if planned.CloudInit.Storage != "" {
+		planned.CloudInit.Slot = cmp.Or(planned.CloudInit.Slot, vm.DefaultCloudInitSlot)
+	}
+	had, gets := drivesOf(r.Prior), drivesOf(planned)
+	for _, slot := range slices.Sorted(maps.Keys(gets)) {
+		medium := server.CDROMs[slot].File
+		if medium == "" || medium == emptyDrive || gets[slot] == had[slot] || r.Media[slot] == medium ||
+			planned.CDROMs[slot].File == medium {
+			continue
+		}
+		return &guest.FieldError{Path: slotAttribute(slot, planned),
+			Summary: fmt.Sprintf("%s of VM %d has changed since the plan", slot, r.Ref.VMID),
+			Detail: fmt.Sprintf("The plan is about a new drive, and the medium %s is in the slot now. It was not "+
+				"ejected. Choose another slot, or make a new plan, which says what is ejected", medium)}
+	}
 	return nil
+}
+
+// emptyDrive is the medium of an optical drive without one.
+const emptyDrive = "none"
+
+// drivesOf are the kinds of the drives on the buses of a VM, by slot.
+func drivesOf(s vm.Spec) map[string]string {
+	all := map[string]string{}
+	for slot := range s.Disks {
+		all[slot] = "disk"
+	}
+	for slot := range s.CDROMs {
+		all[slot] = "cdrom"
+	}
+	if s.CloudInit.Slot != "" {
+		all[s.CloudInit.Slot] = "cloud-init"
+	}
+	return all
 }
 
 // isOther reports whether a slot has the device that the plan has known there, and that is not in state. PVE gives a

@@ -30,7 +30,8 @@ func (r *Resource) adopt(ctx context.Context, plan model.Model, wait *guest.Wait
 		Prior: first.Spec(false), Planned: plan.Spec(false),
 		PriorPool: model.Value(plan.Pool), Pool: model.Value(plan.Pool), PriorFirewall: plan.Firewall,
 		Firewall: plan.Firewall, HA: plan.HA,
-		Wait: wait,
+		Notes: update.Notes{Media: model.DrivesOf(&first, made)}, // which the create has left, or copied
+		Wait:  wait,
 	}
 	for _, a := range plan.Adopts() {
 		d := request.Planned.Disks[a.Slot]

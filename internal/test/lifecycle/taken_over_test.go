@@ -107,6 +107,56 @@ func TestDriveThatTheStateDoesNotKnow(t *testing.T) {
 	}
 }
 
+// TestMediumThatCameSinceThePlan: an administrator puts a medium into a slot that the plan fills. The apply ejects what the
+// plan has known, and nothing else.
+func TestMediumThatCameSinceThePlan(t *testing.T) {
+	const iso, other, none = "local:iso/debian.iso", "local:iso/other.iso", "none"
+	const stopped = "power_state = \"stopped\"\n"
+	for name, c := range map[string]struct {
+		was, is, body, attribute string // attribute: the one that is refused
+	}{
+		"cloud-init":             {"", iso, `cloud_init = { storage = "local-zfs" }`, "cloud_init"},
+		"cloud-init in a slot":   {"", iso, `cloud_init = { storage = "local-zfs", slot = "ide2" }`, "cloud_init"},
+		"a CD-ROM drive":         {"", iso, `cdroms = { ide2 = { file = "none" } }`, `cdroms["ide2"]`},
+		"a disk":                 {"", iso, `disks = { ide2 = { storage = "local-zfs", size = "1G" } }`, `disks["ide2"]`},
+		"another medium":         {other, iso, `cdroms = { ide2 = { file = "none" } }`, `cdroms["ide2"]`},
+		"a drive with a medium":  {none, iso, `cloud_init = { storage = "local-zfs" }`, "cloud_init"},
+		"the medium of the plan": {"", iso, `cdroms = { ide2 = { file = "local:iso/debian.iso" } }`, ""},
+		"an empty drive":         {"", none, `cloud_init = { storage = "local-zfs" }`, ""},
+		"a medium that was told": {iso, iso, `cloud_init = { storage = "local-zfs" }`, ""},
+		"a medium that went":     {iso, none, `cdroms = { ide2 = { file = "local:iso/debian.iso" } }`, ""},
+		"another slot":           {"", iso, `cdroms = { ide0 = { file = "none" } }`, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := rig.NewVM(t, stopped)
+			put := func(medium string) {
+				l.Guest(func(world *state.World, g *state.Guest) {
+					world.Put(&state.Volume{Storage: "local", Node: g.Node, Name: "iso/other.iso", Content: "iso", Format: "iso", Size: 600 << 20})
+					if medium != "" {
+						g.Config["ide2"] = medium + ",media=cdrom"
+					}
+				})
+			}
+			put(c.was)
+			pl := l.Plan(stopped + c.body)
+			put(c.is)
+			l.World.ResetCalls()
+			err := l.Session.Apply(t.Context(), pl)
+			if c.attribute == "" {
+				rig.Must(t, err)
+				return
+			}
+			rig.MustSay(t, err, "ide2 of VM 400 has changed since the plan", iso, "was not ejected", "make a new plan")
+			on, has := l.Session.Diagnostics().Errors()[0].Attribute, l.Config()["ide2"]
+			if on != c.attribute || has != iso+",media=cdrom" {
+				t.Errorf("refused on %s, and ide2 is %q", on, has)
+			}
+			l.To(stopped + c.body)
+		})
+	}
+}
+
 // TestDriveOverADiskOfAnImportedVM: the state has the disk from the import, and the plan that forgets it puts an optical
 // drive into its slot.
 func TestDriveOverADiskOfAnImportedVM(t *testing.T) {

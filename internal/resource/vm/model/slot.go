@@ -67,6 +67,16 @@ func (p PrivateState) NoteDrives(ctx context.Context, out kit.PrivateWriter, pri
 	return kit.Note[map[string]string](KeyDrives).Write(ctx, out, drives)
 }
 
+// media are those in the optical drives of a VM that the plan knows, by slot.
+func (p PrivateState) media(state Model) map[string]string {
+	all := map[string]string{}
+	maps.Copy(all, p.Drives)
+	for slot, drive := range state.CDROMs {
+		all[slot] = Value(drive.File)
+	}
+	return all
+}
+
 // WithDrives gives a VM in state the drives that only the last refresh knows, in the slots where a plan has drives. One
 // that waits for a restart is not there yet.
 func (p PrivateState) WithDrives(state *Model, before, planned vm.Spec) vm.Spec {
