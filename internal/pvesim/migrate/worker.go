@@ -68,16 +68,20 @@ func (m *migration) duration() string {
 	return fmt.Sprintf("%02d:%02d:%02d", int(d.Hours()), int(d.Minutes())%60, int(d.Seconds())%60)
 }
 
-// correctSizes writes the sizes of local disks into their slots (qemu-server QemuMigrate.pm
-// config_update_local_disksizes).
+// correctSizes writes the sizes of local disks into the slots that have them now, not into those that wait for them
+// (qemu-server QemuMigrate.pm config_update_local_disksizes).
 func (m *migration) correctSizes() {
 	for _, v := range m.moving {
-		if v.kind != "attached" || v.cdrom || v.tpm || v.drive == "" || v.drive == "efidisk0" {
-			continue
+		for opt, value := range m.g.Config {
+			if v.cdrom || !drive.IsDrive(opt) || drive.HasIndex(opt, "efidisk", "tpmstate") {
+				continue
+			}
+			d, size := drive.Parse(m.Engine, opt, value), schema.FormatSize(v.source.Size)
+			if d != nil && d.File() == v.volid && d["size"] != size {
+				d["size"] = size
+				m.g.Config[opt] = drive.Print(m.Engine, opt, d)
+			}
 		}
-		d := drive.Parse(m.Engine, v.drive, m.g.Config[v.drive])
-		d["size"] = schema.FormatSize(v.source.Size)
-		m.g.Config[v.drive] = drive.Print(m.Engine, v.drive, d)
 	}
 }
 

@@ -298,3 +298,23 @@ func TestMigrationLeavesACopy(t *testing.T) {
 		t.Error(g.log("qmigrate"))
 	}
 }
+
+// TestMigrationOfADiskInAWaitingSlot: a disk that a third party has put into a second slot, where it waits for the
+// guest's stop, travels with the guest, and its size is written into the slot that has it.
+func TestMigrationOfADiskInAWaitingSlot(t *testing.T) {
+	g := newRig(t, nil)
+	g.steps([]step{{"", "POST", "/qemu", "vmid=100&scsi0=local-zfs:1&start=1", "OK"}})
+	g.s.Do(func(w *state.World) {
+		v := w.Guests[100]
+		v.Config["scsi0"] = "local-zfs:vm-100-disk-0,size=3G"
+		v.Pending = map[string]string{"sata1": "local-zfs:vm-100-disk-0,size=3G"}
+	})
+	g.steps([]step{{"", "POST", "/qemu/100/migrate", "target=pve2&online=1&with-local-disks=1", "OK"}})
+	g.s.Do(func(w *state.World) {
+		v := w.Guests[100]
+		if v.Node != "pve2" || !strings.HasSuffix(v.Config["scsi0"], ",size=1G") || v.Config["sata1"] != "" ||
+			!strings.HasPrefix(v.Pending["sata1"], "local-zfs:") {
+			t.Errorf("on %s: %v, and %v waits", v.Node, v.Config, v.Pending)
+		}
+	})
+}

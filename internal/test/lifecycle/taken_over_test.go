@@ -148,9 +148,9 @@ func TestMediumThatCameSinceThePlan(t *testing.T) {
 				return
 			}
 			rig.MustSay(t, err, "ide2 of VM 400 has changed since the plan", iso, "was not ejected", "make a new plan")
-			on, has := l.Session.Diagnostics().Errors()[0].Attribute, l.Config()["ide2"]
-			if on != c.attribute || has != iso+",media=cdrom" {
-				t.Errorf("refused on %s, and ide2 is %q", on, has)
+			errs, has := l.Session.Diagnostics().Errors(), l.Config()["ide2"]
+			if len(errs) != 1 || errs[0].Attribute != c.attribute || has != iso+",media=cdrom" {
+				t.Errorf("refused with %v, and ide2 is %q", errs, has)
 			}
 			l.To(stopped + c.body)
 		})
