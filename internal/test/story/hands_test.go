@@ -52,6 +52,9 @@ func hands() []hand {
 		hand{name: "disk put into a slot", do: putDisk},
 		hand{name: "disk exchanged in a slot", do: exchangeDisk},
 		hand{name: "firewall made", do: makeFirewall},
+		hand{name: "boot order set", do: setBootOrder},
+		hand{name: "medium put into a drive", do: putMedium},
+		hand{name: "removal of a disk that waits", do: removeDisk},
 	)
 }
 
@@ -288,4 +291,50 @@ func makeFirewall(_ *story, w *state.World, vmid int) bool {
 	w.Firewall[vmid] = &state.FirewallFile{Options: map[string]string{"enable": "1", "policy_in": "DROP"},
 		Rules: []map[string]string{{"type": "in", "action": "ACCEPT", "proto": "tcp", "dport": "22", "enable": "1"}}}
 	return true
+}
+
+// setBootOrder sets an order that no command of a story changes. That of a guest that runs waits.
+func setBootOrder(s *story, w *state.World, vmid int) bool {
+	const order = "order=net0"
+	g := w.Guests[vmid]
+	values := g.Config
+	if g.Running != nil {
+		values = g.Pending
+	}
+	if g.Config["net0"] == "" || g.Config["boot"] == order || values == nil {
+		return false
+	}
+	values["boot"] = order
+	s.ledger.setByHand(vmid, "boot", order)
+	return true
+}
+
+// putMedium puts a medium into a drive that the guest has got for it.
+func putMedium(s *story, w *state.World, vmid int) bool {
+	const slot, medium = "ide2", "local:iso/debian.iso"
+	g := w.Guests[vmid]
+	if g.Config[slot] != "" || g.Pending[slot] != "" || w.Volume(g.Node, medium) == nil {
+		return false
+	}
+	g.Config[slot] = medium + ",media=cdrom"
+	s.ledger.setByHand(vmid, slot, g.Config[slot])
+	return true
+}
+
+// removeDisk takes a disk out of a guest that does not let go of it before its stop.
+func removeDisk(_ *story, w *state.World, vmid int) bool {
+	g := w.Guests[vmid]
+	if g.Running == nil {
+		return false
+	}
+	for _, slot := range slots() {
+		if g.Config[slot] != "" && g.Pending[slot] == "" && g.Deletes[slot] == 0 {
+			if g.Deletes == nil {
+				g.Deletes = map[string]int{}
+			}
+			g.Deletes[slot] = 1
+			return true
+		}
+	}
+	return false
 }

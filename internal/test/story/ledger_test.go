@@ -1,6 +1,7 @@
 package story_test
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"regexp"
@@ -19,7 +20,8 @@ type ledger struct {
 	ours      map[string]content
 	theirs    map[string]content
 	export    []byte
-	firewalls map[int]string // made by hand, by guest
+	firewalls map[int]string            // made by hand, by guest
+	options   map[int]map[string]string // set by hand, by guest
 }
 
 // content is where a text was last seen.
@@ -36,7 +38,8 @@ type moment struct {
 }
 
 func newLedger(s *story) *ledger {
-	l := &ledger{story: s, ours: map[string]content{}, theirs: map[string]content{}, firewalls: map[int]string{}}
+	l := &ledger{story: s, ours: map[string]content{}, theirs: map[string]content{}, firewalls: map[int]string{},
+		options: map[int]map[string]string{}}
 	l.write()
 	return l
 }
@@ -137,6 +140,7 @@ func (l *ledger) judge(a *turn) {
 		}
 		l.oursStay(w, a)
 		l.firewallsStay(w, a)
+		l.optionsStay(w, a)
 	})
 }
 
@@ -198,6 +202,31 @@ func (l *ledger) firewallsStay(w *state.World, a *turn) {
 		}
 		if f := w.Firewall[id]; f == nil || fmt.Sprint(f.Options, f.Rules) != was {
 			l.story.violated("the firewall of VM %d that a third party made is changed: %v", id, f)
+		}
+	}
+}
+
+// setByHand notes an option that a third party has set, and that no command of a story changes.
+func (l *ledger) setByHand(vmid int, option, value string) {
+	if l.options[vmid] == nil {
+		l.options[vmid] = map[string]string{}
+	}
+	l.options[vmid][option] = value
+}
+
+// optionsStay: an option that was set by hand stays as long as its guest, in force or waiting.
+func (l *ledger) optionsStay(w *state.World, a *turn) {
+	for id, set := range l.options {
+		g := w.Guests[id]
+		if g == nil || !a.began.guests[id] || slices.Contains(a.hurts, id) || l.replaced(a, id) {
+			delete(l.options, id)
+			continue
+		}
+		for option, value := range set {
+			if is := cmp.Or(g.Pending[option], g.Config[option]); is != value {
+				l.story.violated("%s of VM %d was set to %s by hand, and is %q", option, id, value, is)
+				delete(set, option)
+			}
 		}
 	}
 }
@@ -270,7 +299,7 @@ func (l *ledger) texts(a *turn) {
 var nextStep = regexp.MustCompile("(?i)next step|next apply|next plan|next destroy|again|does not answer, as for|`|" +
 	"two ways|as root|depends_on|detach it|choose|leave |have it|bring it|set |remove the|run terraform|import |write size|" +
 	"also used by|has no snapshot|got another|was not touched|does not have the disk|" +
-	"cannot be attached|attaches only|adopts only|it bears no mark|waiting for")
+	"eject it|cannot be attached|attaches only|adopts only|it bears no mark|waiting for")
 
 // excused are errors whose cause no text of PVE's tells, or that the user has brought about (a disk on a storage of
 // another node), and those that are known to lack a next step: the move of a disk with a snapshot, a migration that
