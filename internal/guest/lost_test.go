@@ -40,7 +40,7 @@ func TestLostAnswerKeepsAThirdPartysChange(t *testing.T) {
 				w.sim.SetThirdParties([]thirdparty.Order{{Act: c.act, VMID: theVM, Name: "his",
 					Before: fault.Match{Method: "GET", Path: "/nodes/{node}/qemu/{vmid}/pending"}}})
 				w.sim.ResetOps()
-				err = v.Apply(t.Context(), vm.Change{Set: map[string]string{c.option: c.value}}, read)
+				err = v.Apply(t.Context(), vm.Change{Set: map[string]string{c.option: c.value}}, read, nil)
 				if done := w.sim.Reports(); len(done) != 1 || !done[0].Done {
 					t.Fatalf("the third party has done nothing: %+v", done)
 				}

@@ -177,13 +177,17 @@ func (v *View) reread(ctx context.Context) (pve.PendingConfig, error) {
 // Write sends a change of the configuration as it was read. exact reports that PVE changed this very configuration: it
 // is false if nothing was sent, or if an answer was lost.
 func (v *View) Write(ctx context.Context, c vm.Change, read pve.PendingConfig) (exact bool, err error) {
+	return v.write(ctx, c, read, nil)
+}
+
+func (v *View) write(ctx context.Context, c vm.Change, read pve.PendingConfig, look Look) (exact bool, err error) {
 	if _, renewed := c.Set["smbios1"]; renewed {
 		v.identity = Identity{}
 	}
 	v.NoteSeen(false)
 	began := v.jobs.Clock.Now() // the machine may sleep before it hears the answer
 	err = v.Send(ctx, func(ctx context.Context) (err error) {
-		exact, err = v.jobs.Apply(ctx, &v.Tasks, v.node, v.VMID, c, v.bound(read, c))
+		exact, err = v.jobs.Apply(ctx, &v.Tasks, v.node, v.VMID, c, bound(v, read, c, look))
 		return err
 	})
 	if exact && err == nil {
@@ -192,11 +196,14 @@ func (v *View) Write(ctx context.Context, c vm.Change, read pve.PendingConfig) (
 	return exact, err
 }
 
+// Look returns nil if a change may be sent. now is what was read of the VM last.
+type Look func(ctx context.Context, now pve.PendingConfig) error
+
 // Apply is Write for a change that was worked out from the configuration as it was read: it is sent again only while
-// nothing but the lock differs.
-func (v *View) Apply(ctx context.Context, c vm.Change, read pve.PendingConfig) error {
+// nothing but the lock differs. look, if it is not nil, runs before each try.
+func (v *View) Apply(ctx context.Context, c vm.Change, read pve.PendingConfig, look Look) error {
 	return v.resend(ctx, read, sameButLock, func(ctx context.Context, read pve.PendingConfig) error {
-		exact, err := v.Write(ctx, c, read)
+		exact, err := v.write(ctx, c, read, look)
 		if err == nil && exact && isImmediate(c, read) {
 			v.Expect(read.With(c.Set, c.Delete))
 		}
@@ -212,7 +219,7 @@ func (v *View) Set(ctx context.Context, params pve.Params) error {
 	}
 	return v.resend(ctx, read, sameButLock, func(ctx context.Context, read pve.PendingConfig) error {
 		return v.Send(ctx, func(ctx context.Context) error {
-			return v.jobs.Set(ctx, v.node, v.VMID, params, v.bound(read, vm.Change{}))
+			return v.jobs.Set(ctx, v.node, v.VMID, params, bound(v, read, vm.Change{}, nil))
 		})
 	})
 }
@@ -221,7 +228,7 @@ func (v *View) Set(ctx context.Context, params pve.Params) error {
 func (v *View) Revert(ctx context.Context, options []string) error {
 	return v.Try(ctx, func(ctx context.Context, read pve.PendingConfig) error {
 		return v.Send(ctx, func(ctx context.Context) error {
-			return v.jobs.Revert(ctx, v.node, v.VMID, options, v.bound(read, vm.Change{}))
+			return v.jobs.Revert(ctx, v.node, v.VMID, options, bound(v, read, vm.Change{}, nil))
 		})
 	})
 }
@@ -276,14 +283,21 @@ func (v *View) resend(ctx context.Context, read pve.PendingConfig, same func(was
 // bound binds the requests of a change to the configuration that it was worked out from. One that follows another, or
 // that is sent again since its answer was lost, has the digest of then, unless a third party has changed what the
 // change is about: PVE would put the older values in the place of his.
-func (v *View) bound(read pve.PendingConfig, c vm.Change) request.Bound {
-	return request.Bound{Digest: read.Digest, Again: func(ctx context.Context, next map[string]string) (string, error) {
+func bound(v *View, read pve.PendingConfig, c vm.Change, look Look) request.Bound {
+	last := read
+	b := request.Bound{Digest: read.Digest, Again: func(ctx context.Context, next map[string]string) (string, error) {
 		now, err := v.read(ctx, true)
 		if err == nil {
-			err = CheckUndisturbed(v.VMID, read, now, c, next)
+			last, err = now, CheckUndisturbed(v.VMID, read, now, c, next)
 		}
 		return now.Digest, err
 	}}
+	if look != nil {
+		b.Each = func(send func(context.Context) error) func(context.Context) error {
+			return SoonAfter(v.jobs.Clock, func(ctx context.Context) error { return look(ctx, last) }, send)
+		}
+	}
+	return b
 }
 
 // CheckUndisturbed refuses to send options of a change, the next ones, if one of them has by now neither the value that
@@ -312,19 +326,6 @@ func CheckUndisturbed(vmid int, read, now pve.PendingConfig, c vm.Change, next m
 		}
 	}
 	return nil
-}
-
-// isImmediate reports whether all of a change is in force once PVE has taken it, and nothing else is by that. With any
-// request PVE puts in force whatever waits on a stopped guest (qemu-server API2/Qemu.pm update_vm_api, QemuServer.pm
-// vmconfig_apply_pending).
-func isImmediate(c vm.Change, read pve.PendingConfig) bool {
-	for option, value := range c.Set {
-		if !vm.IsImmediate(option) || value == "" || strings.TrimSpace(value) != value {
-			return false
-		}
-	}
-	waits := slices.ContainsFunc(c.Delete, func(option string) bool { return !vm.IsImmediate(option) })
-	return !waits && len(c.DeleteFirst) == 0 && len(read.Waiting()) == 0
 }
 
 // sameButLock reports whether two readings of a configuration differ in nothing but its lock.

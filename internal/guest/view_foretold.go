@@ -3,6 +3,7 @@ package guest
 import (
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
@@ -44,4 +45,17 @@ func (w *Written) Waits() bool {
 		}
 	}
 	return len(w.change.DeleteFirst) == 0 && len(w.read.Waiting()) == 0
+}
+
+// isImmediate reports whether all of a change is in force once PVE has taken it, and nothing else is by that. With any
+// request PVE puts in force whatever waits on a stopped guest (qemu-server API2/Qemu.pm update_vm_api, QemuServer.pm
+// vmconfig_apply_pending).
+func isImmediate(c vm.Change, read pve.PendingConfig) bool {
+	for option, value := range c.Set {
+		if !vm.IsImmediate(option) || value == "" || strings.TrimSpace(value) != value {
+			return false
+		}
+	}
+	waits := slices.ContainsFunc(c.Delete, func(option string) bool { return !vm.IsImmediate(option) })
+	return !waits && len(c.DeleteFirst) == 0 && len(read.Waiting()) == 0
 }

@@ -102,7 +102,7 @@ func TestViewKnowsItsOwnNewIdentity(t *testing.T) {
 		t.Fatal(err)
 	}
 	claim.Next = &Identity{UUID: otherUUID, CTime: "1"}
-	if err := v.Apply(t.Context(), vm.Change{Set: map[string]string{"smbios1": "uuid=" + otherUUID}}, config); err != nil {
+	if err := v.Apply(t.Context(), vm.Change{Set: map[string]string{"smbios1": "uuid=" + otherUUID}}, config, nil); err != nil {
 		t.Fatal(err)
 	}
 	if config, err = v.Fresh(t.Context()); err != nil || vm.UUID(config.Current()) != otherUUID {
@@ -188,11 +188,11 @@ func TestApplyIgnoresALock(t *testing.T) {
 	}
 	other := config
 	other.Digest = "0000000000000000000000000000000000000000"
-	if err := v.Apply(t.Context(), vm.Change{Set: map[string]string{"cores": "2"}}, other); err != nil {
+	if err := v.Apply(t.Context(), vm.Change{Set: map[string]string{"cores": "2"}}, other, nil); err != nil {
 		t.Errorf("nothing but the digest differs: %v", err)
 	}
 	w.vm(func(g *state.Guest) { g.Config["description"] = "of a third party" })
-	err = v.Apply(t.Context(), vm.Change{Set: map[string]string{"cores": "3"}}, other)
+	err = v.Apply(t.Context(), vm.Change{Set: map[string]string{"cores": "3"}}, other, nil)
 	if !pve.IsKind(err, pve.DigestMismatch) {
 		t.Errorf("a third party has changed it: %v", err)
 	}
@@ -267,7 +267,7 @@ func TestKnownMakesNoRequest(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := v.Apply(t.Context(), vm.Change{Set: map[string]string{option: "7"}}, config); err != nil {
+		if err := v.Apply(t.Context(), vm.Change{Set: map[string]string{option: "7"}}, config, nil); err != nil {
 			t.Fatal(err)
 		}
 		if config, err = v.Known(t.Context()); err != nil || config.Current()[option] != "7" {
@@ -327,7 +327,7 @@ func TestForetold(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := v.Apply(t.Context(), c.change, read); err != nil {
+			if err := v.Apply(t.Context(), c.change, read, nil); err != nil {
 				t.Fatal(err)
 			}
 			w.vm(func(g *state.Guest) {

@@ -21,7 +21,8 @@ func TestGiveBackDiskOfTwo(t *testing.T) {
 	for name, c := range map[string]struct {
 		slot    string
 		running bool
-		phase   fault.Phase // of the request that gives back
+		phase   fault.Phase // of the request that gives back, or of the first one
+		first   bool
 		words   string
 		keeps   bool
 	}{
@@ -29,9 +30,10 @@ func TestGiveBackDiskOfTwo(t *testing.T) {
 		"its answer is lost": {slot: "scsi3", phase: fault.After, words: "was given back"},
 		"it is refused": {slot: "scsi3", phase: fault.Before, words: "is attached to two guests",
 			keeps: true},
-		"of a guest that runs":          {slot: "scsi3", running: true, words: "was given back"},
-		"from a slot without hotplug":   {slot: "sata3", running: true, words: "was given back"},
-		"from such a slot, answer lost": {slot: "sata3", running: true, phase: fault.After, words: "was given back"},
+		"the answer to the attachment is lost": {slot: "scsi3", first: true, phase: fault.After, words: "was given back"},
+		"of a guest that runs":                 {slot: "scsi3", running: true, words: "was given back"},
+		"from a slot without hotplug":          {slot: "sata3", running: true, words: "was given back"},
+		"from such a slot, answer lost":        {slot: "sata3", running: true, phase: fault.After, words: "was given back"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, pve.Params{"scsihw": "virtio-scsi-pci"})
@@ -45,8 +47,8 @@ func TestGiveBackDiskOfTwo(t *testing.T) {
 			r.Planned.Disks = map[string]vm.Disk{c.slot: {Volume: volume}}
 			w.sim.SetThirdParties([]thirdparty.Order{{Act: thirdparty.Attach, VMID: holder,
 				Before: fault.Match{Method: http.MethodPut, Path: config}}})
-			if c.phase != "" {
-				w.sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: http.MethodPut, Path: config, Nth: 2}, Phase: c.phase}})
+			if nth := map[bool]int{true: 1, false: 2}[c.first]; c.phase != "" {
+				w.sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: http.MethodPut, Path: config, Nth: nth}, Phase: c.phase}})
 			}
 			_, _, err := w.update(r)
 			if err == nil || !strings.Contains(err.Error(), volume+" "+c.words) {

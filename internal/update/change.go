@@ -102,6 +102,7 @@ type update struct {
 	deaf     *unobeyed
 	leftOff  bool      // the guest is to run and was not started, so there is nothing to wait for
 	began    time.Time // by the clock of this machine
+	looked   time.Time // when it was looked at last who else has the volumes that the VM is to get
 	reached  Reached
 	renamed  map[string]string // guest.Guest.Renamed
 }

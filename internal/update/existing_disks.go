@@ -22,6 +22,7 @@ import (
 // guest is seen to use it.
 func (s slots) adoptable(ctx context.Context) (map[string]bool, error) {
 	loose, held := map[string]bool{}, guest.HoldingsOf(s.before)
+	s.looked = s.changer.clock.Now()
 	for _, slot := range slices.Sorted(maps.Keys(s.r.Planned.Disks)) {
 		volume := s.r.Planned.Disks[slot].Volume
 		_, unused := held.Unused[volume]
@@ -57,25 +58,52 @@ func (s slots) adoptable(ctx context.Context) (map[string]bool, error) {
 	return loose, nil
 }
 
-// stillFree looks once more, right before volumes are attached, whether another guest has got one, if a task or HA was
-// awaited since the look of the beginning.
-func (s slots) stillFree(ctx context.Context, attached map[string]string, config pve.PendingConfig) error {
-	if !s.view.Powered && len(s.view.Tasks.UPIDs) == 0 {
+// isFree returns nil if no other guest has a volume that the VM is to get.
+func (s slots) isFree(ctx context.Context, volume string) error {
+	look := s.changer.destroyer
+	if owner, ok := volid.Owner(volume); ok && owner != s.vmid {
+		return look.MayBorrow(ctx, look.Ask(), s.view.Node(), s.vmid, volume)
+	}
+	return look.CheckTaken(ctx, s.inState(), []string{volume})
+}
+
+// stillFree returns the look before each try to attach volumes: whether another guest has got one. PVE asks none, not
+// even where it plugs the volume into a running guest (qemu-server QemuServer.pm vmconfig_update_disk), and the wait
+// for a lock may last hours. A first try that follows the look of the beginning at once goes without; not so if a task
+// or HA was awaited since. A volume that is in a slot by then was there before, or came by a request whose answer was
+// lost.
+func (s slots) stillFree(attached map[string]string) guest.Look {
+	if len(attached) == 0 {
 		return nil
 	}
-	held := guest.HoldingsOf(config)
-	for _, slot := range slices.Sorted(maps.Keys(attached)) {
-		volume := attached[slot]
-		if owner, _ := volid.Owner(volume); owner != s.vmid || held.SlotOf(volume) != "" {
-			continue // keepBorrowed looks for the volumes of others
+	atOnce := !s.view.Powered && len(s.view.Tasks.UPIDs) == 0
+	return func(ctx context.Context, now pve.PendingConfig) error {
+		seen := atOnce && pve.Elapsed(s.looked, s.changer.clock.Now()) < guest.Moment
+		if atOnce = false; seen {
+			return nil
 		}
-		if err := s.changer.destroyer.CheckTaken(ctx, s.inState(), []string{volume}); err != nil {
-			return &guest.FieldError{Path: "disks." + slot + ".imported_disk.volume", Summary: volume + " cannot be attached",
-				Detail: fmt.Sprintf("It was not touched, and the options of VM %d were not changed. Make sure that no other guest "+
-					"uses it, and apply again", s.vmid), Err: err}
+		held := guest.HoldingsOf(now)
+		for _, slot := range slices.Sorted(maps.Keys(attached)) {
+			volume := attached[slot]
+			owner, owned := volid.Owner(volume)
+			if !owned || held.SlotOf(volume) != "" {
+				continue
+			}
+			err := s.isFree(ctx, volume)
+			if err == nil {
+				continue
+			}
+			next := "Make sure that no other guest uses it, and apply again"
+			if owner != s.vmid {
+				next = volumeuse.WhyNotBorrowed(err)
+			}
+			return &guest.FieldError{Path: "disks." + slot + ".imported_disk.volume",
+				Summary: volume + " cannot be attached",
+				Detail: fmt.Sprintf("It was not attached, and the options of VM %d were not changed. %s", s.vmid,
+					next), Err: err}
 		}
+		return nil
 	}
-	return nil
 }
 
 func notAdopted(slot, volume string, err error) error {
@@ -150,7 +178,7 @@ func (s slots) giveBack(ctx context.Context, slot, volume string) error {
 	if err != nil || guest.HoldingsOf(config).Slots[slot] != volume {
 		return err
 	}
-	failed := s.apply(ctx, vm.Change{Delete: []string{slot}}, config)
+	failed := s.apply(ctx, vm.Change{Delete: []string{slot}}, config, nil)
 	switch config, err = s.view.Fresh(ctx); {
 	case err != nil:
 		return errors.Join(failed, err)

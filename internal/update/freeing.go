@@ -50,12 +50,12 @@ func (u *update) moveDisks(ctx context.Context, moves []vm.Move, from map[string
 	return disks{u}.stillMoved(ctx, before, moves)
 }
 
-// apply sends a change of the configuration as it was read.
-func (u *update) apply(ctx context.Context, c vm.Change, read pve.PendingConfig) error {
+// apply sends a change of the configuration as it was read. look, if it is not nil, runs before each try.
+func (u *update) apply(ctx context.Context, c vm.Change, read pve.PendingConfig, look guest.Look) error {
 	if err := u.checkCloudInitDrives(ctx, c, read); err != nil {
 		return err
 	}
-	return u.view.Apply(ctx, c, read)
+	return u.view.Apply(ctx, c, read, look)
 }
 
 // revert drops pending values. PVE does so by setting what is in force (qemu-server API2/Qemu.pm update_vm_api).

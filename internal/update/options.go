@@ -41,9 +41,6 @@ func (u *update) setOptions(ctx context.Context, t todo, unplugged map[string]st
 	c.ImportStorage = u.r.ImportStorage
 	t.change = c
 	removed, err := volumes{u}.removedDisks(t, config)
-	if err == nil {
-		err = slots{u}.stillFree(ctx, t.attached(), config)
-	}
 	if err != nil {
 		return sent{}, unplugged, err
 	}
@@ -53,9 +50,11 @@ func (u *update) setOptions(ctx context.Context, t todo, unplugged map[string]st
 		u.claim.Next = identityAfter(config, c)
 	}
 	u.reached.Options = true
-	if err := u.apply(ctx, c, config); err != nil {
-		// A lost answer may have done it before the digest changed, and root may have filled a slot.
-		if pve.IsKind(err, pve.DigestMismatch) && !fault.Has(err, pve.Ambiguous) && len(u.changer.jobs.ByRoot(c)) == 0 {
+	if err := u.apply(ctx, c, config, slots{u}.stillFree(t.attached())); err != nil {
+		var taken *guest.FieldError // stillFree has found a volume with another guest
+		refused := pve.IsKind(err, pve.DigestMismatch) || errors.As(err, &taken)
+		// A lost answer may have done it before, and root may have filled a slot.
+		if refused && !fault.Has(err, pve.Ambiguous) && len(u.changer.jobs.ByRoot(c)) == 0 {
 			u.reached.Options, done.removed = false, nil
 		}
 		return done, unplugged, u.takeBack(ctx, c, config, err)

@@ -9,7 +9,6 @@ import (
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
 )
 
 // emptySlots empties the slots that must be empty before the rest of a change is sent. They are those of disks that
@@ -39,7 +38,7 @@ func (s slots) emptyFirst(ctx context.Context, c vm.Change, slots []string) erro
 	if err != nil {
 		return err
 	}
-	if err := s.apply(ctx, vm.Change{DeleteFirst: slots}, before); err != nil {
+	if err := s.apply(ctx, vm.Change{DeleteFirst: slots}, before, nil); err != nil {
 		c.DeleteFirst = slots
 		return s.takeBack(ctx, c, before, err)
 	}
@@ -130,7 +129,7 @@ func (s slots) unplug(ctx context.Context, t todo, slots []string) (_ todo, unpl
 		unplugged[slot] = before.Current()[slot]
 	}
 	first := vm.Change{DeleteFirst: slots}
-	if err := s.apply(ctx, first, before); err != nil {
+	if err := s.apply(ctx, first, before, nil); err != nil {
 		return t, unplugged, s.takeBack(ctx, first, before, err)
 	}
 	t.emptied = append(t.emptied, slots...)
@@ -146,13 +145,7 @@ func (s slots) putBack(ctx context.Context, unplugged map[string]string, cause e
 	defer cancel()
 	for _, slot := range slices.Sorted(maps.Keys(unplugged)) {
 		d := removedDisk{volume: guest.VolumeOf(unplugged[slot]), drive: unplugged[slot]}
-		entry, err := s.reattach(ctx, slot, d, func(ctx context.Context) error {
-			if owner, ok := volid.Owner(d.volume); ok && owner != s.vmid {
-				look := s.changer.destroyer
-				return look.MayBorrow(ctx, look.Ask(), s.view.Node(), s.vmid, d.volume)
-			}
-			return s.changer.destroyer.CheckTaken(ctx, s.inState(), []string{d.volume})
-		})
+		entry, err := s.reattach(ctx, slot, d, func(ctx context.Context) error { return s.isFree(ctx, d.volume) })
 		if err == nil {
 			continue
 		}

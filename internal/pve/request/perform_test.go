@@ -298,7 +298,7 @@ func TestPutIsSettled(t *testing.T) {
 			t.Error(diff)
 		}
 		first = read()
-		if err := set("c", Bound{first, look}); err != nil {
+		if err := set("c", Bound{Digest: first, Again: look}); err != nil {
 			t.Errorf("%s: %v", phase, err)
 		}
 		want := []string{"PUT /config name=c digest=" + first, "PUT /config name=c digest=" + digest}
@@ -306,7 +306,7 @@ func TestPutIsSettled(t *testing.T) {
 			t.Error(diff)
 		}
 		his := errors.New("another VM has the VMID")
-		err = set("d", Bound{read(), func(context.Context, map[string]string) (string, error) { return "", his }})
+		err = set("d", Bound{Digest: read(), Again: func(context.Context, map[string]string) (string, error) { return "", his }})
 		if len(w.writes()) != 1 || !errors.Is(err, his) {
 			t.Errorf("%s: sent %v: %v", phase, w.writes(), err)
 		}

@@ -1,6 +1,7 @@
 package request
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -45,6 +46,9 @@ type Bound struct {
 	// it gives the one that there is now. It is an error where the id has another VM, or where the options that are sent
 	// next would undo what a third party has done since. Without it what follows is bound to Digest as well.
 	Again func(ctx context.Context, next map[string]string) (string, error)
+	// Each, if set, puts a look before each try to send: the wait for a lock may last hours, and an earlier look permits
+	// nothing after it. root's command over SSH goes without: it imports, and attaches nothing that another guest has.
+	Each func(send func(context.Context) error) func(context.Context) error
 }
 
 func (b Bound) params(params pve.Params) pve.Params {
@@ -54,6 +58,20 @@ func (b Bound) params(params pve.Params) pve.Params {
 	params = maps.Clone(params)
 	params["digest"] = b.Digest
 	return params
+}
+
+// send sends a request, if the look that comes before it permits that. Otherwise refused is the error of the look, and
+// nothing was sent.
+func (b Bound) send(ctx context.Context, send func(context.Context) error) (err, refused error) {
+	if b.Each == nil {
+		return send(ctx), nil
+	}
+	sent := false
+	err = b.Each(func(ctx context.Context) error { sent = true; return send(ctx) })(ctx)
+	if err != nil && !sent {
+		return nil, err
+	}
+	return err, nil
 }
 
 // next is the Bound for a request that follows with these options.
@@ -110,8 +128,12 @@ func (r *Runner) Apply(ctx context.Context, tasks *Tasks, node string, vmid int,
 	}
 	params = b.params(params)
 	_, err = r.Perform(ctx, tasks, Request{Node: node, Type: "qmconfig", ID: vmid,
-		Send: func(ctx context.Context) (pve.UPID, error) {
-			return r.API.QEMU(node, vmid).UpdateConfigTask(ctx, params)
+		Send: func(ctx context.Context) (upid pve.UPID, _ error) {
+			err, refused := b.send(ctx, func(ctx context.Context) (err error) {
+				upid, err = r.API.QEMU(node, vmid).UpdateConfigTask(ctx, params)
+				return err
+			})
+			return upid, cmp.Or(refused, err)
 		}})
 	return false, err
 }
@@ -145,7 +167,15 @@ func (r *Runner) setRead(ctx context.Context, node string, vmid int, params pve.
 // the same when it is sent twice, so a lost answer is followed by a second try. The first may have changed the
 // digest, also while it is looked at what it is now.
 func (r *Runner) put(ctx context.Context, node string, vmid int, params pve.Params, b Bound) (resent bool, err error) {
-	err = r.API.QEMU(node, vmid).UpdateConfig(ctx, b.params(params))
+	update := func(ctx context.Context, b Bound) (err, refused error) {
+		return b.send(ctx, func(ctx context.Context) error {
+			return r.API.QEMU(node, vmid).UpdateConfig(ctx, b.params(params))
+		})
+	}
+	err, refused := update(ctx, b)
+	if refused != nil {
+		return false, refused
+	}
 	if err == nil && r.Written != nil {
 		r.Written(vmid, pve.ChangeEntry(vmid, params))
 	}
@@ -159,13 +189,17 @@ func (r *Runner) put(ctx context.Context, node string, vmid int, params pve.Para
 	}
 	for attempt := 1; attempt < 3 && again(err) && r.Pause(late, attempt) == nil; attempt++ {
 		now, lookErr := b.next(late, params)
+		answer := err
+		if lookErr == nil {
+			answer, lookErr = update(late, now)
+		}
 		switch {
 		case pve.IsKind(lookErr, pve.Unavailable), pve.IsKind(lookErr, pve.Ambiguous):
-			continue
 		case lookErr != nil:
 			return true, errors.Join(lookErr, err)
+		default:
+			err = answer
 		}
-		err = r.API.QEMU(node, vmid).UpdateConfig(late, now.params(params))
 	}
 	return true, err
 }
