@@ -70,15 +70,7 @@ func (p *planCheck) moving(ctx context.Context, c *Checker, r Request) {
 		refuse(path, fmt.Sprintf("Drives of the VM are on storage %s, which node %s does not have. Give the disks a "+
 			"storage there in the same change; they are copied to it on the way.", storage, p.node))
 	}
-	if along := movedAlong(p.resources, p.node, found.Dependent); along != "" {
-		path := "node"
-		if len(r.Nodes) > 0 {
-			path = "nodes"
-		}
-		p.say(movesAlong, path, fmt.Sprintf("HA rules of positive resource affinity keep them together with the VM: %s. If "+
-			"they are to stay, take the VM or them out of the rule first (Datacenter > HA > Affinity Rules, or its "+
-			"proxmox_ha_rule), or leave the VM on node %s", along, m.From), p.node, strconv.Itoa(r.ID))
-	}
+	companions(p, r, found)
 	p.crossing(ctx, c, r)
 	for _, device := range found.LocalResources {
 		refuse(device, fmt.Sprintf("%s is a device of node %s. Take it out in an apply of its own, or use a resource "+
@@ -103,6 +95,25 @@ func (p *planCheck) moving(ctx context.Context, c *Checker, r Request) {
 			refuse(path, fmt.Sprintf("The volume %s is a linked clone of a base image that only node %s has. Make the VM a "+
 				"full clone, or use a shared storage.", disk.Volume, m.From))
 		}
+	}
+}
+
+// companions reports the guests that HA moves along with the VM, and those that it keeps apart from it.
+func companions(p *planCheck, r Request, found pve.Preconditions) {
+	path, vmid := "node", strconv.Itoa(r.ID)
+	if len(r.Nodes) > 0 {
+		path = "nodes"
+	}
+	if along := movedAlong(p.resources, p.node, found.Dependent); along != "" {
+		p.say(movesAlong, path, fmt.Sprintf("HA rules of positive resource affinity keep them together with the VM: %s. If "+
+			"they are to stay, take the VM or them out of the rule first (Datacenter > HA > Affinity Rules, or its "+
+			"proxmox_ha_rule), or leave the VM on node %s", along, r.Moving.From), p.node, vmid)
+	}
+	if apart := found.Blocking[p.node]; len(apart) > 0 {
+		p.say(keptApart, path, fmt.Sprintf("A rule of negative resource affinity keeps the VM apart from %s, on that node "+
+			"or on the way to it, and HA refuses the migration. Move that away first, take it or the VM out of the rule "+
+			"(Datacenter > HA > Affinity Rules, or its proxmox_ha_rule), or choose another node. If an object of this apply "+
+			"does so, let the VM depend on it", strings.Join(apart, ", ")), vmid, p.node)
 	}
 }
 

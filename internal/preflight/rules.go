@@ -42,6 +42,7 @@ const (
 	notRestored      = "restored shape"
 	notMigrated      = "migration"
 	movesAlong       = "guests moved along"
+	keptApart        = "guests kept apart"
 	snapshotKeeps    = "snapshots"
 	storageUnknown   = "unknown storage"
 	storageElsewhere = "storage elsewhere"
@@ -110,10 +111,11 @@ func Rules() []Rule {
 			"PVE's own list of what stands in the way"},
 		{movesAlong, Doubtful, "HA moves other guests to node … with VM …", "`GET …/qemu/N/migrate`",
 			"a plan names what it moves; a rule, which may be a third party's, keeps them together"},
+		{keptApart, Doubtful, "HA keeps VM … off node …", "`GET …/qemu/N/migrate`",
+			"HA refuses (pve-ha-manager CLI/ha_manager.pm), unless the same apply first moves the other or changes the rule"},
 		{snapshotKeeps, Doubtful, "A snapshot keeps … on …",
 			"`GET …/qemu/N/snapshot` where a disk changes its storage; `GET …/qemu/N/migrate`",
-			"PVE refuses the move (qemu-server API2/Qemu.pm, move_vm_disk; QemuMigrate.pm, scan_local_volumes), unless the " +
-				"same apply removes the snapshot first, which the plan of the VM does not see"},
+			"PVE refuses (API2/Qemu.pm move_vm_disk, QemuMigrate.pm), unless the same apply removes the snapshot first"},
 
 		{storageUnknown, Refused, "Unknown storage \"…\"", "the listing, with `Datastore.Audit` on the storage",
 			"who holds that would see it"},

@@ -133,6 +133,15 @@ func cases() map[string]struct {
 			w.HARules = map[string]map[string]string{"together": {"type": "resource-affinity", "affinity": "positive",
 				"resources": "vm:8000,ct:8100"}}
 		}), Request{Node: "pve2", ID: 8000, Moving: &Moving{From: "pve1"}}},
+		"HA keeps VM 8000 off node pve2": {alter(func(w *state.World) {
+			w.Profile = "9.2"
+			for _, sid := range []string{"vm:8000", "ct:8100"} {
+				w.HA[sid] = &state.HAResource{SID: sid, State: "stopped"}
+			}
+			w.Guests[8100].Node = "pve2"
+			w.HARules = map[string]map[string]string{"apart": {"type": "resource-affinity", "affinity": "negative",
+				"resources": "vm:8000,ct:8100"}}
+		}), Request{Node: "pve2", ID: 8000, Moving: &Moving{From: "pve1"}}},
 		"A snapshot keeps scsi0 on storage local-zfs": {alter(snapshotOf8000),
 			Request{Node: "pve1", ID: 8000, Storages: map[string]string{"disks.scsi0.storage": "local-lvm"},
 				Prior: diskOf8000("local-zfs", theirs), Planned: diskOf8000("local-lvm", "")}},
@@ -225,7 +234,7 @@ func places() map[string]string {
 	byPlace := map[string][]string{
 		"": {"Cannot look at the cluster", "The cluster has no quorum"},
 		"node": {"Unknown node", "Node pve2 is not online", "No node given", "Node pve1 does not report",
-			"Node pve1 is in maintenance", "HA moves other guests to node pve2 with VM 8000"},
+			"Node pve1 is in maintenance", "HA moves other guests to node pve2 with VM 8000", "HA keeps VM 8000 off node pve2"},
 		"nodes":       {"None of the nodes"},
 		"cpu.cores":   {"Node pve1 has"},
 		"memory.size": {"Node pve1 may run out of memory"},

@@ -178,6 +178,8 @@ type Preconditions struct {
 	Allowed []string
 	// Refused says of the other nodes which storages they lack.
 	Refused map[string][]string
+	// Blocking are HA's names of guests that HA keeps apart from one that it manages, by the node that they are on.
+	Blocking map[string][]string
 	// LocalDisks are the volumes that only its node has; LocalResources its passed-through devices of that node, by slot.
 	LocalDisks     []LocalDisk
 	LocalResources []string
@@ -201,6 +203,9 @@ type preconditionsWire struct {
 	Allowed []string  `json:"allowed_nodes"`
 	Refused map[string]struct {
 		Storages []string `json:"unavailable_storages"`
+		Blocking []struct {
+			SID string `json:"sid"`
+		} `json:"blocking-ha-resources"`
 	} `json:"not_allowed_nodes"`
 	LocalDisks []struct {
 		Volume wire.String `json:"volid"`
@@ -222,9 +227,12 @@ func (q QEMUReader) MigrationPreconditions(ctx context.Context, target string) (
 		Dependent: w.Dependent}
 	for name, lacks := range w.Refused {
 		if p.Refused == nil {
-			p.Refused = map[string][]string{}
+			p.Refused, p.Blocking = map[string][]string{}, map[string][]string{}
 		}
 		p.Refused[name] = lacks.Storages
+		for _, b := range lacks.Blocking {
+			p.Blocking[name] = append(p.Blocking[name], b.SID)
+		}
 	}
 	for _, d := range w.LocalDisks {
 		disk := LocalDisk{Volume: string(d.Volume), Drive: string(d.Drive), CDROM: bool(d.CDROM), Unused: bool(d.Unused),

@@ -174,12 +174,30 @@ func Migrate(r *engine.Request) (any, error) {
 	}
 	if power.Managed(r) != nil {
 		return power.AskManager(r, "hamigrate", "Requesting HA migration for VM "+strconv.Itoa(r.VMID())+" to node "+target,
-			func(h *state.HAResource) error {
+			func(w *engine.Worker, h *state.HAResource) error {
 				h.Command = &state.HACommand{Verb: "migrate", Node: target}
-				return nil
+				return keptApart(r, w, h.SID, target)
 			}), nil
 	}
 	return guest.Fork(r, "qmigrate", func(w *engine.Worker) error { return Run(r, w, target) }), nil
+}
+
+// keptApart is how the command line of HA, which a task runs, ends where a rule keeps the guest from the node, although
+// the request is filed (pve-ha-manager CLI/ha_manager.pm, print_resource_motion_output).
+func keptApart(r *engine.Request, w *engine.Worker, sid, target string) error {
+	if !r.W.Has(state.MigrateTellsHA) {
+		return nil
+	}
+	_, blockers := r.Engine.Config.Hooks.Motion(r.Engine, sid)
+	if len(blockers[target]) == 0 {
+		return nil
+	}
+	w.Logf("cannot migrate resource '%s' to node '%s':", sid, target)
+	w.Logf("")
+	for _, other := range blockers[target] {
+		w.Logf("- resource '%s' on target node '%s' in negative affinity with resource '%s'", other, target, sid)
+	}
+	return perl.Die("command 'ha-manager migrate %s %s' failed: exit code 255", sid, target)
 }
 
 // mayMove refuses to move a running guest unless asked to, and one that is replicated elsewhere.

@@ -3,6 +3,7 @@ package lifecycle_test
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -276,6 +277,36 @@ func TestMigrationNamesGuestsThatMoveAlong(t *testing.T) {
 					}
 				}
 			})
+		}
+	}
+}
+
+// TestPlanTellsThatHAKeepsAVMOffANode: a rule of negative affinity keeps a VM under HA apart from another one on the node
+// that it is to migrate to. The plan names that one. The apply fails, unless the rule goes first.
+func TestPlanTellsThatHAKeepsAVMOffANode(t *testing.T) {
+	for _, goes := range []bool{false, true} {
+		w := haWorld(t, "9.2")
+		w.ExpectPowerOffs(state.PowerShutdown)
+		theirs, mine := w.Session(t, rig.RootTicket, strings.Replace(placed(401), `"pve1"`, `"pve2"`, 1)), placed(400)
+		rig.Must(t, theirs.Converge(t.Context()))
+		s := w.Session(t, rig.RootTicket, mine)
+		rig.Must(t, s.Converge(t.Context()))
+		w.Change(func(world *state.World) {
+			world.HARound = -1
+			world.HARules = map[string]map[string]string{"apart": {"type": "resource-affinity", "affinity": "negative", "resources": "vm:400,vm:401"}}
+		})
+		w.Reconfigure(t, s, rig.RootTicket, strings.Replace(mine, `"pve1"`, `"pve2"`, 1))
+		plan, err := s.Plan(t.Context())
+		rig.Must(t, err)
+		told := slices.ContainsFunc(s.Diagnostics(), func(d terraformtest.Diagnostic) bool {
+			return d.Attribute == "node" && d.Summary == "HA keeps VM 400 off node pve2" && strings.Contains(d.Detail, "vm:401")
+		})
+		if goes {
+			w.Change(func(world *state.World) { world.HARules = nil })
+		}
+		err = s.Apply(t.Context(), plan)
+		if !told || (err == nil) != goes {
+			t.Errorf("the rule goes %t: told %t, the apply ended with %v\n%v", goes, told, err, s.Diagnostics())
 		}
 	}
 }

@@ -29,7 +29,7 @@ func Start(r *engine.Request) (any, error) {
 	skiplock := r.Flag("skiplock")
 	if Managed(r) != nil {
 		return AskManager(r, "hastart", "Requesting HA start for VM "+strconv.Itoa(r.VMID()),
-			func(h *state.HAResource) error {
+			func(_ *engine.Worker, h *state.HAResource) error {
 				h.State = "started"
 				return nil
 			}), nil

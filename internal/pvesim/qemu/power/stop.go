@@ -25,7 +25,7 @@ func Managed(r *engine.Request) *state.HAResource {
 
 // AskManager forks the task by which PVE hands a request to the HA manager: it has done its work when the request is
 // filed.
-func AskManager(r *engine.Request, typ, what string, file func(h *state.HAResource) error) string {
+func AskManager(r *engine.Request, typ, what string, file func(w *engine.Worker, h *state.HAResource) error) string {
 	return guest.Fork(r, typ, func(w *engine.Worker) error {
 		w.Logf("%s", what)
 		if err := w.Checkpoint(); err != nil {
@@ -38,7 +38,7 @@ func AskManager(r *engine.Request, typ, what string, file func(h *state.HAResour
 		if h.Failed {
 			return perl.Die("service '%s' in error state, must be disabled and fixed first", h.SID)
 		}
-		if err := file(h); err != nil {
+		if err := file(w, h); err != nil {
 			return err
 		}
 		r.Engine.Round(h.SID)
@@ -47,10 +47,11 @@ func AskManager(r *engine.Request, typ, what string, file func(h *state.HAResour
 }
 
 func askManagerStop(r *engine.Request, seconds int) string {
-	return AskManager(r, "hastop", "Requesting HA stop for VM "+strconv.Itoa(r.VMID()), func(h *state.HAResource) error {
-		h.Command = &state.HACommand{Verb: "stop", TimeoutSeconds: seconds}
-		return nil
-	})
+	return AskManager(r, "hastop", "Requesting HA stop for VM "+strconv.Itoa(r.VMID()),
+		func(_ *engine.Worker, h *state.HAResource) error {
+			h.Command = &state.HACommand{Verb: "stop", TimeoutSeconds: seconds}
+			return nil
+		})
 }
 
 // Stopping is how a task is to end a guest.
