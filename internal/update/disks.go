@@ -143,30 +143,28 @@ func (d disks) stillMoved(ctx context.Context, before pve.PendingConfig, moves [
 }
 
 // waitAgain sends what waited for a restart in slots once more, for the volumes that are in them by now. A slot that
-// was to get another disk is left alone.
+// was to get another disk is left alone. A move that is left at work has the lock, and changes the volume before it
+// ends.
 func (d disks) waitAgain(ctx context.Context, slots []string, before pve.PendingConfig) error {
 	if len(slots) == 0 {
 		return nil
 	}
 	ctx, cancel := d.changer.jobs.Grace(ctx)
 	defer cancel()
-	config, err := d.view.Fresh(ctx)
-	if err != nil {
-		return fmt.Errorf("see what waited for a restart: %w", err)
-	}
-	was, waited, is, again := before.Current(), before.Merged(), config.Current(), pve.Params{}
-	for _, slot := range slots {
-		old := guest.VolumeOf(was[slot])
-		if isDisk(is[slot]) && isDisk(waited[slot]) && old == guest.VolumeOf(waited[slot]) {
-			again[slot] = withVolumeOf(waited[slot], is[slot])
+	was, waited := before.Current(), before.Merged()
+	err := d.view.Edit(ctx, func(_ context.Context, config pve.PendingConfig) (vm.Change, error) {
+		is, again := config.Current(), vm.Change{Set: map[string]string{}}
+		for _, slot := range slots {
+			old := guest.VolumeOf(was[slot])
+			if isDisk(is[slot]) && isDisk(waited[slot]) && old == guest.VolumeOf(waited[slot]) {
+				again.Set[slot] = withVolumeOf(waited[slot], is[slot])
+			}
 		}
-	}
-	if len(again) == 0 {
-		return nil
-	}
-	if err := d.view.Set(ctx, again); err != nil {
-		return fmt.Errorf("send what waited for a restart of VM %d once more, in %s: %w", d.vmid,
-			strings.Join(slices.Sorted(maps.Keys(again)), ", "), err)
+		return again, nil
+	})
+	if err != nil {
+		return fmt.Errorf("send what waited for a restart of VM %d once more, in %s: %w", d.vmid, strings.Join(slots, ", "),
+			err)
 	}
 	return nil
 }

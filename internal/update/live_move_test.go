@@ -58,3 +58,32 @@ func TestInterruptedMoveOfARunningGuestsDisk(t *testing.T) {
 		}
 	}
 }
+
+// TestOptionThatWaitsBesideAnInterruptedMove: an administrator's option of a disk waits for a restart, and is dropped while
+// the disk moves. The time of the update is over, and the move is left at work. The option waits again all the same.
+func TestOptionThatWaitsBesideAnInterruptedMove(t *testing.T) {
+	for _, minutes := range []int{5, 30} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorldOf(t, pvesim.Options{Clock: clock.Real{}, Latency: -1}, pve.Params{"scsi0": "local-zfs:1", "scsihw": "virtio-scsi-pci"})
+			w.start()
+			w.sim.SetTaskTime(time.Duration(minutes) * time.Minute)
+			r := w.request()
+			with(&r, "scsi0", func(d *vm.Disk) { d.Storage = "local-lvm" })
+			inWorld(w, func(all *state.World) {
+				g := all.Guests[theVM]
+				g.Pending = map[string]string{"scsi0": g.Config["scsi0"] + ",cache=writeback"}
+			})
+			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(minutes)*36*time.Second)
+			defer cancel()
+			_, _, err := w.changer.Update(ctx, r)
+			time.Sleep(30 * time.Minute)
+			inWorld(w, func(all *state.World) {
+				g := all.Guests[theVM]
+				told := err != nil && strings.Contains(err.Error(), "send what waited for a restart of VM 400 once more, in scsi0")
+				if waits := strings.Contains(g.Pending["scsi0"], "cache=writeback"); waits == told || !waits && minutes == 5 {
+					t.Errorf("%d min: scsi0 is %s, and %v waits: %v", minutes, g.Config["scsi0"], g.Pending, err)
+				}
+			})
+		})
+	}
+}
