@@ -163,8 +163,12 @@ func (d disks) waitAgain(ctx context.Context, slots []string, before pve.Pending
 		return again, nil
 	})
 	if err != nil {
-		return fmt.Errorf("send what waited for a restart of VM %d once more, in %s: %w", d.vmid, strings.Join(slots, ", "),
-			err)
+		var lost []string
+		for _, slot := range slots {
+			lost = append(lost, slot+": "+waited[slot])
+		}
+		return fmt.Errorf("send what waited for a restart of VM %d once more, which was dropped for the move or the growth "+
+			"(%s): %w", d.vmid, strings.Join(lost, "; "), err)
 	}
 	return nil
 }
