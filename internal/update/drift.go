@@ -51,8 +51,8 @@ func checkSlots(vmid int, config pve.PendingConfig, prior, planned vm.Spec, c vm
 		}
 		return &guest.FieldError{Path: slotAttribute(slot, prior),
 			Summary: fmt.Sprintf("%s of VM %d does not have the disk of the plan", slot, vmid),
-			Detail: fmt.Sprintf("The plan is about %s, and %s: a third party has changed it since. The slot was not touched. "+
-				"Make a new plan, which shows what is there", was, now)}
+			Detail: fmt.Sprintf("The plan is about %s, and %s: a third party has changed it since, or a task of an earlier "+
+				"apply that went on. The slot was not touched. Make a new plan, which shows what is there", was, now)}
 	}
 	return checkDisplaced(vmid, known, has, prior, c)
 }
