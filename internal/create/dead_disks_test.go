@@ -44,6 +44,23 @@ func (b bench) left() (uuid string, kept bool) {
 	return uuid, kept
 }
 
+// eachDeadVM kills a run of a create before each of its requests. It hands on the clusters in which the create's VM is
+// left, with its uuid.
+func eachDeadVM(t *testing.T, r Request, then func(t *testing.T, b bench, n int, was string)) {
+	t.Helper()
+	for n, died := 1, true; died; n++ {
+		synctest.Test(t, func(t *testing.T) {
+			b := benchOf(t, pvesim.Options{Clock: clock.Real{}, Latency: -1}, token)
+			if died = b.kill(t, deadProcess(t, b.Creator), r, n); !died {
+				return
+			}
+			if was, _ := b.left(); was != "" {
+				then(t, b, n, was)
+			}
+		})
+	}
+}
+
 // startedVM is the request of a VM on ZFS that is started.
 func startedVM() Request {
 	r := onZFS()
@@ -58,30 +75,20 @@ func TestBystandersLock(t *testing.T) {
 	for lock, by := range map[string]string{"backup": "root@pam", "snapshot": "terraform@pve!prov",
 		"migrate": "terraform@pve!prov"} {
 		for _, given := range []bool{false, true} {
-			for n, died := 1, true; died; n++ {
-				synctest.Test(t, func(t *testing.T) {
-					b := benchOf(t, pvesim.Options{Clock: clock.Real{}, Latency: -1}, token)
-					if died = b.kill(t, deadProcess(t, b.Creator), startedVM(), n); !died {
-						return
-					}
-					was, _ := b.left()
-					if was == "" {
-						return
-					}
-					if given {
-						b.give("scsi5", 1)
-					}
-					b.sim.HoldLock(150, lock, 3*time.Minute, by)
-					time.Sleep(startUp)
-					waited++
-					_, err := creatorOf(t, b.sim, token).Create(t.Context(), startedVM())
-					is, kept := b.left()
-					if is != was || kept != given || (err != nil) != given || given && !strings.Contains(err.Error(), theirs) {
-						t.Errorf("%s, killed before %d, with a disk of others %t: it is the same VM %t, theirs is there %t: %v", lock, n,
-							given, is == was, kept, err)
-					}
-				})
-			}
+			eachDeadVM(t, startedVM(), func(t *testing.T, b bench, n int, was string) {
+				if given {
+					b.give("scsi5", 1)
+				}
+				b.sim.HoldLock(150, lock, 3*time.Minute, by)
+				time.Sleep(startUp)
+				waited++
+				_, err := creatorOf(t, b.sim, token).Create(t.Context(), startedVM())
+				is, kept := b.left()
+				if is != was || kept != given || (err != nil) != given || given && !strings.Contains(err.Error(), theirs) {
+					t.Errorf("%s, killed before %d, with a disk of others %t: it is the same VM %t, theirs is there %t: %v", lock, n,
+						given, is == was, kept, err)
+				}
+			})
 		}
 	}
 	if waited < 6 {
@@ -269,32 +276,23 @@ func TestDiskOfADeadVMThatWasGrown(t *testing.T) {
 	inherited.Spec.Disks = nil
 	for name, r := range map[string]Request{"scratch": startedVM(), "clone": clone, "a disk of the template": inherited} {
 		grown := 0
-		for n, died := 1, true; died; n++ {
-			synctest.Test(t, func(t *testing.T) {
-				b := benchOf(t, pvesim.Options{Clock: clock.Real{}, Latency: -1}, token)
-				if died = b.kill(t, deadProcess(t, b.Creator), r, n); !died {
-					return
-				}
-				if was, _ := b.left(); was == "" {
-					return
-				}
-				user := creatorOf(t, b.sim, token)
-				task, err := user.api.QEMU("pve1", 150).ResizeDisk(t.Context(), "scsi0", "20G", "")
-				if err == nil && task != "" {
-					_, err = user.api.Tasks().Wait(t.Context(), task)
-				}
-				if err != nil {
-					t.Fatal(err)
-				}
-				grown++
-				was := b.vms()[150]
-				time.Sleep(startUp)
-				_, err = creatorOf(t, b.sim, token).Create(t.Context(), r)
-				if diff := cmp.Diff(was, b.vms()[150]); diff != "" || err == nil || !strings.Contains(err.Error(), "scsi0 has 20G by now") {
-					t.Errorf("%s, killed before %d: %v\n%s", name, n, err, diff)
-				}
-			})
-		}
+		eachDeadVM(t, r, func(t *testing.T, b bench, n int, _ string) {
+			user := creatorOf(t, b.sim, token)
+			task, err := user.api.QEMU("pve1", 150).ResizeDisk(t.Context(), "scsi0", "20G", "")
+			if err == nil && task != "" {
+				_, err = user.api.Tasks().Wait(t.Context(), task)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			grown++
+			was := b.vms()[150]
+			time.Sleep(startUp)
+			_, err = creatorOf(t, b.sim, token).Create(t.Context(), r)
+			if diff := cmp.Diff(was, b.vms()[150]); diff != "" || err == nil || !strings.Contains(err.Error(), "scsi0 has 20G by now") {
+				t.Errorf("%s, killed before %d: %v\n%s", name, n, err, diff)
+			}
+		})
 		if grown < 2 {
 			t.Errorf("%s: %d disks were grown", name, grown)
 		}
@@ -306,25 +304,15 @@ func TestDiskOfADeadVMThatWasGrown(t *testing.T) {
 func TestDiskExchangedInADeadVM(t *testing.T) {
 	for _, size := range []int64{1, 50} {
 		given := 0
-		for n, died := 1, true; died; n++ {
-			synctest.Test(t, func(t *testing.T) {
-				b := benchOf(t, pvesim.Options{Clock: clock.Real{}, Latency: -1}, token)
-				if died = b.kill(t, deadProcess(t, b.Creator), startedVM(), n); !died {
-					return
-				}
-				was, _ := b.left()
-				if was == "" {
-					return
-				}
-				given++
-				b.give("scsi0", size)
-				time.Sleep(startUp)
-				_, err := creatorOf(t, b.sim, token).Create(t.Context(), startedVM())
-				if is, kept := b.left(); !kept || is != was || err == nil {
-					t.Errorf("%d GiB, killed before %d: theirs is there %t, the same VM %t: %v", size, n, kept, is == was, err)
-				}
-			})
-		}
+		eachDeadVM(t, startedVM(), func(t *testing.T, b bench, n int, was string) {
+			given++
+			b.give("scsi0", size)
+			time.Sleep(startUp)
+			_, err := creatorOf(t, b.sim, token).Create(t.Context(), startedVM())
+			if is, kept := b.left(); !kept || is != was || err == nil {
+				t.Errorf("%d GiB, killed before %d: theirs is there %t, the same VM %t: %v", size, n, kept, is == was, err)
+			}
+		})
 		if given < 2 {
 			t.Errorf("%d GiB: %d disks were exchanged", size, given)
 		}
