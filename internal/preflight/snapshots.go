@@ -47,7 +47,7 @@ func (p kept) byMoves(ctx context.Context, c *Checker, r Request) {
 			continue
 		}
 		attribute, _ := vm.AttributeOf(slot)
-		path, key := strings.Replace(attribute.Path, "*", slot, 1), ".storage"
+		path, key := attribute.In(slot), ".storage"
 		if d, isDisk := r.Prior.Disks[slot]; isDisk && d.Storage == r.Planned.Disks[slot].Storage {
 			key = ".format"
 		}

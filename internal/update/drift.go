@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
@@ -211,7 +210,7 @@ func slotAttribute(slot string, vms ...vm.Spec) string {
 		}
 	}
 	a, _ := vm.AttributeOf(slot)
-	return strings.Replace(a.Path, "*", slot, 1)
+	return a.In(slot)
 }
 
 // withDoneMoves is the known VM and the plan, where disks are on their planned storages already: an earlier apply that

@@ -189,6 +189,9 @@ func AttributeOf(option string) (Attribute, bool) {
 	return a, ok
 }
 
+// In is the path of the attribute in a slot: "disks.scsi1".
+func (a Attribute) In(slot string) string { return strings.Replace(a.Path, "*", slot, 1) }
+
 // NamesVolume reports whether a value of an option may name a volume: as a drive, as a file, or in arguments of QEMU.
 // Any option that is not modelled may.
 func NamesVolume(option string) bool {
