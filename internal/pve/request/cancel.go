@@ -92,7 +92,7 @@ func (r *Runner) abandon(ctx context.Context, upid pve.UPID, guessed bool) (pve.
 }
 
 // awaitSafe waits until a task that can be stopped is safe to stop, which it mostly is at once, or until it has ended.
-// Neither may come: what moves a disk or a guest is left at work then, which loses nothing.
+// Where neither comes in time, the task is left at work, which loses nothing.
 func (r *Runner) awaitSafe(ctx context.Context, upid pve.UPID) (safe, ended bool) {
 	limit := graceTime
 	if slices.Contains([]string{"qmmove", "qmigrate"}, upid.Type()) {

@@ -66,7 +66,7 @@ func (r *Resource) Update(ctx context.Context, req resource.UpdateRequest, resp 
 		}
 		_, diags := private.NoteDetached(ctx, resp.Private, &prior, guest)
 		resp.Diagnostics.Append(diags...)
-		resp.Diagnostics.Append(private.NoteLost(ctx, resp.Private, &prior, &plan, guest)...)
+		resp.Diagnostics.Append(private.NoteLeaving(ctx, resp.Private, &prior, &plan, guest)...)
 		resp.Diagnostics.Append(private.NoteOwed(ctx, resp.Private, prior, guest.Pending)...)
 	}
 	guest = prior.WithKnownAddresses(guest)

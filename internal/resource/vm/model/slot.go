@@ -212,10 +212,10 @@ func (p PrivateState) NoteOthers(ctx context.Context, out kit.PrivateWriter, pri
 	return p, diags
 }
 
-// NoteLost writes which disks wait to leave slots in which an update was to keep them, whether it failed or not: a
+// NoteLeaving writes which disks wait to leave slots in which an update was to keep them, whether it failed or not: a
 // third party has asked for that. The state has them no more, so a refresh would take their removals for those of an
 // update, which has told of them.
-func (p PrivateState) NoteLost(ctx context.Context, out kit.PrivateWriter, prior, planned *Model,
+func (p PrivateState) NoteLeaving(ctx context.Context, out kit.PrivateWriter, prior, planned *Model,
 	now guest.Guest) diag.Diagnostics {
 	added := maps.Clone(p.Added)
 	for slot, volume := range now.Leaving {
