@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guard"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/clock"
@@ -122,7 +122,7 @@ func TestResumeWithDisksOfOthers(t *testing.T) {
 	for name, happens := range map[string]func(*state.World, *state.Guest) string{
 		"a rescan": give("unused5"), "a disk in a slot": give("scsi5"),
 		"another guest has its disk": func(w *state.World, g *state.Guest) string {
-			own := guard.OwnVolumes(150, g.Config)
+			own := guest.OwnVolumes(150, g.Config)
 			if len(own) == 0 {
 				return ""
 			}

@@ -60,7 +60,7 @@ func (c *Creator) takeOver(ctx context.Context, p plan, found findings, dead gua
 	a := c.attempt(p, found)
 	a.resumed, a.mark, a.beside.firewall = true, mark, a.r.Firewall != nil
 	a.first = firstWrite{sent: true, done: true, uuid: mark.UUID}
-	a.made = destroy.NewMade(guard.OwnVolumes(vmid, dead.Config), wanted(p.r, p.from, vmid), p.unloggedSlots())
+	a.made = destroy.NewMade(guest.OwnVolumes(vmid, dead.Config), wanted(p.r, p.from, vmid), p.unloggedSlots())
 	a.view = c.guests.ViewUnread(a, at, vmid)
 	a.unprotected = p.from != nil && p.from.config["protection"] == "1" && dead.Config["protection"] != "1"
 	a.warnings = append(a.warnings, guest.Warning{
@@ -93,7 +93,7 @@ func notMade(ctx context.Context, c *Creator, p plan, u unfinished, v ownership.
 		}
 	}
 	unmade, err := destroy.Unmade(ctx, c.api.Reader(), v.Work, u.listed.VMID, later)
-	return append(guard.OwnVolumes(u.listed.VMID, others), unmade...), err
+	return append(guest.OwnVolumes(u.listed.VMID, others), unmade...), err
 }
 
 // borrows tells whether a VM is to hold the disk of another guest in a slot, such as that of a proxmox_disk. No task of

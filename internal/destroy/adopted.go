@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guard"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
@@ -43,7 +42,7 @@ func adoptedInState(vmid int, known func(string) bool, configs ...map[string]str
 		maps.DeleteFunc(attached, func(option, _ string) bool { return vm.IsUnused(option) })
 		rest = append(rest, attached)
 	}
-	own := guard.OwnVolumes(vmid, rest...)
+	own := guest.OwnVolumes(vmid, rest...)
 	var all []string
 	for _, config := range configs {
 		all = append(all, Adopted(vmid, config)...)
@@ -61,10 +60,10 @@ func adoptedInState(vmid int, known func(string) bool, configs ...map[string]str
 func volumesToGo(vmid int, known func(string) bool, snapshots map[string]map[string]string,
 	configs ...map[string]string) (goes, snapshotOnly []string) {
 	adopted := adoptedInState(vmid, known, configs...)
-	named := guard.OwnVolumes(vmid, configs...)
+	named := guest.OwnVolumes(vmid, configs...)
 	goes = slices.DeleteFunc(slices.Clone(named), func(volume string) bool { return slices.Contains(adopted, volume) })
 	for _, snapshot := range snapshots {
-		for _, volume := range guard.OwnVolumes(vmid, snapshot) {
+		for _, volume := range guest.OwnVolumes(vmid, snapshot) {
 			switch {
 			case slices.Contains(named, volume):
 			case known(volume) || volume == guest.VolumeOf(snapshot["vmstate"]) || volid.IsCloudInit(volume):

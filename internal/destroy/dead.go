@@ -48,7 +48,7 @@ func (d *Destroyer) RemoveDead(ctx context.Context, u guard.Unowned) (taken bool
 
 // disksOf are the disks of a VM that is in no state, as a configuration has them.
 func disksOf(vmid int, config map[string]string) Disks {
-	d := Disks{Known: guard.OwnVolumes(vmid, config), Sizes: map[string]int64{}}
+	d := Disks{Known: guest.OwnVolumes(vmid, config), Sizes: map[string]int64{}}
 	for _, slot := range vm.Slots(config) {
 		d.Sizes[guest.VolumeOf(config[slot])] = sizeIn(slot, config[slot])
 	}
@@ -75,7 +75,7 @@ func Unmade(ctx context.Context, api pve.Reader, work []string, vmid int, config
 		return !vm.IsSlot(option) || volid.IsCloudInit(guest.VolumeOf(value)) // generated from the VM's own options
 	})
 	for _, upid := range work {
-		if len(guard.OwnVolumes(vmid, rest)) == 0 {
+		if len(guest.OwnVolumes(vmid, rest)) == 0 {
 			break
 		}
 		log, err := api.Tasks().Log(ctx, pve.UPID(upid), makerLines)
@@ -89,7 +89,7 @@ func Unmade(ctx context.Context, api pve.Reader, work []string, vmid int, config
 			return slices.Contains(filled, option) || slices.ContainsFunc(made, isIt)
 		})
 	}
-	return guard.OwnVolumes(vmid, rest), nil
+	return guest.OwnVolumes(vmid, rest), nil
 }
 
 // filledBy are the slots that a task says it fills with copies. The lines of an import name the slot of its source.
@@ -142,7 +142,7 @@ func (d *Destroyer) RemoveHalfMade(ctx context.Context, tasks *request.Tasks, u 
 	}
 	tasks.Add(u.Dead)
 	r := d.newRemoval(Target{VMID: vmid, Nodes: []string{node}, Tasks: tasks, Pool: u.Listed.Pool,
-		Baseline: guest.OwnBaseline(node, vmid, guard.OwnVolumes(vmid, now.Values)), HalfMade: NewHalfMade(u.Digest,
+		Baseline: guest.OwnBaseline(node, vmid, guest.OwnVolumes(vmid, now.Values)), HalfMade: NewHalfMade(u.Digest,
 			[]pve.UPID{u.Dead}),
 		Protected: true, Owns: likeHalfMade(now.Values), Exactly: true,
 		Mark: d.guests.NewMark(guest.ClusterName(u.Resources), vmid)},

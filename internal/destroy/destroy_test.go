@@ -6,7 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guard"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 )
 
@@ -55,7 +55,7 @@ func TestIsBasedOn(t *testing.T) {
 
 // TestOwnVolumes: those of the current, pending and snapshot sections that carry the id, and no others.
 func TestOwnVolumes(t *testing.T) {
-	got := guard.OwnVolumes(100,
+	got := guest.OwnVolumes(100,
 		map[string]string{"scsi0": "zfs:vm-100-disk-0,size=1G", "scsi1": "zfs:vm-101-disk-0,size=1G", "ide2": "dir:iso/a.iso,media=cdrom", "unused0": "zfs:vm-100-disk-3"},
 		map[string]string{"vmstate": "zfs:vm-100-state-one", "scsi0": "zfs:base-900-disk-0/vm-100-disk-0,size=1G", "name": "zfs"})
 	want := []string{"zfs:base-900-disk-0/vm-100-disk-0", "zfs:vm-100-disk-0", "zfs:vm-100-disk-3", "zfs:vm-100-state-one"}

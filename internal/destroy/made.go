@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guard"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/task"
@@ -70,7 +69,7 @@ func (m *Made) Saw(vmid int, config map[string]string, others ...string) {
 	}
 	m.sawFirst(vmid, config)
 	adopted := slices.Concat(Adopted(vmid, config), m.unproven(vmid, config), others)
-	named := slices.DeleteFunc(guard.OwnVolumes(vmid, config),
+	named := slices.DeleteFunc(guest.OwnVolumes(vmid, config),
 		func(volume string) bool { return slices.Contains(adopted, volume) })
 	m.add(named)
 	m.configured = append(m.configured, named...)

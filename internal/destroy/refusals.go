@@ -90,7 +90,7 @@ func (d refusals) unlinked(ctx context.Context) error {
 		return nil
 	}
 	var clones []string
-	for _, base := range guard.OwnVolumes(d.r.Ref.VMID, current) {
+	for _, base := range guest.OwnVolumes(d.r.Ref.VMID, current) {
 		volumes, err := d.d.api.Storage(d.node, volid.Storage(base)).Content(ctx, "images", 0)
 		if err != nil {
 			return fmt.Errorf("look whether %s has linked clones; template %d was not touched: %w", base, d.r.Ref.VMID, err)

@@ -61,7 +61,7 @@ func (r *report) state() string {
 // readUse reads, last of all, who else uses what is left: no command is printed that would take it from them.
 func (r *report) readUse(ctx context.Context) {
 	r.users, r.useUnknown = map[string]string{}, false
-	volumes := append(guard.OwnVolumes(r.VMID, r.view.has()), r.left...)
+	volumes := append(guest.OwnVolumes(r.VMID, r.view.has()), r.left...)
 	if len(volumes) == 0 {
 		return
 	}
@@ -137,7 +137,7 @@ func (r *report) guest(node, reason string) saga.Residue {
 			left.Command = ""
 		}
 	}
-	if r.useUnknown && len(guard.OwnVolumes(r.VMID, has)) > 0 {
+	if r.useUnknown && len(guest.OwnVolumes(r.VMID, has)) > 0 {
 		left.Reason += useNotSeen
 		left.Command = shell.VM("grep -rF -- -{vmid}- /etc/pve/nodes", r.VMID)
 	}

@@ -246,7 +246,7 @@ func Adopted(vmid int, config map[string]string) []string {
 			unused[option] = value
 		}
 	}
-	return guard.OwnVolumes(vmid, unused)
+	return guest.OwnVolumes(vmid, unused)
 }
 
 // adopted are the volumes that a removal must not take with the VM, as far as it is known. The baseline of a committed

@@ -68,8 +68,8 @@ type Disk struct {
 	Pool              string
 	// Marked: the description says that the VM holds a disk. Without that no further VM is given it.
 	Marked bool
-	// Unfinished: it says instead that the create was killed.
-	Unfinished bool
+	// Leftover is the proof for a disk whose VM bears the mark of a create instead (guest.Leftover).
+	Leftover *guest.Proof
 	// Protected: PVE refuses to remove that VM.
 	Protected bool
 }
@@ -111,7 +111,7 @@ func (d *Disks) Create(ctx context.Context, w Wanted, r create.Request) (Disk, c
 // of is the disk that a VM holds.
 func of(g guest.Guest, pool string) Disk {
 	is := g.Spec.Disks[vm.HolderSlot]
-	d := Disk{VMID: g.VMID, Node: g.Node, Identity: g.Identity, Pool: cmp.Or(g.Pool, pool), Unfinished: g.IsUnfinished()}
+	d := Disk{VMID: g.VMID, Node: g.Node, Identity: g.Identity, Pool: cmp.Or(g.Pool, pool), Leftover: g.Leftover}
 	if owner, ok := volid.Owner(is.Volume); ok && owner == g.VMID {
 		d.Volume, d.Format, d.Size = is.Volume, volid.Format(is.Volume), is.Bytes()
 	}

@@ -100,7 +100,7 @@ func (g *Guard) Prove(ctx context.Context, c Claim) (Evidence, error) {
 		}
 		volumes := c.Volumes
 		if c.Whole {
-			volumes = append(slices.Clone(volumes), OwnVolumes(c.VMID, e.config.Values)...)
+			volumes = append(slices.Clone(volumes), guest.OwnVolumes(c.VMID, e.config.Values)...)
 		}
 		if len(volumes) == 0 || c.Untouched {
 			e.add(volumes)

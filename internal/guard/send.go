@@ -37,7 +37,7 @@ func (g *Guard) RemoveVM(ctx context.Context, tasks *request.Tasks, e Evidence, 
 // Unprotect switches off the protection of a guest that is about to go with its volumes, bound to the digest of the
 // evidence.
 func (g *Guard) Unprotect(ctx context.Context, e Evidence) error {
-	if !e.ours || len(OwnVolumes(e.vmid, e.config.Values)) > len(e.volumes) {
+	if !e.ours || len(guest.OwnVolumes(e.vmid, e.config.Values)) > len(e.volumes) {
 		return ErrNoEvidence
 	}
 	return g.api.QEMU(e.node, e.vmid).UpdateConfig(ctx, pve.Params{"protection": "0", "digest": e.config.Digest})

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
@@ -12,21 +11,6 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/volumeuse"
 )
-
-// OwnVolumes returns the volumes that go with a VM: those in its configurations, snapshots included, that carry its
-// id. PVE only detaches a volume of another id, which belongs to another guest.
-func OwnVolumes(vmid int, configs ...map[string]string) []string {
-	own := map[string]bool{}
-	for _, config := range configs {
-		for option, value := range config {
-			volume := guest.VolumeOf(value)
-			if owner, ok := volid.Owner(volume); ok && owner == vmid && guest.HoldsVolume(option) {
-				own[volume] = true
-			}
-		}
-	}
-	return slices.Sorted(maps.Keys(own))
-}
 
 // HasVolume reports whether a volume is on its storage. PVE leaves volumes that the identity may not see out of a
 // listing, in silence, so one that could be hidden counts as there.

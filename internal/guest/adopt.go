@@ -140,13 +140,7 @@ func (a adoption) checkWhole(ctx context.Context, node string, vmid int, config 
 }
 
 // IsUnfinished reports whether a create was killed before it put the description of a VM right.
-func (g Guest) IsUnfinished() bool {
-	if g.Spec.Description == nil {
-		return false
-	}
-	mark, ok := ownership.Parse(*g.Spec.Description)
-	return ok && mark.VMID == g.VMID
-}
+func (g Guest) IsUnfinished() bool { return g.Leftover != nil }
 
 // nothing is the refusal to adopt an id without a configuration, with the volumes that carry the id, if there are any.
 func (a adoption) nothing(ctx context.Context, resources pve.Resources, node string, vmid int) error {

@@ -38,6 +38,8 @@ type BaselineRecord struct {
 	Node     string   `json:"node"`
 	Storages []string `json:"storages"` // that were listed
 	Before   []string `json:"before"`   // volumes of the VMID that were there
+	// Named are the volumes of a create that are known by name instead (Leftover).
+	Named []string `json:"named,omitempty"`
 }
 
 // OwnBaseline is the baseline of a VM whose volumes are known by name.

@@ -154,6 +154,8 @@ type Guest struct {
 	Silent     bool // the agent was asked and did not answer
 	// Placeholder: there is only the empty VM under which a destroy takes a volume away, and no VM any more.
 	Placeholder bool
+	// Leftover is the proof for a VM that bears the mark of a create; nil for any other.
+	Leftover *Proof
 	// Untraced: it is gone, and no task of the cluster names its VMID.
 	Untraced bool
 }

@@ -149,6 +149,10 @@ func (p *Proof) MayKnow(config map[string]string) bool {
 func (p *Proof) RestoreBaselines() Baselines {
 	var all Baselines
 	for _, at := range p.Baselines {
+		if len(at.Named) > 0 {
+			all = append(all, OwnBaseline(at.Node, p.VMID, at.Named))
+			continue
+		}
 		f := &Baseline{Node: at.Node, vmid: p.VMID, Storages: slices.Clone(at.Storages), Unlisted: map[string]error{},
 			Before: map[string]struct{}{}}
 		for _, volume := range at.Before {
@@ -172,6 +176,18 @@ func (r *Runs) MarkOf(p *Proof) ownership.Mark {
 		mark.By = "qmrestore"
 	}
 	return r.Sign(mark)
+}
+
+// Leftover is a proof for a VM that bears the mark of a create, for a state that has lost the proof of that create: it
+// is the create's while it bears the mark, and its volumes are those that it has now. Nil for any other VM.
+func Leftover(node string, vmid int, config map[string]string) *Proof {
+	mark, marked := ownership.Parse(config["description"])
+	if !marked || mark.VMID != vmid {
+		return nil
+	}
+	return &Proof{VMID: vmid, Nodes: []string{node}, Cluster: mark.Cluster, Saga: mark.Saga,
+		Restored: mark.By == "qmrestore", Identity: IdentityOf(config),
+		Baselines: []BaselineRecord{{Node: node, Named: OwnVolumes(vmid, config)}}}
 }
 
 // SeenMarked is the proof once the VM was seen with the create's mark, after the create: the commit that it may have

@@ -137,7 +137,8 @@ func FromConfig(config pve.PendingConfig, node string, vmid int) Guest {
 		}
 	}
 	return Guest{VMID: vmid, Node: node, Spec: spec, Identity: IdentityOf(current),
-		Lock: current["lock"], Pending: config.Waiting(), Leaving: leaving, LegacyBoot: vm.IsLegacyBoot(current)}
+		Lock: current["lock"], Pending: config.Waiting(), Leaving: leaving, LegacyBoot: vm.IsLegacyBoot(current),
+		Leftover: Leftover(node, vmid, current)}
 }
 
 // readStatus asks whether the guest runs now.

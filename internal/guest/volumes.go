@@ -38,6 +38,20 @@ func Volumes(config map[string]string) iter.Seq2[string, string] {
 	}
 }
 
+// OwnVolumes returns the volumes that go with a VM: those in its configurations, snapshots included, that carry its
+// id. PVE only detaches a volume of another id, which belongs to another guest.
+func OwnVolumes(vmid int, configs ...map[string]string) []string {
+	own := map[string]bool{}
+	for _, config := range configs {
+		for _, volume := range Volumes(config) {
+			if owner, ok := volid.Owner(volume); ok && owner == vmid {
+				own[volume] = true
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(own))
+}
+
 // Uses reports whether a configuration has a volume.
 func Uses(config map[string]string, volume string) bool {
 	for _, has := range Volumes(config) {

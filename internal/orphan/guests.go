@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/destroy"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guard"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/ownership"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
@@ -202,7 +201,7 @@ func (l *look) judgeMark(ctx context.Context, i Item, mark ownership.Mark, confi
 	if status.IsRunning() {
 		unlock += shell.VM("qm stop {vmid} && ", i.VMID)
 	}
-	if own := guard.OwnVolumes(i.VMID, config); len(own) > 0 && i.Certainty != Unknown {
+	if own := guest.OwnVolumes(i.VMID, config); len(own) > 0 && i.Certainty != Unknown {
 		i.Reason += fmt.Sprintf(". A destroy takes its volumes along: %s", strings.Join(own, ", "))
 	}
 	i.Command = unlock + destroyOf(i.VMID, config)

@@ -116,9 +116,14 @@ func (r *Resource) Read(ctx context.Context, req resource.ReadRequest, resp *res
 			}
 		case seen == guest.Unknown || found.VMID == 0:
 			resp.Diagnostics.Append(kit.NotRefreshed(attempt, nil)...)
-		case isLost(ref) && !found.Unfinished:
+		case isLost(ref) && found.Leftover == nil:
 			resp.Diagnostics.Append(kit.NotProven(attempt))
 		default:
+			if isLost(ref) {
+				ref.Proof = found.Leftover
+				r.Session.VMs.Disks.NoteFailed(ref.Proof)
+				resp.Diagnostics.Append(keyProof.Write(ctx, resp.Private, ref.Proof)...)
+			}
 			was := state
 			switch state.set(found); {
 			case ref.Proof != nil:

@@ -63,6 +63,7 @@ func (r *Resource) Read(ctx context.Context, req resource.ReadRequest, resp *res
 		resp.Diagnostics.Append(kit.NotProven(attempt))
 		return
 	case seen == guest.Found:
+		resp.Diagnostics.Append(private.Recover(ctx, resp.Private, &state, found)...)
 		if resp.Diagnostics.Append(private.Refuse(attempt, found)...); resp.Diagnostics.HasError() {
 			return
 		}

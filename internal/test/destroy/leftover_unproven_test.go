@@ -107,6 +107,63 @@ func TestLeftoverWhoseProviderWasKilled(t *testing.T) {
 	}
 }
 
+// TestLeftoverSeenMarkedAndCompletedSince: the provider is killed while it destroys or changes what a failed create has left, a refresh
+// sees the VM with the mark of its create, and another state completes it. No destroy of the first state touches it then.
+func TestLeftoverSeenMarkedAndCompletedSince(t *testing.T) {
+	t.Parallel()
+	for what, c := range leftovers {
+		for _, tainted := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, tainted %t", what, tainted), func(t *testing.T) {
+				t.Parallel()
+				w, s := leftover(t, c.was)
+				s.Taint(c.address, tainted)
+				s.SetPrivate(c.address, nil)
+				rig.Must(t, s.Refresh(t.Context()))
+				blind, err := s.Plan(t.Context(), terraformtest.ToDestroy(), terraformtest.WithoutRefresh())
+				rig.Must(t, err)
+				rig.Must(t, w.Session(t, rig.TokenNoSSH, c.was).Converge(t.Context()))
+				was := rig.GuestOf(w, 300)
+				if was.Config["scsi0"] == "" {
+					t.Fatal("the other state has not completed it:", was.Config)
+				}
+				for _, destroy := range []func() error{func() error { return s.Apply(t.Context(), blind) },
+					func() error { return s.Destroy(t.Context()) }} {
+					if err := destroy(); err != nil {
+						t.Log(err)
+					}
+					if is := rig.GuestOf(w, 300); !maps.Equal(is.Config, was.Config) {
+						t.Fatalf("the VM was %v, and is %v", was.Config, is)
+					}
+				}
+			})
+		}
+	}
+}
+
+// TestLeftoverSeenMarkedIsDestroyedWhole: without such another state, a destroy takes the VM and its disk away.
+func TestLeftoverSeenMarkedIsDestroyedWhole(t *testing.T) {
+	t.Parallel()
+	for what, c := range leftovers {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			w, s := leftover(t, c.was)
+			s.SetPrivate(c.address, nil)
+			rig.Must(t, s.Refresh(t.Context()))
+			rig.Must(t, s.Destroy(t.Context()))
+			w.Change(func(world *state.World) {
+				if world.Guests[300] != nil {
+					t.Error("the VM is left:", world.Guests[300].Config)
+				}
+				for key, v := range world.Volumes {
+					if v.VMID == 300 {
+						t.Error("a volume is left:", key)
+					}
+				}
+			})
+		})
+	}
+}
+
 // refuseAll lets every request of a kind for a VM fail.
 func refuseAll(method, path string) fault.Rule {
 	return fault.Rule{Match: fault.Match{Method: method, Path: "/nodes/{node}/qemu/{vmid}" + path}, Phase: fault.Before,

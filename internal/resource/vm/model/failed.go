@@ -130,6 +130,17 @@ func (m *Model) IsLost(private PrivateState) bool {
 		private.Moved == nil
 }
 
+// Recover makes a proof of the mark that the VM of such a state bears. Without it a later destroy would take the VM of
+// another run, which has completed it since, for this one.
+func (p *PrivateState) Recover(ctx context.Context, out kit.PrivateWriter, m *Model, found guest.Guest,
+) diag.Diagnostics {
+	if !m.IsLost(*p) {
+		return nil
+	}
+	p.Proof = found.Leftover
+	return kit.Note[*guest.Proof](KeyProof).Write(ctx, out, p.Proof)
+}
+
 // HideUUID keeps the uuid of a VM that a failed create has left out of the state: the proof alone tells whose the VM
 // is. A destroy that is not handed it then finds nothing to go by.
 func (p PrivateState) HideUUID(ctx context.Context, state *tfsdk.State) diag.Diagnostics {
