@@ -3,6 +3,7 @@ package storage_test
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -111,5 +112,46 @@ func TestReplacementByACopyOfAnotherVM(t *testing.T) {
 	rig.Must(t, s.Converge(t.Context()))
 	if said := fmt.Sprint(s.Diagnostics()); strings.Contains(said, "copy of itself") {
 		t.Error(said)
+	}
+}
+
+// TestPlanTellsThatASourceLeaves: a VM leaves the configuration, and a new one under another address is copied of it, by clone or by one of
+// its disks. Terraform orders neither first, and the plan says so, whichever address it plans first. A VM that is copied of another
+// one goes without a word.
+func TestPlanTellsThatASourceLeaves(t *testing.T) {
+	t.Parallel()
+	const disk = "disks = { scsi0 = { storage = \"local-zfs\", %s } }\n"
+	block := func(name string, vmid int, body string) string {
+		return strings.Replace(rig.VMBlock(fmt.Sprintf("vmid = %d\nnode = \"pve1\"\nname = %q\npower_state = \"stopped\"\n", vmid, name)+body),
+			"\"x\" {", strconv.Quote(name)+" {", 1)
+	}
+	empty := fmt.Sprintf(disk, "size = \"1G\"")
+	for what, body := range map[string]string{
+		"clone of its id":   "clone = { vmid = %d, full = true }\n",
+		"clone of its name": "clone = { name = \"v%d\", full = true }\n",
+		"its disk":          fmt.Sprintf(disk, "import_from = \"local-zfs:vm-%d-disk-0\""),
+	} {
+		for _, name := range []string{"a", "z"} {
+			for of, told := range map[int]bool{400: true, 500: false} {
+				t.Run(fmt.Sprintf("%s %s of %d", what, name, of), func(t *testing.T) {
+					t.Parallel()
+					w := rig.NewWorld(t)
+					stays, goes := block("v500", 500, empty), block("v400", 400, empty)
+					s := w.Session(t, rig.TokenNoSSH, stays+goes)
+					rig.Must(t, s.Converge(t.Context()))
+					w.Sim.Advance(20e9)
+					w.Reconfigure(t, s, rig.TokenNoSSH, stays+block(name, 600, fmt.Sprintf(body, of)))
+					pl, err := s.Plan(t.Context())
+					rig.Must(t, err)
+					said := fmt.Sprint(pl.Diagnostics, s.Diagnostics())
+					if is := strings.Contains(said, "is copied of a VM that is destroyed"); is != told {
+						t.Errorf("told %t: %s", is, said)
+					}
+					if told {
+						rig.MustSayAll(t, said, "VM 600", "VM 400", "an apply of its own")
+					}
+				})
+			}
+		}
 	}
 }

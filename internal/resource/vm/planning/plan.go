@@ -65,6 +65,7 @@ func Plan(ctx context.Context, server Server, v model.Values, req resource.Modif
 func (p *Planning) destroy(ctx context.Context) {
 	p.Run.noteChanging(int(model.Value(p.Prior.VMID)))
 	warnings{p}.warnAddedDisks()
+	warnings{p}.warnLeavingSources()
 	if p.private.Proof == nil {
 		refusals{p}.refuseProtected("destroy")
 		refusals{p}.refuseTaken(p.Prior.Taken())
@@ -91,6 +92,7 @@ func (p *Planning) create(ctx context.Context) {
 	refusals{p}.refuseCombinations()
 	p.refuseReplacingAdopted(ctx)
 	serverCheck{p}.warnUnnamedOrphans()
+	warnings{p}.warnLeavingSources()
 	if !p.diags.HasError() { // a request tells nothing about a plan that is wrong by itself
 		serverCheck{p}.checkServer(ctx)
 	}

@@ -27,6 +27,8 @@ type Run struct {
 	open    map[int]refreshedVM
 	shown   map[shownKey]shownVM
 	growing map[string]bool // ids of volumes
+	copies  []newCopy
+	leaving []model.Model // VMs that plans destroy
 	sources map[sourceKey]*sourceRead
 	// refreshes counts the VMs that were refreshed
 	refreshes int
