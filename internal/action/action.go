@@ -93,7 +93,7 @@ func vmAttributes(more map[string]schema.Attribute) map[string]schema.Attribute 
 		MarkdownDescription: "Id of the VM."}
 	more["node"] = schema.StringAttribute{Optional: true, Validators: []validator.String{kit.NodeName()},
 		MarkdownDescription: "Node that the VM must be on. Default: the VM may be on any node."}
-	more["uuid"] = schema.StringAttribute{Optional: true,
+	more["uuid"] = schema.StringAttribute{Optional: true, Validators: []validator.String{kit.UUID()},
 		MarkdownDescription: "SMBIOS uuid that the VM must have, `proxmox_vm.x.uuid`. With it the action never touches a " +
 			"different VM that has received the id since. Default: the action is about the VM that has the id when it is " +
 			"invoked."}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guard"
@@ -18,7 +19,9 @@ import (
 
 // Wanted is a snapshot to be taken.
 type Wanted struct {
-	VMID              int
+	VMID int
+	UUID string // that the VM must have, in any letters; "" for any
+
 	Name, Description string
 	// Memory is to be saved too; the guest has to run.
 	Memory bool
@@ -72,6 +75,12 @@ func (t *taking) look(ctx context.Context) error {
 		return err
 	}
 	t.node, t.vm = at.Node, guest.IdentityOf(at.Config.Current())
+	if t.want.UUID != "" && !strings.EqualFold(t.want.UUID, t.vm.UUID) {
+		return &guest.FieldError{Path: "uuid",
+			Summary: fmt.Sprintf("VM %d on node %s is another VM: it has %s", t.want.VMID, t.node, t.vm),
+			Detail: fmt.Sprintf("The snapshot is to be of the VM with the uuid %s. No snapshot was taken. If the VM was "+
+				"replaced since the plan, plan and apply again; else correct vmid or uuid", t.want.UUID)}
+	}
 	if why := refuse(at.Config.Current()); why != "" {
 		return field("vmid", fmt.Sprintf("VM %d on node %s %s", t.want.VMID, t.node, why))
 	}

@@ -6,6 +6,7 @@ resource "proxmox_vm" "web" {
 
 resource "proxmox_vm_snapshot" "before_upgrade" {
   vmid        = proxmox_vm.web.vmid
+  uuid        = proxmox_vm.web.uuid
   name        = "before-upgrade"
   description = "Debian 12, before the upgrade to 13"
 }

@@ -30,6 +30,7 @@ var (
 	importSource = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9._-]*:[^\x00-\x20\x7f](?:[^\x00-\x1f\x7f]*[^\x00-\x20\x7f])?$`)
 	// PVE takes 2 to 40 characters.
 	hostPath     = regexp.MustCompile(`^/[^,\s]+$`)
+	machineUUID  = regexp.MustCompile(`^[a-fA-F0-9]{8}(-[a-fA-F0-9]{4}){3}-[a-fA-F0-9]{12}$`)
 	snapshotName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{1,39}$`)
 )
 
@@ -43,6 +44,9 @@ const (
 func NodeName() validator.String {
 	return stringvalidator.RegexMatches(nodeName, "must be the name of a node, such as \"pve1\"")
 }
+
+// UUID accepts the uuid of a machine, in any letters (qemu-server QemuServer.pm, $smbios1_fmt).
+func UUID() validator.String { return stringvalidator.RegexMatches(machineUUID, "must be a UUID") }
 
 // StorageID accepts the id of a storage.
 func StorageID() validator.String {

@@ -1,6 +1,8 @@
 package snapshot
 
 import (
+	"strings"
+
 	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
@@ -25,7 +27,10 @@ type model struct {
 // set sets the model to the snapshot as the server has it.
 func (m *model) set(s snapshot.Snapshot) {
 	m.Description, m.VMState = types.StringPointerValue(kit.NonZero(s.Description)), types.BoolValue(s.Memory)
-	m.Node, m.UUID = types.StringValue(s.Node), types.StringPointerValue(kit.NonZero(s.VM.UUID))
+	m.Node = types.StringValue(s.Node)
+	if !strings.EqualFold(m.UUID.ValueString(), s.VM.UUID) || m.UUID.IsUnknown() { // else the configured letters stay
+		m.UUID = types.StringPointerValue(kit.NonZero(s.VM.UUID))
+	}
 	m.SnapTime, m.Parent = types.Int64Value(s.Taken), types.StringPointerValue(kit.NonZero(s.Parent))
 }
 
@@ -33,8 +38,9 @@ func (m *model) vmid() int { return int(m.VMID.ValueInt64()) }
 
 // ref returns the snapshot in state.
 func (m *model) ref() snapshot.Ref {
+	identity := guest.Identity{UUID: strings.ToLower(m.UUID.ValueString())}
 	return snapshot.Ref{Name: m.Name.ValueString(), Taken: m.SnapTime.ValueInt64(),
-		VM: guest.Ref{VMID: m.vmid(), Node: m.Node.ValueString(), Identity: guest.Identity{UUID: m.UUID.ValueString()}}}
+		VM: guest.Ref{VMID: m.vmid(), Node: m.Node.ValueString(), Identity: identity}}
 }
 
 // locator finds attributes. All but the name have the name of PVE's parameter.
@@ -51,7 +57,7 @@ func (locator) Parameter(name string) (path.Path, bool) {
 // Attribute returns the path of an attribute.
 func (locator) Attribute(name string) (path.Path, bool) {
 	switch name {
-	case "vmid", "name", "description", "vmstate":
+	case "vmid", "name", "description", "vmstate", "uuid":
 		return path.Root(name), true
 	}
 	return path.Empty(), false

@@ -76,8 +76,8 @@ func (r *Resource) Create(ctx context.Context, req resource.CreateRequest, resp 
 	resp.Diagnostics.Append(req.Plan.Get(ctx, &plan)...)
 	limit := kit.Duration(plan.Timeouts.Limits().Create, kit.CreateTimeout)
 	r.Do(ctx, &resp.Diagnostics, limit, r.attempt("take", &plan), func(ctx context.Context) error {
-		taken, err := r.Session.VMs.Snapshots.Take(ctx, snapshot.Wanted{VMID: plan.vmid(), Name: plan.Name.ValueString(),
-			Description: plan.Description.ValueString(), Memory: plan.VMState.ValueBool()})
+		taken, err := r.Session.VMs.Snapshots.Take(ctx, snapshot.Wanted{VMID: plan.vmid(), UUID: plan.UUID.ValueString(),
+			Name: plan.Name.ValueString(), Description: plan.Description.ValueString(), Memory: plan.VMState.ValueBool()})
 		var failed *saga.Error
 		if errors.As(err, &failed) && (len(failed.Left) == 0 || taken.Taken == 0) {
 			return err

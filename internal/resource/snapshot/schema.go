@@ -17,7 +17,6 @@ import (
 )
 
 func snapshotSchema(ctx context.Context) schema.Schema {
-	keptText := []planmodifier.String{stringplanmodifier.UseStateForUnknown()}
 	return schema.Schema{
 		MarkdownDescription: "A snapshot of a virtual machine: its options, its disks and, with `vmstate`, the memory of " +
 			"the running guest. If the create fails, no snapshot is left, or the error names the leftover. Only " +
@@ -44,8 +43,13 @@ func snapshotSchema(ctx context.Context) schema.Schema {
 					"after a roll-back. The VM must run. The memory requires a volume of its size on the VM's `vmstatestorage`, or " +
 					"on the storage of its disks. Default: `false`."},
 			"node": schema.StringAttribute{Computed: true, MarkdownDescription: "Node that the VM is on."},
-			"uuid": schema.StringAttribute{Computed: true, PlanModifiers: keptText,
-				MarkdownDescription: "`uuid` of the VM. A VM with another uuid is another VM, even if it has the id."},
+			"uuid": schema.StringAttribute{Optional: true, Computed: true, Validators: []validator.String{kit.UUID()},
+				PlanModifiers: []planmodifier.String{stringplanmodifier.UseStateForUnknown(),
+					stringplanmodifier.RequiresReplaceIf(isAnotherVM, isAnother, isAnother)},
+				MarkdownDescription: "SMBIOS uuid that the VM must have, `proxmox_vm.x.uuid`. A VM with another uuid is another " +
+					"VM, even if it has the id. With it a plan that is applied later never takes a snapshot of a VM that has " +
+					"received the id since, and a VM that is replaced gets a new snapshot in the same apply. Default: that of the " +
+					"VM that has the id when the snapshot is taken."},
 			"snaptime": schema.Int64Attribute{Computed: true,
 				PlanModifiers: []planmodifier.Int64{int64planmodifier.UseStateForUnknown()},
 				MarkdownDescription: "Time at which it was taken, in seconds since 1970 by the node's clock. " +
@@ -54,6 +58,17 @@ func snapshotSchema(ctx context.Context) schema.Schema {
 			"timeouts": kit.TimeoutsAttribute(ctx, timeouts.Opts{Create: true, Read: true, Update: true, Delete: true}),
 		},
 	}
+}
+
+// isAnother says when a changed uuid takes a new snapshot.
+const isAnother = "A change of the VM takes a new snapshot of the other one and removes this one."
+
+// isAnotherVM is false for the same uuid in other letters, since PVE reads both alike (qemu-server QemuServer.pm,
+// $smbios1_fmt), and for one that is not configured.
+func isAnotherVM(_ context.Context, req planmodifier.StringRequest,
+	resp *stringplanmodifier.RequiresReplaceIfFuncResponse) {
+	resp.RequiresReplace = !req.ConfigValue.IsNull() && (req.PlanValue.IsUnknown() ||
+		!strings.EqualFold(req.PlanValue.ValueString(), req.StateValue.ValueString()))
 }
 
 // notReserved refuses the names that PVE refuses (qemu-server API2/Qemu.pm).

@@ -93,12 +93,16 @@ func TestNoDrift(t *testing.T) {
 	}
 }
 
+// uuidOf8000 is that of a VM of driftWorld.
+const uuidOf8000 = "6f3b1c9e-0a55-4d0c-9d7e-5f2a8b1c4d21"
+
 // driftWorld is a cluster of the newest version with a VM that has every device that can be copied.
 func driftWorld(t *testing.T, nodes ...string) *rig.World {
 	t.Helper()
 	w := rig.NewWorld(t, pvesim.Options{Profile: "9.2", Nodes: nodes})
 	w.Change(func(world *state.World) {
 		guest := world.Guests[8000]
+		guest.Config["smbios1"] = "uuid=" + uuidOf8000
 		guest.Snaps = map[string]map[string]string{"before": maps.Clone(guest.Config)}
 		guest.Config["parent"], world.Guests[9000].Config["tags"] = "before", "golden;silver"
 		for _, name := range []string{"vm-8000-efi", "vm-8000-tpm"} {

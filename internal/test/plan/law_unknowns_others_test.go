@@ -137,6 +137,7 @@ func otherResources(t *testing.T) map[string]otherResource {
 			"description": change(text("a"), text("b")), "pool": change(text("web"), none), "timeouts": times}},
 		"proxmox_vm_snapshot": {base: flat{"vmid": cty.NumberIntVal(8000), "name": text("odd")}, anotherOne: flat{"name": text("odd2")},
 			changes: map[string]oneChange{"vmid": change(cty.NumberIntVal(8000), cty.NumberIntVal(8001)), "name": change(text("odd"), text("odd3")),
+				"uuid":        change(text(uuidOf8000), text("11111111-2222-3333-4444-555555555555")),
 				"description": change(text("a"), text("b")), "vmstate": change(cty.False, none), "timeouts": times}},
 		"proxmox_ha_rule": {base: flat{"rule": text("odd"), "type": text("node-affinity"), "resources": cty.ListVal(texts("vm:8000")),
 			"nodes": cty.MapVal(map[string]cty.Value{"pve1": cty.NumberIntVal(1)})}, anotherOne: flat{"rule": text("odd2")},

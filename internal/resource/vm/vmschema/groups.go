@@ -3,6 +3,8 @@ package vmschema
 import (
 	"github.com/hashicorp/terraform-plugin-framework-validators/stringvalidator"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/kit"
 )
 
 // groupAttributes are the options of the machine that have sub-keys (qemu-server QemuServer.pm and the formats that it
@@ -21,7 +23,7 @@ func groupAttributes() map[string]schema.Attribute {
 			map[string]schema.Attribute{
 				"uuid": textOption("UUID of the machine. Default: PVE makes one, and the VM keeps it. By it the provider knows "+
 					"the VM again.",
-					stringvalidator.RegexMatches(machineUUID, "must be a UUID")),
+					kit.UUID()),
 				"manufacturer": smbiosText("Manufacturer."),
 				"product":      smbiosText("Product."),
 				"version":      smbiosText("Version."),

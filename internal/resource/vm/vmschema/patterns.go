@@ -6,7 +6,6 @@ import "regexp"
 var (
 	checksum       = regexp.MustCompile(`^[0-9A-Fa-f]{64}$`)
 	startDate      = regexp.MustCompile(`^(now|\d{4}-\d{1,2}-\d{1,2}(T\d{1,2}:\d{1,2}:\d{1,2})?)$`)
-	machineUUID    = regexp.MustCompile(`^[a-fA-F0-9]{8}(-[a-fA-F0-9]{4}){3}-[a-fA-F0-9]{12}$`)
 	generationID   = regexp.MustCompile(`^([a-fA-F0-9]{8}(-[a-fA-F0-9]{4}){3}-[a-fA-F0-9]{12}|[01])$`)
 	sharedName     = regexp.MustCompile(`^[a-zA-Z0-9-]+$`)
 	usbHost        = regexp.MustCompile(`^((0x)?[0-9A-Fa-f]{4}:(0x)?[0-9A-Fa-f]{4}|\d+-\d+(\.\d+)*|[Ss][Pp][Ii][Cc][Ee])$`)
