@@ -76,8 +76,12 @@ func families() map[string]string {
 
 // Reach reports whether other machines reach a storage, although its entry may not say that it is shared: a volume
 // group with a base is on iSCSI (pve-storage 9.1.7 LVMPlugin.pm on_add_hook), and a directory may be that of a share.
+// One that an administrator mounts may be a share, too (DirPlugin.pm, is_mountpoint).
 func (p Places) Reach(id string) bool {
 	at := p[id]
+	if at.IsMountpoint {
+		return true
+	}
 	for _, other := range p {
 		inShare := at.Path != "" && other.Path != "" && isWithin(at.Path, other.Path) && isNetwork(other)
 		if inShare || at.VGName != "" && other.VGName == at.VGName && other.Base != "" {
@@ -195,10 +199,14 @@ func nameOf(file string) string {
 	return name
 }
 
-// isNumbered reports whether a path names a volume by a number that the kernel gave it, or by an id of LVM's own. It
-// can be any volume.
+// isNumbered reports whether a path names a volume by a number that the kernel gave it, by an id of LVM's own, or by
+// its contents. It can be any volume.
 func isNumbered(file string) bool {
 	name := LastPart(file)
+	if slices.Contains([]string{"/dev/block", "/dev/disk/by-uuid", "/dev/disk/by-label", "/dev/disk/by-partuuid",
+		"/dev/disk/by-partlabel", "/dev/disk/by-diskseq"}, path.Dir(path.Clean(file))) {
+		return true
+	}
 	return strings.HasPrefix(file, "/dev/") && (strings.HasPrefix(name, "dm-uuid-") ||
 		slices.ContainsFunc([]string{"dm-", "zd", "rbd"}, func(prefix string) bool {
 			rest, ok := strings.CutPrefix(name, prefix)

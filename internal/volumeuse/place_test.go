@@ -83,7 +83,9 @@ func TestNameOf(t *testing.T) {
 		}
 	}
 	for file, want := range map[string]bool{"/dev/dm-4": true, "/dev/zd16": true, "/dev/rbd0": true, "/dev/sda": false,
-		"/dev/disk/by-id/dm-uuid-LVM-x": true, "/dev/disk/by-id/ata-x": false, "zfs:zd16": false} {
+		"/dev/disk/by-id/dm-uuid-LVM-x": true, "/dev/disk/by-id/ata-x": false, "zfs:zd16": false,
+		"/dev/disk/by-uuid/3255683f-53a2-4fdf-91cf-b4c1041e2a62": true, "/dev/disk/by-label/data": true, "/dev/block/252:7": true,
+		"/dev/disk/by-partuuid/0f-01": true, "/dev/disk/by-partlabel/x": true, "/dev/disk/by-diskseq/12": true, "/dev/disk/by-path/pci-1": false} {
 		if got := isNumbered(file); got != want {
 			t.Errorf("%s is a number: %t", file, got)
 		}
@@ -115,6 +117,7 @@ func TestScope(t *testing.T) {
 	}
 	for name, change := range map[string]func(*state.Storage){
 		"a directory of a share": func(s *state.Storage) { s.Path = "/mnt/pve/shared-nfs/vms" },
+		"a directory that an administrator mounts": func(s *state.Storage) { s.Options = map[string]string{"is_mountpoint": "yes"} },
 		"a volume group on iSCSI": func(s *state.Storage) {
 			s.Type, s.Path, s.Options = "lvm", "san", map[string]string{"base": "target:0.0.1.scsi-36001405"}
 		},
