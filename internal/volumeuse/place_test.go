@@ -116,7 +116,7 @@ func TestScope(t *testing.T) {
 		t.Errorf("the directory of a share: %q", got)
 	}
 	for name, change := range map[string]func(*state.Storage){
-		"a directory of a share": func(s *state.Storage) { s.Path = "/mnt/pve/shared-nfs/vms" },
+		"a directory of a share":                   func(s *state.Storage) { s.Path = "/mnt/pve/shared-nfs/vms" },
 		"a directory that an administrator mounts": func(s *state.Storage) { s.Options = map[string]string{"is_mountpoint": "yes"} },
 		"a volume group on iSCSI": func(s *state.Storage) {
 			s.Type, s.Path, s.Options = "lvm", "san", map[string]string{"base": "target:0.0.1.scsi-36001405"}
