@@ -149,6 +149,7 @@ func (r *removal) destroy(ctx context.Context, f *facts) (outcome, error) {
 	if err != nil {
 		return nextPass, refusal(r.VMID, err)
 	}
+	r.deleted.asked = e.Config()
 	result, err := r.d.RemoveVM(ctx, r.Tasks, e, r.committed && !r.keep || r.ha.purge)
 	if pve.IsKind(err, pve.NotFound) {
 		return nextPass, nil
@@ -160,7 +161,7 @@ func (r *removal) destroy(ctx context.Context, f *facts) (outcome, error) {
 		}
 		return nextPass, err
 	}
-	r.rememberDestroy(ctx, e.Config(), result)
+	r.rememberDestroy(ctx, r.deleted.asked, result)
 	return nextPass, nil
 }
 

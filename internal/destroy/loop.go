@@ -100,6 +100,7 @@ type haEntry struct {
 
 // deletion is a destroy of ours that ended well.
 type deletion struct {
+	asked     map[string]string // the configuration that PVE was asked to destroy last
 	task      pve.UPID
 	config    map[string]string // that it destroyed
 	gone      bool              // and nothing of ours took its place
@@ -215,6 +216,9 @@ func (r *removal) loop(ctx context.Context) error {
 func (r *removal) pass(ctx context.Context) (clean bool, err error) {
 	if r.how, err = r.tasks.end(ctx, r.d.api); err != nil {
 		return false, err
+	}
+	if done := r.tasks.done; done != "" && done != r.deleted.task && r.deleted.asked != nil {
+		r.rememberDestroy(ctx, r.deleted.asked, pve.TaskResult{}) // its end was not seen when it was waited for
 	}
 	f, err := r.look(ctx)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 )
 
@@ -55,5 +56,47 @@ func TestRestoredMeanwhileIsAnothers(t *testing.T) {
 	}
 	if met == 0 {
 		t.Error("the VM was not restored once")
+	}
+}
+
+// TestRestoredWhileNoPollIsAnswered: PVE has destroyed the VM, and the node's proxy does not answer the polls of the task for a while.
+// Meanwhile the VM is restored from a backup, with its uuid. It is another one, as it is where the end of the task was seen at once.
+func TestRestoredWhileNoPollIsAnswered(t *testing.T) {
+	for _, polls := range []int{0, 10, 11} {
+		for _, warns := range []bool{false, true} {
+			r := newRig(t, asToken)
+			ref := r.vm(300)
+			if polls > 0 {
+				r.sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: http.MethodGet, Path: "/nodes/{node}/tasks/{upid}/status"}, Phase: fault.Before,
+					Status: 596, Times: polls}})
+			}
+			acted := r.afterDelete(2, func(w *state.World) bool {
+				if w.Guests[300] != nil {
+					return false // PVE is still at it
+				}
+				for _, task := range w.Tasks {
+					if task.Type == "qmdestroy" && warns {
+						task.ExitStatus = "WARNINGS: 1"
+					}
+				}
+				volume := r.alloc(w, "the restored data")
+				w.Guests[300] = &state.Guest{VMID: 300, Type: "qemu", Node: "pve1", Config: map[string]string{"name": "vm300",
+					"memory": "512", "scsi0": volume.Volid() + ",size=1G", "smbios1": "uuid=" + uuidOf(300),
+					"meta": "creation-qemu=9.2.0,ctime=1"}}
+				return true
+			})
+			left, warnings, err := r.s.Delete(t.Context(), Request{Ref: ref})
+			there := false
+			r.change(func(w *state.World) {
+				for _, v := range w.Volumes {
+					there = there || v.Data == "the restored data"
+				}
+				there = there && w.Guests[300] != nil
+			})
+			if !acted() || !there {
+				t.Errorf("%d polls fail, warnings %t: the VM was restored: %t, and is there: %t; %v, left %v, %v", polls, warns, acted(), there, err, left,
+					warnings)
+			}
+		}
 	}
 }

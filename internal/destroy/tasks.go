@@ -38,6 +38,7 @@ type endings struct {
 	tasks    *request.Tasks
 	halfMade *HalfMade // whose kills were handled
 	ended    map[pve.UPID]ending
+	done     pve.UPID // a destroy that was found to have ended well
 
 	justKilled bool // a task was found killed a moment ago: the configuration that is there now is what it left
 	restoring  bool // a killed restore got as far as its volumes, for which it has written memory into the configuration
@@ -133,6 +134,9 @@ func (e *endings) note(upid pve.UPID, status pve.TaskStatus, err error) error {
 		return fmt.Errorf("look at task %s: %w", upid, err)
 	default:
 		e.ended[upid] = endingOf(upid, status.ExitStatus)
+		if upid.Type() == "qmdestroy" && status.HasSucceeded() {
+			e.done = upid
+		}
 		if e.ended[upid] == killed && e.halfMade != nil && !e.halfMade.kills[upid] {
 			e.halfMade.kills[upid], e.justKilled = true, true
 		}

@@ -30,6 +30,13 @@ type TaskStatus struct {
 	StartTime time.Time
 }
 
+// HasSucceeded reports whether the task has ended well, perhaps with warnings (pve-common Tools.pm
+// upid_status_is_error).
+func (s TaskStatus) HasSucceeded() bool {
+	_, warned := warningCount(s.ExitStatus)
+	return s.ExitStatus == "OK" || warned
+}
+
 type taskStatusWire struct {
 	UPID       wire.String `json:"upid"`
 	Status     wire.String `json:"status"`
