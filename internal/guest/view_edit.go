@@ -2,7 +2,6 @@ package guest
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -224,13 +223,23 @@ func (v *View) Set(ctx context.Context, params pve.Params) error {
 	})
 }
 
-// Revert drops options that wait for a restart, whatever else was changed meanwhile.
-func (v *View) Revert(ctx context.Context, options []string) error {
-	return v.Try(ctx, func(ctx context.Context, read pve.PendingConfig) error {
+// Revert drops options that wait for a restart, while they are as they were read: PVE drops any value that waits by
+// then (qemu-server API2/Qemu.pm update_vm_api).
+func (v *View) Revert(ctx context.Context, options []string, read pve.PendingConfig) error {
+	changed := -1
+	same := func(was, now pve.PendingConfig) bool {
+		changed = slices.IndexFunc(options, func(option string) bool { return !sameOption(option, was, now) })
+		return changed < 0
+	}
+	err := v.resend(ctx, read, same, func(ctx context.Context, read pve.PendingConfig) error {
 		return v.Send(ctx, func(ctx context.Context) error {
 			return v.jobs.Revert(ctx, v.node, v.VMID, options, bound(v, read, vm.Change{}, nil))
 		})
 	})
+	if changed >= 0 {
+		return disturbed(v.VMID, options[changed])
+	}
+	return err
 }
 
 // Grow grows disks in the order of their slots, as long as each has the volume that it had.
@@ -301,19 +310,19 @@ func bound(v *View, read pve.PendingConfig, c vm.Change, look Look) request.Boun
 }
 
 // CheckUndisturbed refuses to send options of a change, the next ones, if one of them has by now neither the value that
-// was read nor the one that the change gives it. If drives are among them, all drives count: PVE would attach one
-// volume twice. The boot order then does not count, since PVE itself changes it with the drives (qemu-server
-// API2/Qemu.pm update_vm_api).
+// was read nor the one that the change gives it. If drives are written, all drives count: PVE would attach one volume
+// twice. The boot order then does not count, since PVE itself changes it with the drives (qemu-server API2/Qemu.pm
+// update_vm_api).
 func CheckUndisturbed(vmid int, read, now pve.PendingConfig, c vm.Change, next map[string]string) error {
 	was, is := read.Merged(), now.Merged()
 	deleted, reverted := strings.Split(next["delete"], ","), strings.Split(next["revert"], ",")
-	about := slices.Concat(slices.Collect(maps.Keys(next)), deleted, reverted)
+	about := slices.Concat(slices.Collect(maps.Keys(next)), deleted)
 	if slices.ContainsFunc(about, vm.IsSlot) {
 		about = slices.Concat(about, vm.Slots(was), vm.Slots(is))
 		about = slices.DeleteFunc(about, func(option string) bool { return option == "boot" })
 	}
 	emptied := slices.Concat(deleted, c.DeleteFirst)
-	for _, option := range about {
+	for _, option := range slices.Concat(about, reverted) {
 		value, isNext := next[option]
 		_, sent := c.Set[option]
 		switch {
@@ -321,19 +330,8 @@ func CheckUndisturbed(vmid int, read, now pve.PendingConfig, c vm.Change, next m
 			is[option] == "" && slices.Contains(emptied, option),
 			is[option] == now.Current()[option] && slices.Contains(reverted, option):
 		default:
-			return &pve.Error{Op: fmt.Sprintf("change VM %d", vmid), Kind: pve.DigestMismatch,
-				Message: option + " was changed by a third party since it was read, and is left as it is"}
+			return disturbed(vmid, option)
 		}
 	}
 	return nil
-}
-
-// sameButLock reports whether two readings of a configuration differ in nothing but its lock.
-func sameButLock(a, b pve.PendingConfig) bool {
-	less := func(values map[string]string) map[string]string {
-		values = maps.Clone(values)
-		delete(values, "lock")
-		return values
-	}
-	return maps.Equal(less(a.Current()), less(b.Current())) && maps.Equal(less(a.Merged()), less(b.Merged()))
 }

@@ -1,6 +1,7 @@
 package guest
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -58,4 +59,25 @@ func isImmediate(c vm.Change, read pve.PendingConfig) bool {
 	}
 	waits := slices.ContainsFunc(c.Delete, func(option string) bool { return !vm.IsImmediate(option) })
 	return !waits && len(c.DeleteFirst) == 0 && len(read.Waiting()) == 0
+}
+
+// disturbed is the error for an option that a third party has changed meanwhile.
+func disturbed(vmid int, option string) error {
+	return &pve.Error{Op: fmt.Sprintf("change VM %d", vmid), Kind: pve.DigestMismatch,
+		Message: option + " was changed by a third party since it was read, and is left as it is"}
+}
+
+// sameOption reports whether an option is the same in two readings, in force and as it waits.
+func sameOption(option string, a, b pve.PendingConfig) bool {
+	return a.Current()[option] == b.Current()[option] && a.Merged()[option] == b.Merged()[option]
+}
+
+// sameButLock reports whether two readings of a configuration differ in nothing but its lock.
+func sameButLock(a, b pve.PendingConfig) bool {
+	less := func(values map[string]string) map[string]string {
+		values = maps.Clone(values)
+		delete(values, "lock")
+		return values
+	}
+	return maps.Equal(less(a.Current()), less(b.Current())) && maps.Equal(less(a.Merged()), less(b.Merged()))
 }

@@ -100,7 +100,7 @@ func (d disks) shapeDisks(ctx context.Context, t todo) (_ todo, done shaped, err
 	}
 	waiting := slices.DeleteFunc(config.Waiting(), func(option string) bool { return !slots[option] })
 	if len(waiting) > 0 {
-		if err := d.revert(ctx, waiting); err != nil {
+		if err := d.revert(ctx, waiting, config); err != nil {
 			return t, done, fmt.Errorf("drop what waits for a restart before a disk changes: %w", err)
 		}
 	}

@@ -214,7 +214,7 @@ func (d disks) keepPendingDisks(ctx context.Context, t todo) (todo, error) {
 	if d.r.BootOrder == nil && lacksOnly(config, slots) {
 		slots = append(slots, "boot")
 	}
-	if err := d.revert(ctx, slots); err != nil {
+	if err := d.revert(ctx, slots, config); err != nil {
 		return t, fmt.Errorf("keep disks that were about to leave VM %d: %w", d.vmid, err)
 	}
 	if config, err = d.view.Fresh(ctx); err != nil {

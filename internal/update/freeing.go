@@ -58,12 +58,9 @@ func (u *update) apply(ctx context.Context, c vm.Change, read pve.PendingConfig,
 	return u.view.Apply(ctx, c, read, look)
 }
 
-// revert drops pending values. PVE does so by setting what is in force (qemu-server API2/Qemu.pm update_vm_api).
-func (u *update) revert(ctx context.Context, options []string) error {
-	read, err := u.view.Fresh(ctx)
-	if err != nil {
-		return err
-	}
+// revert drops pending values as they were read. PVE does so by setting what is in force (qemu-server API2/Qemu.pm
+// update_vm_api).
+func (u *update) revert(ctx context.Context, options []string, read pve.PendingConfig) error {
 	current, back := read.Current(), vm.Change{Set: map[string]string{}}
 	for _, option := range options {
 		back.Set[option] = current[option]
@@ -71,7 +68,7 @@ func (u *update) revert(ctx context.Context, options []string) error {
 	if err := u.checkCloudInitDrives(ctx, back, read); err != nil {
 		return err
 	}
-	return u.view.Revert(ctx, options)
+	return u.view.Revert(ctx, options, read)
 }
 
 // checkCloudInitDrives refuses a change that would take a cloud-init drive away from another guest. PVE frees one that

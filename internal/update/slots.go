@@ -56,7 +56,7 @@ func (s slots) emptyFirst(ctx context.Context, c vm.Change, slots []string) erro
 	late := slices.DeleteFunc(now.Waiting(), func(option string) bool { return slices.Contains(before.Waiting(), option) })
 	grace, cancel := s.changer.jobs.Grace(ctx)
 	defer cancel()
-	if err := s.revert(grace, late); err != nil {
+	if err := s.revert(grace, late, now); err != nil {
 		refusal.Detail += ". The change could not be taken back either and happens at the next stop"
 		refusal.Err = err
 	}

@@ -32,7 +32,7 @@ func (u *update) takeBack(ctx context.Context, c vm.Change, before pve.PendingCo
 	if len(revert) == 0 {
 		return cause
 	}
-	if err := u.revert(ctx, revert); err != nil {
+	if err := u.revert(ctx, revert, now); err != nil {
 		return errors.Join(cause, fmt.Errorf("take back the refused changes: %w", err))
 	}
 	made := madeFor(revert, c, before, now)
@@ -98,7 +98,7 @@ func (u *update) removeMade(ctx context.Context, made []string, boot bool) error
 		}
 	}
 	if boot && slices.Contains(config.Waiting(), "boot") {
-		return u.view.Revert(ctx, []string{"boot"})
+		return u.view.Revert(ctx, []string{"boot"}, config)
 	}
 	return nil
 }
