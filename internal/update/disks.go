@@ -101,7 +101,8 @@ func (d disks) shapeDisks(ctx context.Context, t todo) (_ todo, done shaped, err
 	waiting := slices.DeleteFunc(config.Waiting(), func(option string) bool { return !slots[option] })
 	if len(waiting) > 0 {
 		if err := d.revert(ctx, waiting, config); err != nil {
-			return t, done, fmt.Errorf("drop what waits for a restart before a disk changes: %w", err)
+			return t, done, fmt.Errorf("drop what waits for a restart before a disk changes (%s): %w",
+				valuesOf(waiting, config.Merged()), err)
 		}
 	}
 	done.redrawn = slots[t.base.CloudInit.Slot]
@@ -111,6 +112,9 @@ func (d disks) shapeDisks(ctx context.Context, t todo) (_ todo, done shaped, err
 	}
 	err = errors.Join(err, d.waitAgain(ctx, waiting, config))
 	if err != nil {
+		return t, done, err
+	}
+	if err := d.stillShaped(ctx, config, shape); err != nil {
 		return t, done, err
 	}
 	if t, err = recompare(ctx, d.update, t, func(slot string) bool { return slots[slot] }); err == nil {
@@ -142,46 +146,27 @@ func (d disks) stillMoved(ctx context.Context, before pve.PendingConfig, moves [
 	return nil
 }
 
-// waitAgain sends what waited for a restart in slots once more, for the volumes that are in them by now. A slot that
-// was to get another disk is left alone. A move that is left at work has the lock, and changes the volume before it
-// ends.
-func (d disks) waitAgain(ctx context.Context, slots []string, before pve.PendingConfig) error {
-	if len(slots) == 0 {
-		return nil
-	}
-	ctx, cancel := d.changer.jobs.Grace(ctx)
-	defer cancel()
-	was, waited := before.Current(), before.Merged()
-	err := d.view.Edit(ctx, func(_ context.Context, config pve.PendingConfig) (vm.Change, error) {
-		is, again := config.Current(), vm.Change{Set: map[string]string{}}
-		for _, slot := range slots {
-			old := guest.VolumeOf(was[slot])
-			if isDisk(is[slot]) && isDisk(waited[slot]) && old == guest.VolumeOf(waited[slot]) {
-				again.Set[slot] = withVolumeOf(waited[slot], is[slot])
-			}
-		}
-		return again, nil
-	})
+// stillShaped refuses to go on with slots that have got another disk since theirs was moved or grown, or get one at the
+// next start.
+func (d disks) stillShaped(ctx context.Context, before pve.PendingConfig, shape vm.Change) error {
+	config, err := d.view.Fresh(ctx)
 	if err != nil {
-		var lost []string
-		for _, slot := range slots {
-			lost = append(lost, slot+": "+waited[slot])
+		return err
+	}
+	moved := slotsOf(vm.Change{Moves: shape.Moves})
+	for _, slot := range slices.Sorted(maps.Keys(slotsOf(shape))) {
+		was, is := guest.VolumeOf(before.Current()[slot]), guest.VolumeOf(config.Merged()[slot])
+		if moved[slot] { // stillMoved has judged the volume in force
+			was = guest.VolumeOf(config.Current()[slot])
 		}
-		return fmt.Errorf("send what waited for a restart of VM %d once more, which was dropped for the move or the growth "+
-			"(%s): %w", d.vmid, strings.Join(lost, "; "), err)
+		if is != was {
+			return &guest.FieldError{Path: slotAttribute(slot, d.r.Planned),
+				Summary: fmt.Sprintf("%s of VM %d has another disk than the one that was moved or grown", slot, d.vmid),
+				Detail: fmt.Sprintf("That was %s, and a third party has put %q into the slot since, or for the next start. It "+
+					"was not touched, and the rest of the plan was not done. Make a new plan, which shows what is there", was, is)}
+		}
 	}
 	return nil
-}
-
-// withVolumeOf is a drive with its own options and the volume of another, with its size.
-func withVolumeOf(drive, other string) string {
-	isSize := func(part string) bool { return strings.HasPrefix(part, "size=") }
-	parts, its := strings.Split(drive, ","), strings.Split(other, ",")
-	parts = slices.DeleteFunc(slices.Concat(its[:1], parts[1:]), isSize)
-	if at := slices.IndexFunc(its, isSize); at > 0 {
-		parts = append(parts, its[at])
-	}
-	return strings.Join(parts, ",")
 }
 
 // checkMoved refuses to move a drive a second time because it did not get the planned format. A storage may not support

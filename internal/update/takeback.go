@@ -1,9 +1,11 @@
 package update
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -101,4 +103,63 @@ func (u *update) removeMade(ctx context.Context, made []string, boot bool) error
 		return u.view.Revert(ctx, []string{"boot"}, config)
 	}
 	return nil
+}
+
+// waitAgain sends what waited for a restart in slots once more, for the volumes that are in them by now. A slot that
+// was to get another disk is left alone. Where a third party has set another value meanwhile, that waits on in place of
+// the old one. A move that is left at work has the lock, and changes the volume before it ends.
+func (d disks) waitAgain(ctx context.Context, slots []string, before pve.PendingConfig) error {
+	if len(slots) == 0 {
+		return nil
+	}
+	ctx, cancel := d.changer.jobs.Grace(ctx)
+	defer cancel()
+	was, waited := before.Current(), before.Merged()
+	taken := map[string]string{} // values that a third party has set to wait meanwhile
+	err := d.view.Edit(ctx, func(_ context.Context, config pve.PendingConfig) (vm.Change, error) {
+		is, waits, again := config.Current(), config.Merged(), vm.Change{Set: map[string]string{}}
+		clear(taken)
+		for _, slot := range slots {
+			next := waited[slot]
+			if waits[slot] != is[slot] && !vm.MeansSame(slot, waits[slot], withVolumeOf(next, is[slot])) {
+				taken[slot], next = waits[slot], waits[slot]
+			}
+			if isDisk(is[slot]) && isDisk(next) && guest.VolumeOf(was[slot]) == guest.VolumeOf(next) {
+				again.Set[slot] = withVolumeOf(next, is[slot])
+			}
+		}
+		maps.DeleteFunc(again.Set, func(slot, next string) bool { return vm.MeansSame(slot, waits[slot], next) })
+		return again, nil
+	})
+	for _, slot := range slices.Sorted(maps.Keys(taken)) {
+		d.warn(fmt.Sprintf("The value of %s that waited for a restart of VM %d was dropped", slot, d.vmid),
+			fmt.Sprintf("It was %s, and made way for the move or the growth of the disk. A third party has set another one "+
+				"meanwhile, which waits now: %s. Set the old one again, if it is still wanted", waited[slot],
+				cmp.Or(taken[slot], "the removal of the disk")))
+	}
+	if err != nil {
+		return fmt.Errorf("send what waited for a restart of VM %d once more, which was dropped for the move or the growth "+
+			"(%s): %w", d.vmid, valuesOf(slots, waited), err)
+	}
+	return nil
+}
+
+// valuesOf is what slots have, for a message.
+func valuesOf(slots []string, values map[string]string) string {
+	var all []string
+	for _, slot := range slots {
+		all = append(all, slot+": "+values[slot])
+	}
+	return strings.Join(all, "; ")
+}
+
+// withVolumeOf is a drive with its own options and the volume of another, with its size.
+func withVolumeOf(drive, other string) string {
+	isSize := func(part string) bool { return strings.HasPrefix(part, "size=") }
+	parts, its := strings.Split(drive, ","), strings.Split(other, ",")
+	parts = slices.DeleteFunc(slices.Concat(its[:1], parts[1:]), isSize)
+	if at := slices.IndexFunc(its, isSize); at > 0 {
+		parts = append(parts, its[at])
+	}
+	return strings.Join(parts, ",")
 }

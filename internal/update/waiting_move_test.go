@@ -1,12 +1,16 @@
 package update
 
 import (
+	"cmp"
+	"fmt"
 	"maps"
+	"net/http"
 	"strings"
 	"testing"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
@@ -56,5 +60,80 @@ func TestMoveOfADiskThatWaits(t *testing.T) {
 				t.Errorf("%v with %q, and %v waits, after %v: %v", is, content, waits, w.writes(), err)
 			}
 		})
+	}
+}
+
+// TestPendingValueOfAThirdPartyIsKept: an option of a disk waits for a restart, and is dropped while the disk grows or
+// moves. A third party sets another value, or another disk for the next start: while the request that drops it waits for a
+// lock, after its answer was lost, or before the disk changes. That waits on, and a disk of theirs is not changed.
+func TestPendingValueOfAThirdPartyIsKept(t *testing.T) {
+	put := func(phase fault.Phase, status int, reason string, times int) []fault.Rule {
+		return []fault.Rule{{Match: fault.Match{Method: http.MethodPut, Path: "/nodes/{node}/qemu/{vmid}/config"}, Phase: phase,
+			Status: status, Reason: reason, Times: times}}
+	}
+	const changed = "sata0 was changed by a third party since it was read, and is left as it is"
+	const dropped, exchanged = "The value of sata0 that waited for a restart of VM 400 was dropped", "sata0 of VM 400 has another disk than"
+	for name, faults := range map[string][]fault.Rule{
+		"a lock":             put(fault.Before, 0, "VM is locked (backup)", 2),
+		"a lock of the file": put(fault.Before, 0, "can't lock file '/var/lock/qemu-server/lock-400.conf' - got timeout", 2),
+		"a lost request":     put(fault.Before, 596, "", 1),
+		"a lost answer":      put(fault.After, 596, "", 1),
+		"nothing":            nil,
+	} {
+		for what, c := range map[string]struct {
+			set             func(*state.World, *state.Guest)
+			keeps           string
+			says, saysLater string
+		}{
+			"an option": {func(_ *state.World, g *state.Guest) {
+				g.Pending = map[string]string{"sata0": g.Config["sata0"] + ",discard=on"}
+			}, "discard=on", changed, dropped},
+			"a disk": {func(all *state.World, g *state.Guest) {
+				all.Put(&state.Volume{Storage: "local-zfs", Node: g.Node, Name: "vm-400-disk-7", Content: "images", VMID: theVM,
+					Format: "raw", Size: 1 << 30, Data: "theirs"})
+				g.Pending = map[string]string{"sata0": theirs + ",size=1G"}
+			}, theirs + ",size=1G", changed, exchanged},
+			"other options": {func(_ *state.World, g *state.Guest) {
+				g.Config["description"], g.Config["ide2"] = "theirs", "none,media=cdrom"
+			}, "ssd=1", "", ""},
+		} {
+			for how, plan := range map[string]func(*vm.Disk){
+				"grows": func(d *vm.Disk) { d.Size = new(int64(2 << 30)) },
+				"moves": func(d *vm.Disk) { d.Storage, d.Volume = "local-lvm", "" },
+			} {
+				t.Run(name+", "+what+", "+how, func(t *testing.T) {
+					w := newWorld(t, pve.Params{"scsi0": "local-zfs:1", "sata0": "local-zfs:1", "ide2": "local:iso/debian.iso,media=cdrom"})
+					w.start()
+					w.alter(func(g *state.Guest) { g.Pending = map[string]string{"sata0": g.Config["sata0"] + ",ssd=1"} })
+					r := w.request()
+					config, err := w.api.QEMU("pve1", theVM).Pending(t.Context())
+					w.must(err)
+					r.Prior, r.Planned = vm.Decode(config.Merged()), vm.Decode(config.Merged())
+					r.Planned.CPU.Cores = new(int64(2)) // it waits for a restart, after which disks would grow that waited
+					with(&r, "sata0", plan)
+					w.sim.SetFaults(faults)
+					w.answered = onceSent(w, "/config", func() {
+						inWorld(w, func(all *state.World) { c.set(all, all.Guests[theVM]) })
+					})
+					_, warnings, err := w.update(r)
+					w.answered = nil
+					is, size := "", int64(0)
+					inWorld(w, func(all *state.World) {
+						g := all.Guests[theVM]
+						is = cmp.Or(g.Pending["sata0"], g.Config["sata0"])
+						if v := all.Volume(g.Node, theirs); v != nil {
+							size = v.Size
+						}
+					})
+					says, said := c.says, fmt.Sprint(err, text(warnings))
+					if faults == nil {
+						says = c.saysLater
+					}
+					if !strings.Contains(is, c.keeps) || size > 1<<30 || !strings.Contains(said, says) || says == "" && said != "<nil>" {
+						t.Errorf("sata0 is %s, theirs has %d bytes, after %v: %s", is, size, w.writes(), said)
+					}
+				})
+			}
+		}
 	}
 }
