@@ -243,11 +243,12 @@ type optionsRead struct {
 }
 
 // set changes the options that differ, by those that were read, if any. A lost answer is looked at before anything is
-// sent again.
+// sent again. clean is about what the first look shows: a third party may set more since.
 func (f firewallOf) set(ctx context.Context, prior, want map[string]string, clean bool, read *optionsRead) error {
 	if maps.Equal(prior, want) && !clean {
 		return nil
 	}
+	var left map[string]string
 	for attempt := 0; ; attempt++ {
 		var has pve.FirewallOptions
 		var err error
@@ -257,7 +258,10 @@ func (f firewallOf) set(ctx context.Context, prior, want map[string]string, clea
 		} else if has, err = f.s.api.Firewall(f.node, f.vmid).Options(ctx); err != nil {
 			return err
 		}
-		params := changedOptions(has.Values, prior, want, clean)
+		if clean {
+			left, clean = has.Values, false
+		}
+		params := changedOptions(has.Values, prior, want, left)
 		if len(params) == 0 {
 			return nil
 		}
@@ -277,17 +281,19 @@ func (f firewallOf) set(ctx context.Context, prior, want map[string]string, clea
 	}
 }
 
-// changedOptions are the parameters that change options from prior to want, where the server has others.
-func changedOptions(has, prior, want map[string]string, clean bool) pve.Params {
+// changedOptions are the parameters that change options from prior to want, where the server has others. Those that are
+// left of another VM go too.
+func changedOptions(has, prior, want, left map[string]string) pve.Params {
 	params, gone := pve.Params{}, []string{}
 	for name, value := range want {
 		if prior[name] != value && has[name] != value {
 			params[name] = value
 		}
 	}
-	for name := range has {
+	for name, value := range has {
 		_, wanted := want[name]
-		if _, known := prior[name]; !wanted && (known || clean) {
+		_, known := prior[name]
+		if old, isLeft := left[name]; !wanted && (known || isLeft && old == value) {
 			gone = append(gone, name)
 		}
 	}

@@ -275,3 +275,36 @@ func TestFirewallInForceIsChangedSafely(t *testing.T) {
 		}
 	}
 }
+
+// TestCleanFirewallKeepsAThirdPartysOptions: a VM made from scratch keeps no option of a file that was left of an earlier VM. An
+// option that a third party sets while the rules are sent, or while the answer is lost, is none of that file, and stays.
+func TestCleanFirewallKeepsAThirdPartysOptions(t *testing.T) {
+	want := &Firewall{Enabled: to(true), Rules: accepting("22")}
+	for name, c := range map[string]struct {
+		at     string
+		faults []fault.Rule
+	}{
+		"while rules are sent": {"POST /firewall/rules", nil},
+		"a lost request": {"PUT /firewall/options", []fault.Rule{{Match: fault.Match{Method: "PUT"}, Phase: fault.Before, Status: 596,
+			Reason: "timeout"}}},
+		"a lost answer": {"PUT /firewall/options", []fault.Rule{{Match: fault.Match{Method: "PUT"}, Phase: fault.After}}},
+	} {
+		w := newWorld(t, nil)
+		var has map[string]string
+		w.change(func(all *state.World) {
+			all.Firewall[theVM] = &state.FirewallFile{Options: map[string]string{"dhcp": "0", "macfilter": "0", "ndp": "1"}}
+		})
+		method, path, _ := strings.Cut(c.at, " ")
+		w.once(method, path, func() {
+			w.change(func(all *state.World) {
+				all.Firewall[theVM].Options["radv"], all.Firewall[theVM].Options["dhcp"] = "1", "1"
+			})
+		})
+		w.sim.SetFaults(c.faults)
+		err := w.s.SetFirewall(t.Context(), "pve1", theVM, nil, want, true, stillOurs)
+		w.change(func(all *state.World) { has = all.Firewall[theVM].Options })
+		if diff := cmp.Diff(map[string]string{"enable": "1", "radv": "1", "dhcp": "1"}, has); err != nil || diff != "" {
+			t.Errorf("%s: %v (-want +got)\n%s", name, err, diff)
+		}
+	}
+}
