@@ -3,6 +3,7 @@ package create
 import (
 	"context"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -12,25 +13,30 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/volumeuse"
 )
 
-// borrows are the slots that get a volume which another VM holds (vm.HeldVolume). The create itself attaches such a
-// volume: the undo removes the VM, and PVE destroys only volumes with the VM's own VMID (qemu-server QemuServer.pm
-// destroy_vm).
-func (p plan) borrows() []string { return vm.Borrowed(p.vmid, p.r.Spec.Disks) }
+// borrows are the slots that get a volume which another VM holds (vm.HeldVolume), or a device of the node. The create
+// itself attaches such a volume: the undo removes the VM, and PVE destroys only volumes with the VM's own VMID
+// (qemu-server QemuServer.pm destroy_vm).
+func (p plan) borrows() []string {
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(p.r.Spec.Disks)), func(slot string) bool {
+		return !vm.IsForeign(p.vmid, p.r.Spec.Disks[slot].Volume)
+	})
+}
 
 // mayBorrow makes sure that no other guest uses the volumes: before anything is made, and again once they are attached.
 // PVE attaches one volume to two VMs without a word, and another operation may have looked at the same time.
 func (a *attempt) mayBorrow(ctx context.Context) error {
 	for _, slot := range a.borrows() {
 		d := a.r.Spec.Disks[slot]
-		at := "disks." + slot
-		if d.Size != nil {
+		at, held := "disks."+slot, !volid.IsDevice(d.Volume)
+		if held && d.Size != nil {
 			return &guest.FieldError{Path: at + ".size", Summary: d.Volume + " is not this VM's to size",
 				Detail: "It is the disk of a proxmox_disk, which says how large it is. Leave size out here; no VM was made"}
 		}
-		if a.r.Spec.Template != nil && *a.r.Spec.Template {
+		if held && a.r.Spec.Template != nil && *a.r.Spec.Template {
 			return &guest.FieldError{Path: "template", Summary: "A template cannot have " + d.Volume,
 				Detail: "PVE renames the disks of a template, and the VM that holds this one would lose it. No VM was made"}
 		}

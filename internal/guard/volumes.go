@@ -42,7 +42,7 @@ func CheckRunning(ctx context.Context, g *Guard, node string, vmid int, volumes 
 	for _, volume := range volumes {
 		used := &InUseError{Volume: volume}
 		for _, use := range readings {
-			for _, user := range use.UsersOf(volume, vmid) {
+			for _, user := range use.UsersOn(node, volume, vmid) {
 				if !user.Attached || user.Unclear {
 					continue
 				}

@@ -1,6 +1,7 @@
 package update
 
 import (
+	"context"
 	"errors"
 	"maps"
 	"net/http"
@@ -8,16 +9,20 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/destroy"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/diskimport"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/thirdparty"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
 )
 
-// TestVolumeThatAnotherGuestHasGot: the plan puts a detached disk of the VM into a slot, or one that another VM holds,
-// and the update waits first. Meanwhile an administrator attaches the disk to VM 8000, to mend it. Two guests on one
+// TestVolumeThatAnotherGuestHasGot: the plan puts a detached disk of the VM into a slot, or one that another VM holds, or
+// a device of the node, and the update waits first. Meanwhile an administrator attaches the disk to VM 8000, to mend it. Two guests on one
 // disk destroy what is on it, so it is not attached, not even for a moment.
 func TestVolumeThatAnotherGuestHasGot(t *testing.T) {
 	once := func(w *world, request string, act func()) {
@@ -47,7 +52,7 @@ func TestVolumeThatAnotherGuestHasGot(t *testing.T) {
 	}
 	all["not at all"] = func(_ *testing.T, _ *world, _ *Request, act func()) { act() }
 	for name, wait := range all {
-		for _, volume := range []string{theirs, "local-zfs:vm-300-disk-0"} {
+		for _, volume := range []string{theirs, "local-zfs:vm-300-disk-0", passed} {
 			for _, taken := range []bool{true, false} {
 				t.Run(name+", "+volume+map[bool]string{true: ", taken", false: ", free"}[taken], func(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) { attachWhatIsTaken(t, wait, volume, taken) })
@@ -55,6 +60,29 @@ func TestVolumeThatAnotherGuestHasGot(t *testing.T) {
 			}
 		}
 	}
+}
+
+// passed is a disk of the node.
+const passed = "/dev/disk/by-id/ata-DISK_1"
+
+// asRoot has root carry out the updates, with a ticket.
+func (w *world) asRoot(t *testing.T) *pve.Client {
+	t.Helper()
+	cred := w.sim.Credentials()
+	root, err := pve.New(pve.Config{Endpoint: w.sim.Endpoint(), CACertificate: w.sim.CAPEM(),
+		DialTLSContext: w.sim.DialTLSContext, Clock: w.clock, Username: cred.RootUsername, Password: cred.RootPassword,
+		Trace: func(_ context.Context, message string, _ map[string]string) {
+			if message == "PVE request" && w.answered != nil {
+				w.answered()
+			}
+		}})
+	w.must(err)
+	t.Cleanup(root.Close)
+	jobs := request.New(root, w.clock)
+	guests := guest.New(jobs)
+	w.changer = New(jobs, guests, destroy.New(jobs, guests, nil), diskimport.New(root.Reader(), nil))
+	inWorld(w, func(all *state.World) { all.Nodes["pve1"].WriteFile(passed, "a disk") })
+	return root
 }
 
 // attachWhatIsTaken is one case of TestVolumeThatAnotherGuestHasGot.
@@ -69,17 +97,14 @@ func attachWhatIsTaken(t *testing.T, wait func(*testing.T, *world, *Request, fun
 		delete(g.Config, "scsi7")
 		g.Config["unused0"] = theirs
 	})
+	root := w.asRoot(t)
 	r := w.request()
 	r.Detached = []string{theirs}
-	with(&r, "scsi1", func(d *vm.Disk) { *d = vm.Disk{Storage: "local-zfs", Volume: volume} })
+	with(&r, "scsi1", func(d *vm.Disk) { *d = vm.Disk{Storage: volid.Storage(volume), Volume: volume} })
 	acted := false
 	wait(t, w, &r, func() {
 		acted = true
 		if taken {
-			root, err := pve.New(pve.Config{Endpoint: w.sim.Endpoint(), CACertificate: w.sim.CAPEM(),
-				DialTLSContext: w.sim.DialTLSContext, Clock: w.clock, APIToken: w.sim.Credentials().RootToken})
-			w.must(err)
-			defer root.Close()
 			w.must(root.QEMU("pve1", 8000).UpdateConfig(t.Context(), pve.Params{"scsi5": volume}))
 		}
 	})

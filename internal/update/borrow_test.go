@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/thirdparty"
@@ -64,5 +65,31 @@ func TestGiveBackDiskOfTwo(t *testing.T) {
 				t.Errorf("%d faults\n%v", w.sim.FaultsFired(), w.writes())
 			}
 		})
+	}
+}
+
+// TestGiveBackDeviceOfTwo: a third party gives a device to VM 8000 as soon as this VM has got it, before it starts on it.
+func TestGiveBackDeviceOfTwo(t *testing.T) {
+	for _, running := range []bool{true, false} {
+		w := newWorld(t, pve.Params{"scsihw": "virtio-scsi-pci"})
+		root := w.asRoot(t)
+		if running {
+			w.start()
+		}
+		r := w.request()
+		r.Planned.Disks, r.PowerState = map[string]vm.Disk{"scsi3": {Volume: passed}}, guest.Running
+		w.answered = func() {
+			if w.sent("/config") > 0 {
+				w.answered = nil
+				w.must(root.QEMU("pve1", 8000).UpdateConfig(t.Context(), pve.Params{"scsi5": passed}))
+			}
+		}
+		_, _, err := w.update(r)
+		if err == nil || !strings.Contains(err.Error(), passed+" was given back") || !strings.Contains(err.Error(), "VM 8000") {
+			t.Errorf("running %t: %v", running, err)
+		}
+		if is := w.config()["scsi3"]; is != "" || w.sent("/status/start") > 0 {
+			t.Errorf("running %t: scsi3 is %q after %v", running, is, w.writes())
+		}
 	}
 }

@@ -18,25 +18,26 @@ import (
 
 // adoptable returns the planned volumes that no configuration names and that the VM may attach. They carry the VM's
 // VMID: a dead VM of that VMID left them, or a third party put them there. The VM may attach those that exist on their
-// storages and that no guest uses. Others are refused later. A volume that the VM has detached is refused if another
-// guest is seen to use it.
+// storages and that no guest uses, and devices of its node that no other guest has. Others are refused later. A volume
+// that the VM has detached is refused if another guest is seen to use it.
 func (s slots) adoptable(ctx context.Context) (map[string]bool, error) {
 	loose, held := map[string]bool{}, guest.HoldingsOf(s.before)
 	s.looked = s.changer.clock.Now()
 	for _, slot := range slices.Sorted(maps.Keys(s.r.Planned.Disks)) {
 		volume := s.r.Planned.Disks[slot].Volume
 		_, unused := held.Unused[volume]
-		owner, owned := volid.Owner(volume)
-		if volume == "" || volume == s.r.Prior.Disks[slot].Volume || held.SlotOf(volume) != "" || !owned {
+		foreign := vm.IsForeign(s.vmid, volume)
+		if _, owned := volid.Owner(volume); volume == s.r.Prior.Disks[slot].Volume || held.SlotOf(volume) != "" ||
+			!owned && !foreign {
 			continue
 		}
 		switch {
-		case unused && owner == s.vmid:
+		case unused && !foreign:
 			if err := s.changer.destroyer.CheckTaken(ctx, s.inState(), []string{volume}); err != nil {
 				return nil, notAdopted(slot, volume, err)
 			}
 			continue
-		case owner != s.vmid:
+		case foreign:
 			if err := s.mayBorrow(ctx, slot, volume); err != nil {
 				return nil, err
 			}
@@ -61,7 +62,7 @@ func (s slots) adoptable(ctx context.Context) (map[string]bool, error) {
 // isFree returns nil if no other guest has a volume that the VM is to get.
 func (s slots) isFree(ctx context.Context, volume string) error {
 	look := s.changer.destroyer
-	if owner, ok := volid.Owner(volume); ok && owner != s.vmid {
+	if vm.IsForeign(s.vmid, volume) {
 		return look.MayBorrow(ctx, look.Ask(), s.view.Node(), s.vmid, volume)
 	}
 	return look.CheckTaken(ctx, s.inState(), []string{volume})
@@ -85,8 +86,8 @@ func (s slots) stillFree(attached map[string]string) guest.Look {
 		held := guest.HoldingsOf(now)
 		for _, slot := range slices.Sorted(maps.Keys(attached)) {
 			volume := attached[slot]
-			owner, owned := volid.Owner(volume)
-			if !owned || held.SlotOf(volume) != "" {
+			foreign := vm.IsForeign(s.vmid, volume)
+			if _, owned := volid.Owner(volume); !owned && !foreign || held.SlotOf(volume) != "" {
 				continue
 			}
 			err := s.isFree(ctx, volume)
@@ -94,7 +95,7 @@ func (s slots) stillFree(attached map[string]string) guest.Look {
 				continue
 			}
 			next := "Make sure that no other guest uses it, and apply again"
-			if owner != s.vmid {
+			if foreign {
 				next = volumeuse.WhyNotBorrowed(err)
 			}
 			return &guest.FieldError{Path: "disks." + slot + ".imported_disk.volume",
@@ -111,8 +112,9 @@ func notAdopted(slot, volume string, err error) error {
 		Detail: "It was not touched, nor attached", Err: err}
 }
 
-// mayBorrow refuses a volume with the VMID of another VM, unless that VM holds it for others and no guest uses it. PVE
-// itself attaches one volume to two VMs without a word (qemu-server API2/Qemu.pm create_disks).
+// mayBorrow refuses a volume with the VMID of another VM, unless that VM holds it for others and no guest uses it. It
+// refuses a device that another guest of the node has. PVE itself attaches one volume to two VMs without a word
+// (qemu-server API2/Qemu.pm create_disks).
 func (s slots) mayBorrow(ctx context.Context, slot, volume string) error {
 	look := s.changer.destroyer
 	err := look.MayBorrow(ctx, look.Ask(), cmp.Or(s.r.Node, s.view.Node()), s.vmid, volume)
@@ -129,7 +131,7 @@ func (s slots) keepBorrowed(ctx context.Context, attached map[string]string) err
 	asked, offered := s.changer.destroyer.Ask(), s.view.IsFresh()
 	for _, slot := range slices.Sorted(maps.Keys(attached)) {
 		volume := attached[slot]
-		if owner, ok := volid.Owner(volume); !ok || owner == s.vmid {
+		if !vm.IsForeign(s.vmid, volume) {
 			continue
 		}
 		if !offered { // the update reads it anyway, and the looks of others need not

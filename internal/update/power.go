@@ -14,6 +14,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/backoff"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
 )
 
@@ -201,8 +202,10 @@ func (p power) hasItsDisks(ctx context.Context) error {
 		return err
 	}
 	var volumes []string
-	for _, volume := range guest.HoldingsOf(config).Slots {
-		if _, ok := volid.Owner(volume); ok && !volid.IsCloudInit(volume) {
+	for slot, volume := range guest.HoldingsOf(config).Slots {
+		_, owned := volid.Owner(volume)
+		device := volid.IsDevice(volume) && !vm.IsOptical(config.Current()[slot]) && !vm.IsOptical(config.Merged()[slot])
+		if (owned || device) && !volid.IsCloudInit(volume) {
 			volumes = append(volumes, volume)
 		}
 	}

@@ -62,24 +62,33 @@ func TestStartBesideAnotherGuest(t *testing.T) {
 	for name, c := range map[string]struct {
 		give    func(g *state.Guest, disk string)
 		refused bool
+		scsi1   string // of the VM
 	}{
-		"is paused with it":         {func(g *state.Guest, disk string) { g.Config["scsi5"], g.Running.QMPStatus = disk, "paused" }, true},
-		"runs with it":              {func(g *state.Guest, disk string) { g.Config["scsi5"] = disk }, true},
-		"names it in args":          {func(g *state.Guest, _ string) { g.Config["args"] = "-drive file=/dev/zvol/rpool/data/vm-400-disk-0" }, true},
-		"is off":                    {func(g *state.Guest, disk string) { g.Config["scsi5"], g.Running = disk, nil }, false},
-		"gets it at its next start": {func(g *state.Guest, disk string) { g.Pending = map[string]string{"scsi5": disk} }, false},
+		"runs with its device":            {func(g *state.Guest, _ string) { g.Config["scsi5"] = passed }, true, passed},
+		"runs with such a medium":         {func(g *state.Guest, _ string) { g.Config["ide2"] = passed + ",media=cdrom" }, false, passed + ",media=cdrom"},
+		"runs with that path of its node": {func(g *state.Guest, _ string) { g.Config["scsi5"], g.Node = passed, "pve2" }, false, passed},
+		"is paused with it":               {func(g *state.Guest, disk string) { g.Config["scsi5"], g.Running.QMPStatus = disk, "paused" }, true, ""},
+		"runs with it":                    {func(g *state.Guest, disk string) { g.Config["scsi5"] = disk }, true, ""},
+		"names it in args":                {func(g *state.Guest, _ string) { g.Config["args"] = "-drive file=/dev/zvol/rpool/data/vm-400-disk-0" }, true, ""},
+		"is off":                          {func(g *state.Guest, disk string) { g.Config["scsi5"], g.Running = disk, nil }, false, ""},
+		"gets it at its next start":       {func(g *state.Guest, disk string) { g.Pending = map[string]string{"scsi5": disk} }, false, ""},
 		"has a snapshot with it": {func(g *state.Guest, disk string) {
 			section := maps.Clone(g.Config)
 			section["scsi5"], section["snaptime"] = disk, "1700000000"
 			g.Snaps = map[string]map[string]string{"before": section}
-		}, false},
+		}, false, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, pve.Params{"scsi0": "local-zfs:1", "scsihw": "virtio-scsi-pci"})
 			inWorld(w, func(all *state.World) {
 				g := all.Guests[8000]
 				g.Running = &state.Running{QMPStatus: "running", PID: 99, StartedAt: all.Clock.Now(), Booted: maps.Clone(g.Config)}
-				c.give(g, all.Guests[theVM].Config["scsi0"])
+				ours := all.Guests[theVM].Config
+				c.give(g, ours["scsi0"])
+				if c.scsi1 != "" {
+					all.Nodes["pve1"].WriteFile(passed, "a disk")
+					ours["scsi1"] = c.scsi1
+				}
 			})
 			w.sim.Advance(time.Minute) // the listing shows it late
 			r := w.request()

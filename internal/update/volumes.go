@@ -30,8 +30,9 @@ func checkVolumes(vmid int, config pve.PendingConfig, server, prior, planned vm.
 			return &guest.FieldError{Path: "disks." + slot + ".imported_disk.volume",
 				Summary: fmt.Sprintf("%s of VM %d cannot get volume %s", slot, vmid, volume), Detail: why}
 		}
-		if owner, ok := volid.Owner(volume); !ok || owner != vmid && !loose[volume] && held.SlotOf(volume) == "" {
-			return refuse("A VM attaches only volumes that carry its own id")
+		owner, owned := volid.Owner(volume)
+		if !owned && !volid.IsDevice(volume) || owner != vmid && !loose[volume] && held.SlotOf(volume) == "" {
+			return refuse("A VM attaches only volumes that carry its own id, disks of proxmox_disk, and devices of its node")
 		}
 		if other := held.Slots[slot]; other != "" && !known {
 			return refuse("The slot is not empty: " + other + " is in it, which this configuration has not put there")

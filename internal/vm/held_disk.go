@@ -58,3 +58,9 @@ func Borrowed(vmid int, disks map[string]Disk) []string {
 	slices.Sort(slots)
 	return slots
 }
+
+// IsForeign reports whether a disk of a VM is not its own: it carries the id of another, or is a device of the node.
+func IsForeign(vmid int, volume string) bool {
+	owner, ok := volid.Owner(volume)
+	return ok && owner != vmid || volid.IsDevice(volume)
+}

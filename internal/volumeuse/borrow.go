@@ -28,8 +28,9 @@ func (e *ElsewhereError) Error() string {
 		volid.Storage(e.Volume), e.Node)
 }
 
-// BorrowedError says that a held volume is attached to a VM already. PVE attaches it anyway, and starts both
-// (qemu-server API2/Qemu.pm create_disks, QemuServer.pm vm_start): two guests on one volume destroy its content.
+// BorrowedError says that a held volume, or a device of a node, is attached to a guest already. PVE attaches it anyway,
+// and starts both (qemu-server API2/Qemu.pm create_disks, QemuServer.pm vm_start): two guests on one volume destroy its
+// content.
 type BorrowedError struct {
 	Volume string
 	Users  []string
@@ -70,6 +71,19 @@ func (s *Use) Borrow(volume string, vmid int, runs bool) error {
 	}
 	if strays := s.strays(volume, ""); len(strays) > 0 {
 		return &StrayError{Volume: volume, Strays: strays}
+	}
+	return nil
+}
+
+// passThrough is nil where a VM may get a device of its node: no other guest of the node has it. Only root@pam may pass
+// one through (pve-storage Storage.pm check_volume_access), and no guest is hidden from that user.
+func (s *Use) passThrough(node string, vmid int, device string) error {
+	used := &BorrowedError{Volume: device}
+	for _, user := range s.UsersOn(node, device, vmid) {
+		used.Users = append(used.Users, user.String())
+	}
+	if len(used.Users) > 0 {
+		return used
 	}
 	return nil
 }

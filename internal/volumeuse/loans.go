@@ -20,21 +20,21 @@ type Loans struct {
 // NewLoans shares the looks of a Reader.
 func NewLoans(use *Reader) *Loans { return &Loans{use: use} }
 
-// MayBorrow returns nil if a VM on a node may attach a volume that another VM holds for it, by a fresh look at the
-// guests, which begins after a place that Ask has given. vmid is that VM, or 0 if it does not exist yet. ErrNotHeld and
-// BorrowedError are results of the look; any other error means that the look failed.
+// MayBorrow returns nil if a VM on a node may attach a volume that another VM holds for it, or a device of the node. It
+// takes a fresh look at the guests, which begins after a place that Ask has given. vmid is that VM, or 0 if it does not
+// exist yet. ErrNotHeld and BorrowedError are results of the look; any other error means that the look failed.
 func (l *Loans) MayBorrow(ctx context.Context, asked uint64, node string, vmid int, volume string) error {
 	use, err := l.useSince(ctx, asked, node, volume)
 	if err != nil {
 		return err
 	}
-	if err := l.borrow(ctx, use, vmid, volume); err == nil {
+	if err := l.borrow(ctx, use, node, vmid, volume); err == nil {
 		return nil
 	}
 	if use, err = l.use.Confirm(ctx, use, vmid, volume); err != nil {
 		return fmt.Errorf("look who uses %s: %w", volume, err)
 	}
-	return l.borrow(ctx, use, vmid, volume)
+	return l.borrow(ctx, use, node, vmid, volume)
 }
 
 // NoteHeld notes that a refresh has found a volume held on a node, for the plans of this run.
@@ -71,7 +71,10 @@ func (l *Loans) IsHeld(ctx context.Context, node string, vmid int, volume string
 }
 
 // borrow is MayBorrow by a look at the guests.
-func (l *Loans) borrow(ctx context.Context, use *Use, vmid int, volume string) error {
+func (l *Loans) borrow(ctx context.Context, use *Use, node string, vmid int, volume string) error {
+	if volid.IsDevice(volume) {
+		return use.passThrough(node, vmid, volume)
+	}
 	holder, _ := use.Holder(volume)
 	runs := holder.Guest.Status != "stopped"
 	if runs && holder.Guest.Type == "qemu" { // the listing is up to ten seconds old

@@ -54,6 +54,9 @@ func (s *Reader) Scope(ctx context.Context, resources pve.Resources, node string
 		return "", err
 	}
 	for _, volume := range volumes {
+		if volid.IsDevice(volume) { // of the node
+			continue
+		}
 		id := volid.Storage(volume)
 		if storage, ok := resources.Storage(node, id); !ok || storage.Shared || places.Reach(id) {
 			return "", nil
@@ -121,12 +124,14 @@ func (p Places) Compare(a, b string) Likeness {
 	return unclearUnless(x.RBDPool() != y.RBDPool(), x.Monitors == y.Monitors)
 }
 
-// CompareVolumes compares two names of volumes; a path is compared by its last part alone. A linked clone may be named
-// with its base in front or without it (pve-storage ZFSPoolPlugin.pm parse_volname).
+// CompareVolumes compares two names of volumes; a path and an id are compared by their last parts alone. A linked clone
+// may be named with its base in front or without it (pve-storage ZFSPoolPlugin.pm parse_volname).
 func (p Places) CompareVolumes(a, b string) Likeness {
 	switch {
 	case nameOf(a) != nameOf(b):
 		return Apart
+	case volid.IsDevice(a) && volid.IsDevice(b):
+		return comparePaths(path.Clean(a), path.Clean(b))
 	case !volid.Valid(a) || !volid.Valid(b):
 		return Same
 	}
@@ -136,6 +141,14 @@ func (p Places) CompareVolumes(a, b string) Likeness {
 // MayBe reports whether a volume is one of some others, or may be, under whatever name.
 func (p Places) MayBe(volume string, others []string) bool {
 	return slices.ContainsFunc(others, func(other string) bool { return p.CompareVolumes(other, volume) != Apart })
+}
+
+// comparePaths compares two paths of one node that end alike. PVE's own names of volumes tell one from another; other
+// names may be in two directories, such as those of two volume groups. Of one device only two partitions are apart.
+func comparePaths(a, b string) Likeness {
+	one, _, part := partsOf(a)
+	other, _, another := partsOf(b)
+	return sameIf((one == other || ownerOf(a) != 0) && (part == another || part == "" || another == ""))
 }
 
 func sameIf(same bool) Likeness {
@@ -183,20 +196,37 @@ func isWithin(inner, outer string) bool {
 	return strings.HasPrefix(path.Clean(inner)+"/", strings.TrimSuffix(path.Clean(outer), "/")+"/")
 }
 
-// nameOf is the last part of the name of a volume, as a volume id or a path has it. The device mapper doubles the
-// dashes in the names of a volume group and of a logical volume, and joins them with one.
+// nameOf is the last part of the name of a volume, as a volume id or a path has it.
 func nameOf(file string) string {
-	name := LastPart(file)
+	_, name, _ := partsOf(file)
+	return name
+}
+
+// partsOf takes the name of a volume apart. The device mapper doubles the dashes in the names of a volume group and of
+// a logical volume, and joins them with one; the directory is that of the group then.
+func partsOf(file string) (directory, name, partition string) {
+	name = LastPart(file)
+	directory = strings.TrimSuffix(file, name)
 	mapped, ok := strings.CutPrefix(name, "dm-name-") // /dev/disk/by-id
 	if ok || strings.HasPrefix(file, "/dev/mapper/") {
 		const doubled = "\x00"
 		group := strings.ReplaceAll(mapped, "--", doubled)
-		name = strings.ReplaceAll(group[strings.LastIndexByte(group, '-')+1:], doubled, "-")
+		at := strings.LastIndexByte(group, '-') + 1
+		name = strings.ReplaceAll(group[at:], doubled, "-")
+		directory = "/dev/" + strings.ReplaceAll(strings.TrimSuffix(group[:at], "-"), doubled, "-") + "/"
 	}
 	if at := strings.LastIndex(name, "-part"); at > 0 && strings.Trim(name[at+len("-part"):], "0123456789") == "" {
-		name = name[:at] // a partition of it
+		name, partition = name[:at], name[at:]
 	}
-	return name
+	return directory, name, partition
+}
+
+// keyOf is the place of the users of a volume in an index.
+func keyOf(file string) string {
+	if isNumbered(file) {
+		return numberedKey
+	}
+	return nameOf(file)
 }
 
 // isNumbered reports whether a path names a volume by a number that the kernel gave it, by an id of LVM's own, or by

@@ -92,6 +92,34 @@ func TestNameOf(t *testing.T) {
 	}
 }
 
+// TestComparePaths: two paths of one node name the same device, or a part of it. Likenesses of paths that tell nothing
+// keep no device from a guest.
+func TestComparePaths(t *testing.T) {
+	const disk = "/dev/disk/by-id/ata-DISK_1"
+	for name, c := range map[string]struct {
+		a, b string
+		want Likeness
+	}{
+		"one path":                      {disk, "/dev/disk//by-id/ata-DISK_1", Same},
+		"a partition and its disk":      {disk, disk + "-part1", Same},
+		"one partition":                 {disk + "-part1", disk + "-part1", Same},
+		"two partitions":                {disk + "-part1", disk + "-part2", Apart},
+		"two disks":                     {disk, "/dev/disk/by-id/ata-DISK_2", Apart},
+		"one volume of a group":         {"/dev/my-group/data", "/dev/mapper/my--group-data", Same},
+		"one volume, by an id":          {"/dev/my-group/data", "/dev/disk/by-id/dm-name-my--group-data", Same},
+		"one name in two groups":        {"/dev/a/data", "/dev/b/data", Apart},
+		"a disk over several paths":     {"/dev/mapper/mpatha", "/dev/disk/by-id/dm-name-mpatha", Same},
+		"a volume of PVE":               {"/dev/zvol/rpool/data/vm-300-disk-0", "/dev/zvol/rpool/other/vm-300-disk-0", Same},
+		"two partitions of such":        {"/dev/zvol/a/vm-300-disk-0-part1", "/dev/zvol/a/vm-300-disk-0-part2", Apart},
+		"a number":                      {"/dev/zd16", "/dev/zd16", Same},
+		"a path and the id of a volume": {"/dev/zvol/rpool/data/vm-300-disk-0", "zfs:vm-300-disk-0", Same},
+	} {
+		if got, back := (Places{}).CompareVolumes(c.a, c.b), (Places{}).CompareVolumes(c.b, c.a); got != c.want || back != c.want {
+			t.Errorf("%s: %d and %d, want %d", name, got, back, c.want)
+		}
+	}
+}
+
 // TestScope: the guests of other nodes count too if a shared storage may be the same place.
 func TestScope(t *testing.T) {
 	w := newWorld(t)

@@ -107,7 +107,7 @@ func (u User) String() string {
 // same place, and a path or an argument of QEMU can name the volume.
 func (s *Use) UsersOf(volume string, vmid int) []User {
 	var all []User
-	for _, user := range s.named(nameOf(volume)) {
+	for _, user := range s.named(keyOf(volume)) {
 		if user.Guest.VMID == vmid {
 			continue
 		}
@@ -121,6 +121,13 @@ func (s *Use) UsersOf(volume string, vmid int) []User {
 		all = append(all, user)
 	}
 	return all
+}
+
+// UsersOn are the guests other than vmid that use a volume as a guest of a node names it: a path is one of that node.
+func (s *Use) UsersOn(node, volume string, vmid int) []User {
+	return slices.DeleteFunc(s.UsersOf(volume, vmid), func(u User) bool {
+		return volid.IsDevice(volume) && u.Guest.Node != node
+	})
 }
 
 // Namesakes are the guests that use a volume of that name on another storage, whatever that is: links and mounts of the
@@ -234,10 +241,7 @@ func (s *Use) add(r Reading, keep bool) {
 	into.readings[r.Guest.VMID] = &kept
 	note := func(option, value, where string, attached bool) {
 		for _, as := range namesIn(option, value) {
-			name := nameOf(as)
-			if isNumbered(as) {
-				name = numberedKey
-			}
+			name := keyOf(as)
 			user := User{Guest: r.Guest, Where: where, As: as, Attached: attached}
 			into.users[name] = append(into.users[name], user)
 			if owner := ownerOf(as); owner != 0 && owner != r.Guest.VMID {

@@ -34,10 +34,10 @@ func (p *Planning) resolveVolumes(ctx context.Context) *volumeNames {
 		}
 		switch {
 		case volume == "", volume == has, has != "" && volid.Same(volume, has): // it is there, if under another name by now
-		case volid.IsDevice(volume): // no VM owns it, and PVE looks whether it is there
-			v.attached[slot] = volume
-		case v.isFormer(slot, volume):
+		case v.isFormer(slot, volume) && !(volid.IsDevice(volume) && volid.IsDevice(has)): // a device keeps its path
 			v.warnOtherVolume(ctx, slot, volume)
+		case volid.IsDevice(volume): // no VM owns it, and PVE looks whether it is there
+			v.exchange(slot, volume)
 		default:
 			v.resolve(ctx, slot, volume)
 		}

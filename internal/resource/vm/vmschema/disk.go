@@ -66,7 +66,7 @@ func importedDiskAttribute() schema.SingleNestedAttribute {
 					"the same plan, so disks can swap slots. PVE destroys a volume with the VM whose id it " +
 					"carries, but a create that fails leaves it. Once the disk was moved, converted or " +
 					"migrated, the configured id is ignored. A path of the node, `/dev/disk/by-id/…`, " +
-					"passes a device through: **only `root@pam`**."},
+					"passes a device through that no other guest of the node has: **only `root@pam`**."},
 			"sha256": schema.StringAttribute{Optional: true,
 				Validators: []validator.String{stringvalidator.RegexMatches(checksum, "must be the 64 hexadecimal digits of a "+
 					"sha256")},
