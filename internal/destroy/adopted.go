@@ -106,6 +106,7 @@ func (d Disks) reused(ctx context.Context, by *Destroyer, node string, vmid int,
 
 // forgetReused has a destroy let go of the detached disks that are not the known ones.
 func forgetReused(ctx context.Context, d *destruction) error {
+	d.sizedAt = d.d.clock.Now()
 	reused, err := d.r.reused(ctx, d.d, d.node, d.r.Ref.VMID, d.config.Current(), d.config.Merged())
 	if err != nil || len(reused) == 0 {
 		return err

@@ -29,6 +29,8 @@ type destruction struct {
 	off   bool // the guest is known to be off
 	acted bool // something was done since the other guests were read
 	inHA  kept
+	// sizedAt is when the sizes of detached disks were looked at, if nothing was done since.
+	sizedAt time.Time
 	// copied are the nodes that may have copies of its volumes, and why.
 	copied   map[string]string
 	purged   []string // what PVE takes the VM out of with its destroy, and that the configuration has not made
@@ -102,6 +104,9 @@ func (d *destruction) removeStopped(ctx context.Context) ([]saga.Residue, error)
 			identity: d.r.Ref.Identity,
 			refuse: func(ctx context.Context, now pve.PendingConfig) error {
 				return unforeseen(ctx, d, now, "The guest is off, and nothing else was touched")
+			},
+			reused: func(ctx context.Context, node string, config map[string]string) ([]string, error) {
+				return reusedSince(ctx, d, node, config)
 			}})
 	r.use, r.fresh, r.off, r.known = use, fresh, d.off, d.config.Digest
 	r.noteSnapshotOnly(snapshotOnly)

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guard"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 )
@@ -99,6 +100,9 @@ func (r *removal) lookAtAll(ctx context.Context) error {
 	if r.view.owner == guest.ThirdParty {
 		return nil
 	}
+	if err := dropReused(ctx, r); err != nil {
+		return err
+	}
 	if r.committed && r.view.owner == guest.Ours && !hasUnnamed(r.Baseline, r.view.config.Values) {
 		r.left = slices.Sorted(maps.Keys(r.Baseline.Named))
 		return nil
@@ -112,6 +116,36 @@ func (r *removal) lookAtAll(ctx context.Context) error {
 	volumes, err := r.listOwn(ctx)
 	r.left = volumes
 	return err
+}
+
+// dropReused takes detached volumes that are not the known ones any more out of those that go with a committed VM. One
+// that this removal itself has attached is ours.
+func dropReused(ctx context.Context, r *removal) error {
+	if r.reused == nil || r.view.owner != guest.Ours {
+		return nil
+	}
+	reused, err := r.reused(ctx, r.view.node, r.view.config.Values)
+	for _, volume := range reused {
+		if !r.of(volume).own {
+			delete(r.Baseline.Named, volume)
+		}
+	}
+	return err
+}
+
+// reusedSince are the detached volumes that are not the known ones any more, if that was not looked at just now. The
+// configuration may not tell: it is as before where a third party has removed one and imported another, which gets the
+// name (qemu-server QemuServer/ImportDisk.pm do_import).
+func reusedSince(ctx context.Context, d *destruction, node string, config map[string]string) ([]string, error) {
+	now := d.d.clock.Now()
+	if pve.Elapsed(d.sizedAt, now) <= guard.UseLife {
+		return nil, nil
+	}
+	reused, err := d.r.reused(ctx, d.d, node, d.r.Ref.VMID, config)
+	if err == nil {
+		d.sizedAt = now
+	}
+	return reused, err
 }
 
 // find reads the configuration that has the VMID, and judges it.

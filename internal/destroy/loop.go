@@ -39,6 +39,8 @@ type policy struct {
 	identity guest.Identity
 	// of a committed VM: refuses a configuration that has changed since its guest was shut down; nil: takes any
 	refuse func(context.Context, pve.PendingConfig) error
+	// of a committed VM: its detached volumes that have the name of a known one, and are another by now; nil: none is
+	reused func(ctx context.Context, node string, config map[string]string) ([]string, error)
 }
 
 // memory is what a removal knows from earlier passes.

@@ -89,7 +89,7 @@ const asks = 2
 // powerOff asks the guest to shut down, and stops it hard afterwards unless the policy forbids that: its disks are
 // about to go.
 func (d shutdown) powerOff(ctx context.Context) error {
-	d.acted = true // and others go on while the guest shuts down
+	d.acted, d.sizedAt = true, time.Time{} // and others go on while the guest shuts down
 	timeout, times := guest.StopTimeout(d.r.StopTimeout), asks
 	if d.r.ForceStop {
 		times = 1
