@@ -51,7 +51,7 @@ func TestLateRequestIsNotSent(t *testing.T) {
 			return err
 		},
 		"a start": func(ctx context.Context, g *Guests, v *View) error {
-			_, err := v.Power(ctx, start(g))
+			_, err := v.Power(nil)(ctx, start(g))
 			return err
 		},
 		"a change": func(ctx context.Context, g *Guests, v *View) error {

@@ -42,7 +42,9 @@ func (v *View) BeforeEach(look, try func(context.Context) error) func(context.Co
 func (v *View) beforeEach(look, try func(context.Context) error) func(context.Context) error {
 	tries := 0
 	once := func(ctx context.Context) error {
-		v.stale = v.stale || v.waited || tries > 0
+		if v.stale = v.stale || v.waited; tries > 0 {
+			v.Forget() // a reading from before a wait is no ground to act on
+		}
 		tries++
 		if err := look(ctx); err != nil {
 			return err
@@ -98,39 +100,29 @@ func (v *View) perform(ctx context.Context, r request.Request,
 	return v.jobs.Perform(ctx, &v.Tasks, r)
 }
 
-// Power sends a request that starts, stops or restarts the guest. Before each try it proves whose VM it is, if anything
-// was sent or awaited since the last look, or since Written.Foretold. Such a request changes the configuration only if
-// a change waits for it.
-func (v *View) Power(ctx context.Context, r request.Request) (pve.TaskResult, error) {
-	r.Node, r.ID = v.node, v.VMID
-	v.logStep(ctx)
-	v.Powered = true
-	send, tries, upid := r.Send, 0, pve.UPID("")
-	once := func(ctx context.Context) (err error) {
-		v.Written, v.Settled = nil, false
-		if tries++; tries == 1 && v.proved && v.SeenWithin(Moment) {
-			v.proved, v.waited = false, true
-			upid, err = send(Soon(ctx, v.jobs.Clock, v.seen))
-			return err
+// Power returns what sends a request that starts, stops or restarts the guest. look, if it is not nil, runs before each
+// try. Then it is proved whose VM it is, if anything was sent or awaited since the last proof, or since
+// Written.Foretold. Such a request changes the configuration only if a change waits for it.
+func (v *View) Power(look func(context.Context) error) Performer {
+	return func(ctx context.Context, r request.Request) (pve.TaskResult, error) {
+		v.Powered = true
+		send := r.Send
+		r.Send = func(ctx context.Context) (pve.UPID, error) {
+			v.stale = v.stale || len(v.config.Waiting()) > 0 || v.config.Current()["lock"] != ""
+			return send(ctx)
 		}
-		v.stale = v.stale || v.waited || tries > 1
-		if _, err = v.Fresh(ctx); err == nil {
-			err = GuardUnlessSeen(ctx, v)
-		}
-		if err != nil {
-			return err
-		}
-		config := v.config
-		v.stale, v.waited = len(config.Waiting()) > 0 || config.Current()["lock"] != "", true
-		upid, err = send(Soon(ctx, v.jobs.Clock, v.seen))
-		return err
+		return v.Act(ctx, r, func(ctx context.Context) error {
+			if look != nil {
+				if err := look(ctx); err != nil {
+					return err
+				}
+			}
+			if v.proved && v.SeenWithin(Moment) {
+				return nil
+			}
+			return v.IsThere(ctx)
+		})
 	}
-	r.Send = func(ctx context.Context) (pve.UPID, error) {
-		upid = ""
-		err := unlessLate(ctx, once)
-		return upid, err
-	}
-	return v.jobs.Perform(ctx, &v.Tasks, r)
 }
 
 // Edit changes the VM as decide wants it: it reads the configuration, decides, and writes with the digest of that

@@ -82,7 +82,7 @@ func TestViewRefusesAnotherVM(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	w.sim.ResetOps()
-	_, err := w.s.StartBy(t.Context(), v.Power, "pve1", theVM)
+	_, err := w.s.StartBy(t.Context(), v.Power(nil), "pve1", theVM)
 	if !errors.As(err, &another) || w.configuration()["lock"] != "" {
 		t.Errorf("start of another VM: %v", err)
 	}
@@ -130,7 +130,7 @@ func TestViewLooksBeforeEachTryOfPower(t *testing.T) {
 	w := newWorld(t, nil)
 	v, _ := w.viewOf()
 	tries := 0
-	_, err := v.Power(t.Context(), request.Request{Type: "qmstart", Send: func(context.Context) (pve.UPID, error) {
+	_, err := v.Power(nil)(t.Context(), request.Request{Type: "qmstart", Send: func(context.Context) (pve.UPID, error) {
 		tries++
 		w.becomeAnother()
 		return "", &pve.Error{Status: 500, Kind: pve.Locked, Message: "VM is locked (backup)"}
@@ -146,7 +146,7 @@ func TestViewLooksAgainAfterATask(t *testing.T) {
 	w := newWorld(t, nil)
 	v, _ := w.viewOf()
 	nothing := func(context.Context) (pve.UPID, error) { return "", nil }
-	if _, err := v.Power(t.Context(), request.Request{Send: nothing}); err != nil {
+	if _, err := v.Power(nil)(t.Context(), request.Request{Send: nothing}); err != nil {
 		t.Fatal(err)
 	}
 	w.becomeAnother()
@@ -156,7 +156,7 @@ func TestViewLooksAgainAfterATask(t *testing.T) {
 	if !errors.As(err, &another) || sent > 0 {
 		t.Errorf("sent %d: %v", sent, err)
 	}
-	if _, err = v.Power(t.Context(), request.Request{Send: nothing}); !errors.As(err, &another) {
+	if _, err = v.Power(nil)(t.Context(), request.Request{Send: nothing}); !errors.As(err, &another) {
 		t.Errorf("power: %v", err)
 	}
 }
@@ -167,13 +167,13 @@ func TestViewIsStaleAfterPower(t *testing.T) {
 	w.run(time.Hour)
 	v, _ := w.viewOf()
 	nothing := func(context.Context) (pve.UPID, error) { return "", nil }
-	if _, err := v.Power(t.Context(), request.Request{Send: nothing}); err != nil || !v.IsFresh() {
+	if _, err := v.Power(nil)(t.Context(), request.Request{Send: nothing}); err != nil || !v.IsFresh() {
 		t.Errorf("%v, fresh %v although nothing waits", err, v.IsFresh())
 	}
 	if err := v.Set(t.Context(), pve.Params{"cores": "2"}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := v.Power(t.Context(), request.Request{Send: nothing}); err != nil || v.IsFresh() {
+	if _, err := v.Power(nil)(t.Context(), request.Request{Send: nothing}); err != nil || v.IsFresh() {
 		t.Errorf("%v, fresh %v although the cores wait", err, v.IsFresh())
 	}
 }

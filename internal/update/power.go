@@ -64,7 +64,7 @@ func (p power) takeDown(ctx context.Context, status pve.GuestStatus) error {
 	}
 	timeout := guest.StopTimeout(p.r.StopTimeout)
 	p.warnOfHA(status, timeout)
-	err = p.changer.guests.ShutDown(ctx, p.view.Power, p.view.Node(), p.vmid, timeout)
+	err = p.changer.guests.ShutDown(ctx, p.view.Power(nil), p.view.Node(), p.vmid, timeout)
 	if err == nil || ctx.Err() != nil || pve.IsKind(err, pve.Locked) || pve.IsKind(err, pve.Denied) ||
 		pve.IsKind(err, pve.Unavailable) {
 		return err
@@ -183,14 +183,17 @@ func (p power) start(ctx context.Context) (started bool, err error) {
 			"gone off since. The plan says nothing of a start; the next one does.")
 		return false, nil
 	}
-	if err := p.hasItsDisks(ctx); err != nil {
-		return false, err
-	}
-	result, err := p.changer.guests.StartBy(ctx, p.view.Power, p.view.Node(), p.vmid)
+	result, err := p.startBesideNone(ctx)
 	if result.Warnings > 0 {
 		p.warn(fmt.Sprintf("Start of VM %d ended with warnings", p.vmid), strings.Join(result.Log, "\n"))
 	}
 	return true, err
+}
+
+// startBesideNone starts the guest, unless another one runs with one of its disks. It looks before each try, since a
+// wait for a lock may last hours.
+func (p power) startBesideNone(ctx context.Context) (pve.TaskResult, error) {
+	return p.changer.guests.StartBy(ctx, p.view.Power(p.hasItsDisks), p.view.Node(), p.vmid)
 }
 
 // hasItsDisks refuses to start a guest beside another one that runs with one of its disks, such as one in which an
@@ -214,21 +217,26 @@ func (p power) hasItsDisks(ctx context.Context) error {
 		return nil
 	}
 	defer p.view.Forget() // that takes its time, in which a third party may put another VM in the place of this one
+	beside := fmt.Sprintf("VM %d is started beside guests that were not seen", p.vmid)
+	// an earlier try's
+	p.warnings = slices.DeleteFunc(p.warnings, func(w guest.Warning) bool { return w.Summary == beside })
 	var used *guard.InUseError
 	switch err := guard.CheckRunning(ctx, p.changer.destroyer.Guard, p.view.Node(), p.vmid, volumes); {
 	case errors.As(err, &used):
-		at := "power_state"
-		if p.r.HA != nil {
+		at, next := "power_state", "apply again"
+		switch {
+		case p.r.HA.Starts():
 			at = "ha"
+		case p.r.PowerState != guest.Running: // no plan starts it
+			at, next = "reboot_policy", fmt.Sprintf("start VM %d: `qm start %d` on node %s", p.vmid, p.vmid, p.view.Node())
 		}
 		return &guest.FieldError{Path: at, Summary: fmt.Sprintf("VM %d was not started", p.vmid),
 			Detail: "Two guests on one disk destroy what is on it. Detach the disk there or shut that guest down, then " +
-				"apply again", Err: err}
+				next, Err: err}
 	case ctx.Err() != nil:
 		return err
 	case err != nil: // such as for a node that is off, whose guests are mostly off, too
-		p.warn(fmt.Sprintf("VM %d is started beside guests that were not seen", p.vmid), "Whether one that runs has a "+
-			"disk of the VM could not be told: "+err.Error())
+		p.warn(beside, "Whether one that runs has a disk of the VM could not be told: "+err.Error())
 	}
 	return nil
 }

@@ -122,7 +122,7 @@ func (p power) reboot(ctx context.Context, before pve.GuestStatus, due []string)
 		return p.pausedGuest(due, nil)
 	}
 	params := guest.Within(timeout)
-	_, err := p.view.Power(ctx, request.Request{Type: "qmreboot", Done: p.isNewProcess(before),
+	_, err := p.view.Power(nil)(ctx, request.Request{Type: "qmreboot", Done: p.isNewProcess(before),
 		Send: func(ctx context.Context) (pve.UPID, error) {
 			return p.changer.api.QEMU(p.view.Node(), p.vmid).Reboot(ctx, params)
 		}})
@@ -173,7 +173,7 @@ func (p power) startAgain(ctx context.Context, before pve.GuestStatus) error {
 	if again, err := p.isNewProcess(before)(ctx); again && err == nil {
 		return nil
 	}
-	if _, err := p.changer.guests.StartBy(ctx, p.view.Power, p.view.Node(), p.vmid); err != nil {
+	if _, err := p.startBesideNone(ctx); err != nil {
 		return fmt.Errorf("VM %d shut down late for its restart and does not start again: %w", p.vmid, err)
 	}
 	return nil
@@ -219,7 +219,7 @@ func (p power) awaitStart(ctx context.Context, before pve.GuestStatus) error {
 			}
 		}
 	}
-	if _, err := p.changer.guests.StartBy(ctx, p.view.Power, p.view.Node(), p.vmid); err != nil {
+	if _, err := p.startBesideNone(ctx); err != nil {
 		return fmt.Errorf("VM %d shut down for its restart and does not start again: %w", p.vmid, err)
 	}
 	return nil
@@ -253,7 +253,7 @@ func (p power) cutOff(ctx context.Context) error {
 	}
 	late, cancel := p.changer.jobs.Grace(ctx) // an interrupt must not leave it off
 	defer cancel()
-	if _, err = p.changer.guests.StartBy(late, p.view.Power, p.view.Node(), p.vmid); err != nil {
+	if _, err = p.startBesideNone(late); err != nil {
 		return errors.Join(fmt.Errorf("VM %d was stopped for its restart and does not start", p.vmid), err)
 	}
 	return nil

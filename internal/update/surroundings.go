@@ -162,11 +162,14 @@ func (u *update) enterHA(ctx context.Context) error {
 
 // changeHA makes the HA entry the planned one. HA starts and stops the guest.
 func (u *update) changeHA(ctx context.Context) error {
-	if err := (power{u}).mayEnterHA(ctx); err != nil {
-		return err
-	}
 	u.view.Powered = true
-	prove := u.view.BeforeEach(u.view.IsThere, func(context.Context) error {
+	look := func(ctx context.Context) error {
+		if err := (power{u}).mayEnterHA(ctx); err != nil {
+			return err
+		}
+		return u.view.IsThere(ctx)
+	}
+	prove := u.view.BeforeEach(look, func(context.Context) error {
 		u.reached.HA = true
 		return nil
 	})

@@ -151,21 +151,26 @@ func TestStartBesideAGuestWhileANodeIsAway(t *testing.T) {
 }
 
 // TestStartWhileANodeIsAway: guests of a node that is off cannot be read. A VM on another node is started all the same,
-// with a warning where its disk is on a storage that they share.
+// with a warning where its disk is on a storage that they share. The start waits for a lock: the warning comes once, and
+// not if the node is back by then.
 func TestStartWhileANodeIsAway(t *testing.T) {
-	for storage, warns := range map[string]bool{"local-zfs": false, "shared-nfs": true} {
-		w := newWorld(t, pve.Params{"scsi0": storage + ":1", "scsihw": "virtio-scsi-pci"})
-		inWorld(w, func(all *state.World) {
-			delete(all.Guests[8000].Config, "scsi0")
-			all.Guests[8000].Node, all.Nodes["pve2"].Online = "pve2", false
-		})
-		w.sim.Advance(time.Minute)
-		r := w.request()
-		r.PowerState = guest.Running
-		_, warnings, err := w.update(r)
-		warned := strings.Contains(fmt.Sprint(warnings), "beside guests that were not seen")
-		if err != nil || w.sent("/status/start") == 0 || warned != warns {
-			t.Errorf("%s: %v, %v after %v", storage, err, warnings, w.writes())
+	for storage, warns := range map[string]int{"local-zfs": 0, "shared-nfs": 1} {
+		for _, back := range []bool{false, true} {
+			w := newWorld(t, pve.Params{"scsi0": storage + ":1", "scsihw": "virtio-scsi-pci"})
+			inWorld(w, func(all *state.World) {
+				delete(all.Guests[8000].Config, "scsi0")
+				all.Guests[8000].Node, all.Nodes["pve2"].Online = "pve2", false
+			})
+			w.sim.Advance(time.Minute)
+			r := w.request()
+			r.PowerState = guest.Running
+			w.lock("POST", "/nodes/{node}/qemu/{vmid}/status/start", func(all *state.World) { all.Nodes["pve2"].Online = back })
+			_, warnings, err := w.update(r)
+			w.answered = nil
+			warned := strings.Count(fmt.Sprint(warnings), "beside guests that were not seen")
+			if err != nil || w.sent("/status/start") != 3 || back && warned > 0 || !back && warned != warns {
+				t.Errorf("%s, back %t: %v, %v after %v", storage, back, err, warnings, w.writes())
+			}
 		}
 	}
 }

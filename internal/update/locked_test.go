@@ -1,0 +1,102 @@
+package update
+
+import (
+	"errors"
+	"maps"
+	"strings"
+	"testing"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+)
+
+// administer lets the identity of the tests manage HA, which takes Sys.Console.
+func administer(all *state.World) {
+	for _, who := range []string{"terraform@pve", "terraform@pve!prov"} {
+		all.ACL = append(all.ACL, state.ACLEntry{Path: "/", Role: "Administrator", Subject: who, Propagate: true})
+	}
+}
+
+// lock has a request find a lock twice, and a third party act meanwhile.
+func (w *world) lock(method, path string, act func(*state.World)) {
+	rule := fault.Rule{Match: fault.Match{Method: method, Path: path}, Phase: fault.Before, Times: 2,
+		Reason: "cfs-lock 'domain-ha' error: got lock request timeout"}
+	if strings.Contains(path, "/status/") {
+		rule.Phase, rule.Reason = fault.Task, "VM is locked (backup)"
+	}
+	w.sim.SetFaults([]fault.Rule{rule})
+	w.answered = onceSent(w, path, func() { inWorld(w, act) })
+}
+
+// TestNoStartBesideAnotherGuestAfterALock: VM 8000 is off and has a disk of VM 400. A start of VM 400, or its HA entry,
+// waits for a lock, and an administrator starts VM 8000 meanwhile. Two guests on one disk destroy what is on it.
+func TestNoStartBesideAnotherGuestAfterALock(t *testing.T) {
+	const start, entries = "/nodes/{node}/qemu/{vmid}/status/start", "/cluster/ha/resources"
+	plan := func(change func(*world, *Request)) func(*world) func() error {
+		return func(w *world) func() error {
+			r := w.request()
+			change(w, &r)
+			return func() error { _, _, err := w.update(r); return err }
+		}
+	}
+	for name, c := range map[string]struct {
+		method, path, at string
+		begin            func(*world) func() error
+	}{
+		"a start": {"POST", start, "power_state", plan(func(_ *world, r *Request) { r.PowerState = guest.Running })},
+		"into HA": {"POST", entries, "ha", plan(func(_ *world, r *Request) { r.HA = &guest.HA{} })},
+		"started by HA": {"PUT", entries + "/{sid}", "ha", plan(func(w *world, r *Request) {
+			w.must(w.api.HA().Create(w.t.Context(), theVM, pve.Params{"state": "stopped"}))
+			r.PriorHA, r.HA = &guest.HA{State: new("stopped")}, &guest.HA{State: new("started")}
+		})},
+		"a forced restart": {"POST", start, "reboot_policy", func(w *world) func() error {
+			w.start()
+			w.ignoreShutdown()
+			return plan(func(_ *world, r *Request) {
+				r.Planned.CPU.Cores, r.Restart = new(int64(2)), RestartForcibly
+			})(w)
+		}},
+		"a restart": {"POST", start, "reboot_policy", func(w *world) func() error {
+			u, before := w.restarting()
+			return func() error { return power{u}.awaitStart(w.t.Context(), before) }
+		}},
+		"a late restart": {"POST", start, "reboot_policy", func(w *world) func() error {
+			u, before := w.restarting()
+			return func() error { return power{u}.startAgain(w.t.Context(), before) }
+		}},
+	} {
+		for _, mended := range []bool{true, false} {
+			t.Run(name+map[bool]string{true: ", VM 8000 runs", false: ", it is off"}[mended], func(t *testing.T) {
+				t.Parallel()
+				w := newWorld(t, pve.Params{"cores": "1", "scsi0": "local-zfs:1", "scsihw": "virtio-scsi-pci"})
+				inWorld(w, func(all *state.World) {
+					administer(all)
+					g := all.Guests[8000]
+					g.Config["scsi5"], g.Running = all.Guests[theVM].Config["scsi0"], nil
+				})
+				do, came := c.begin(w), false
+				w.lock(c.method, c.path, func(all *state.World) {
+					came = true
+					if g := all.Guests[8000]; mended {
+						g.Running = &state.Running{QMPStatus: "running", PID: 99, StartedAt: all.Clock.Now(), Booted: maps.Clone(g.Config)}
+					}
+				})
+				err := do()
+				w.answered = nil
+				begun := w.running() != nil
+				inWorld(w, func(all *state.World) {
+					entry := all.HA["vm:400"]
+					begun = begun || entry != nil && entry.State != "stopped"
+				})
+				var field *guest.FieldError
+				refused := errors.As(err, &field) && field.Path == c.at && field.Summary == "VM 400 was not started" &&
+					strings.Contains(err.Error(), "VM 8000")
+				if !came || begun == mended || refused != mended || (err != nil) != mended {
+					t.Errorf("locked %t, begun %t: %v after %v", came, begun, err, w.writes())
+				}
+			})
+		}
+	}
+}
