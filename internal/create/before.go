@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/destroy"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
@@ -46,6 +47,28 @@ func (a *attempt) mayBorrow(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// borrowing is an attempt whose VM is given volumes of other VMs.
+type borrowing struct {
+	*attempt
+	looked time.Time // when the last look began that permits a start
+}
+
+// lookWho is mayBorrow, and notes when.
+func (a *borrowing) lookWho(ctx context.Context) error {
+	a.looked = a.creator.jobs.Clock.Now()
+	return a.mayBorrow(ctx)
+}
+
+// lookWhoAgain is mayBorrow right before each try to start the guest, since a wait for a lock may last hours. A first
+// try that follows a look at once goes without.
+func (a *borrowing) lookWhoAgain(ctx context.Context) error {
+	seen := pve.Elapsed(a.looked, a.creator.jobs.Clock.Now()) < guest.Moment
+	if a.looked = (time.Time{}); seen || len(a.borrows()) == 0 {
+		return nil
+	}
+	return a.mayBorrow(ctx)
 }
 
 // borrowStep is the name of that step.

@@ -46,8 +46,8 @@ func (a *attempt) convert(ctx context.Context) error {
 // start starts the VM. The commit uses the look that comes before the start; if there was none, the VM is read while it
 // starts. A start with a cloud-init drive changes the configuration (qemu-server Cloudinit.pm, apply_cloudinit_config),
 // so then the commit reads it.
-func (a *attempt) start(ctx context.Context) error {
-	if running, err := (resumption{a}).isRunning(ctx); err != nil || running {
+func (a *borrowing) start(ctx context.Context) error {
+	if running, err := (resumption{a.attempt}).isRunning(ctx); err != nil || running {
 		a.status = string(guest.Running)
 		return err
 	}
@@ -61,7 +61,12 @@ func (a *attempt) start(ctx context.Context) error {
 			}
 			return upid, err
 		}
-		return a.view.Act(ctx, r, a.lookUnlessSeen)
+		return a.view.Act(ctx, r, func(ctx context.Context) error {
+			if err := a.lookWhoAgain(ctx); err != nil {
+				return err
+			}
+			return a.lookUnlessSeen(ctx)
+		})
 	}, a.node, a.vmid)
 	reading.Wait()
 	if a.cloudInit {
@@ -88,7 +93,7 @@ func (a *attempt) setFirewall(ctx context.Context) error {
 
 // addToHA puts a new VM under HA. It notes before the request that there may be an entry, which the undo then removes.
 // An entry that was there before is not ours.
-func (a *attempt) addToHA(ctx context.Context) error {
+func (a *borrowing) addToHA(ctx context.Context) error {
 	lost := false
 	return a.creator.jobs.Retry(ctx, request.LostAnswer(), func(ctx context.Context) error {
 		if lost {
@@ -97,7 +102,13 @@ func (a *attempt) addToHA(ctx context.Context) error {
 			}
 		}
 		err := a.creator.guests.EnterHA(ctx, a.vmid, a.r.HA.Options(), func(ctx context.Context) error {
-			err := a.look(ctx)
+			err := error(nil)
+			if a.r.HA.Starts() && !a.r.Start {
+				err = a.lookWhoAgain(ctx)
+			}
+			if err == nil {
+				err = a.look(ctx)
+			}
 			a.view.NoteSeen(false)
 			a.beside.ha = a.beside.ha || err == nil
 			return err

@@ -26,11 +26,11 @@ func (a *attempt) steps() []saga.Step {
 		first, firstName = resumption{a}.resume, fmt.Sprintf("go on with VM %d on node %s", a.vmid, a.view.Node())
 	}
 	name := func(format string) string { return fmt.Sprintf(format, a.vmid) }
-	borrows, isTemplate := len(a.borrows()) > 0, a.r.Spec.Template != nil && *a.r.Spec.Template
+	borrow, isTemplate := &borrowing{attempt: a}, a.r.Spec.Template != nil && *a.r.Spec.Template
 	steps := []saga.Step{
 		{Name: name("look whether HA knows VM %d"), Do: a.refuseForeignHA, Skip: a.r.HA == nil || a.resumed,
 			Why: "an entry that an earlier VM left would block the last steps and the undo"},
-		{Name: a.borrowStep(), Do: a.mayBorrow, Skip: !borrows,
+		{Name: a.borrowStep(), Do: borrow.lookWho, Skip: len(a.borrows()) == 0,
 			Why: "a disk that another guest uses is refused before anything is made"},
 		{Name: firstName, Do: first, Undo: a.undo,
 			Why: "the first write claims the VMID and puts the ownership mark on the VM"},
@@ -41,7 +41,7 @@ func (a *attempt) steps() []saga.Step {
 		{Name: name("import disks of VM %d as root on node ") + a.node, Do: rootImport{a}.importDisks,
 			Skip: len(a.late.Set) == 0,
 			Why:  "only root may name files by their paths, so the first write leaves them out"},
-		{Name: a.borrowStep() + ", now that it has them", Do: a.mayBorrow, Skip: !borrows,
+		{Name: a.borrowStep() + ", now that it has them", Do: borrow.lookWho, Skip: len(a.borrows()) == 0,
 			Why: "another operation may have looked before the disks were attached here"},
 		{Name: name("place and grow the disks of VM %d"), Do: a.shape,
 			Why: "an import takes no size, and a copy has the sizes of its source"},
@@ -49,9 +49,9 @@ func (a *attempt) steps() []saga.Step {
 			Why: "before the guest is started"},
 		{Name: name("convert VM %d to a template"), Do: a.convert, Skip: !isTemplate,
 			Why: "a template takes no change of its disks"},
-		{Name: name("start VM %d"), Do: a.start, Skip: isTemplate || !a.r.Start,
+		{Name: name("start VM %d"), Do: borrow.start, Skip: isTemplate || !a.r.Start,
 			Why: "with everything in force"},
-		{Name: name("put VM %d under HA"), Do: a.addToHA, Skip: a.r.HA == nil,
+		{Name: name("put VM %d under HA"), Do: borrow.addToHA, Skip: a.r.HA == nil,
 			Why: "HA starts and stops guests by itself, so all else comes first"},
 		{Name: name("wait for the guest of VM %d"), Do: a.wait, Skip: a.r.Wait == nil,
 			Why: "a run that is killed while it waits is continued by the next apply"},
