@@ -64,7 +64,7 @@ func TestNoRequestAfterSlowProofs(t *testing.T) {
 				}
 				return send(ctx)
 			},
-			"a contended request": func(ctx context.Context) error { return v.Contend(ctx, "pve1", send) },
+			"a contended request": func(ctx context.Context) error { return v.Contend(ctx, "pve1", v.IsThere, send) },
 		} {
 			w.sim.ResetOps()
 			err := do(t.Context())

@@ -55,7 +55,7 @@ func TestLateRequestIsNotSent(t *testing.T) {
 			return err
 		},
 		"a change": func(ctx context.Context, g *Guests, v *View) error {
-			return v.Contend(ctx, "pve1", func(ctx context.Context) error {
+			return v.Contend(ctx, "pve1", v.IsThere, func(ctx context.Context) error {
 				return g.api.QEMU("pve1", theVM).UpdateConfig(ctx, pve.Params{"description": "sent"})
 			})
 		},

@@ -67,10 +67,10 @@ func (v *View) IsThere(ctx context.Context) error {
 	return err
 }
 
-// Contend sends a request that no digest binds and that starts no task, as soon as no lock is in its way. Before each
-// try it proves whose VM it is. node may be "": a lock is then not looked up on any node.
-func (v *View) Contend(ctx context.Context, node string, send func(context.Context) error) error {
-	return v.jobs.Contend(ctx, node, v.VMID, v.BeforeEach(v.IsThere, send))
+// Contend sends a request that no digest binds and that starts no task, as soon as no lock is in its way. look runs
+// before each try. node may be "": a lock is then not looked up on any node.
+func (v *View) Contend(ctx context.Context, node string, look, send func(context.Context) error) error {
+	return v.jobs.Contend(ctx, node, v.VMID, v.BeforeEach(look, send))
 }
 
 // Perform sends a request that no digest binds and awaits its task. look runs before each try. The configuration is

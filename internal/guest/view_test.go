@@ -152,7 +152,7 @@ func TestViewLooksAgainAfterATask(t *testing.T) {
 	w.becomeAnother()
 	sent := 0
 	var another *IdentityError
-	err := v.Contend(t.Context(), "", func(context.Context) error { sent++; return nil })
+	err := v.Contend(t.Context(), "", v.IsThere, func(context.Context) error { sent++; return nil })
 	if !errors.As(err, &another) || sent > 0 {
 		t.Errorf("sent %d: %v", sent, err)
 	}
@@ -315,7 +315,7 @@ func TestForetold(t *testing.T) {
 		"the identity":      {change: vm.Change{Set: map[string]string{"smbios1": "uuid=" + otherUUID}}},
 		"others wait":       {prior: map[string]string{"sockets": "2"}, change: vm.Change{Set: map[string]string{"cores": "2"}}},
 		"another request": {change: vm.Change{Set: map[string]string{"cores": "2"}}, before: func(v *View) {
-			_ = v.Contend(t.Context(), "pve1", func(context.Context) error { return nil })
+			_ = v.Contend(t.Context(), "pve1", v.IsThere, func(context.Context) error { return nil })
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -70,7 +70,7 @@ func (u *update) regenerateCloudInit(ctx context.Context, isOld bool) error {
 		return err
 	}
 	var another *guest.IdentityError
-	err = u.view.Contend(ctx, u.view.Node(), func(ctx context.Context) error {
+	err = u.view.Contend(ctx, u.view.Node(), u.view.IsThere, func(ctx context.Context) error {
 		return u.changer.api.QEMU(u.view.Node(), u.vmid).RegenerateCloudInit(ctx)
 	})
 	switch {

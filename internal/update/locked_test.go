@@ -3,11 +3,13 @@ package update
 import (
 	"errors"
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 )
@@ -23,6 +25,9 @@ func administer(all *state.World) {
 func (w *world) lock(method, path string, act func(*state.World)) {
 	rule := fault.Rule{Match: fault.Match{Method: method, Path: path}, Phase: fault.Before, Times: 2,
 		Reason: "cfs-lock 'domain-ha' error: got lock request timeout"}
+	if path == "/pools" {
+		rule.Reason = "update pools failed: cfs-lock 'file-user_cfg' error: got lock request timeout"
+	}
 	if strings.Contains(path, "/status/") {
 		rule.Phase, rule.Reason = fault.Task, "VM is locked (backup)"
 	}
@@ -98,5 +103,58 @@ func TestNoStartBesideAnotherGuestAfterALock(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestPoolAfterALock: a move to another pool waits for the lock of user.cfg, and a third party changes the pool
+// meanwhile. Theirs is not left, and nothing is sent where the VM is in the planned pool.
+func TestPoolAfterALock(t *testing.T) {
+	for name, c := range map[string]struct {
+		profile, to, theirs string
+		in                  string
+		sent                int
+	}{
+		"moved to another":       {to: "b", theirs: "web2", in: "web2", sent: 1},
+		"moved as planned":       {to: "b", theirs: "b", in: "b", sent: 1},
+		"taken out":              {to: "b", theirs: "", in: "b", sent: 3},
+		"left where it was":      {to: "b", theirs: "a", in: "b", sent: 3},
+		"the same, in two steps": {profile: "8.0", to: "b", theirs: "a", in: "b", sent: 5},
+		"to leave, and moved":    {to: "", theirs: "web2", in: "web2", sent: 1},
+		"to leave, and has":      {to: "", theirs: "", in: "", sent: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorldOf(t, pvesim.Options{Profile: c.profile}, pve.Params{})
+			put := func(pool string) func(*state.World) {
+				return func(all *state.World) {
+					for _, id := range []string{"a", "b", "web2"} {
+						if all.Pools[id] = (&state.Pool{ID: id, Guests: []int{}}); id == pool {
+							all.Pools[id].Guests = []int{theVM}
+						}
+					}
+				}
+			}
+			inWorld(w, put("a"))
+			r := w.request()
+			r.PriorPool, r.Pool = "a", c.to
+			w.lock("PUT", "/pools", put(c.theirs))
+			g, _, err := w.update(r)
+			w.answered = nil
+			in, says := "", ""
+			inWorld(w, func(all *state.World) {
+				for id, pool := range all.Pools {
+					if slices.Contains(pool.Guests, theVM) {
+						in = id
+					}
+				}
+			})
+			if err != nil {
+				says = err.Error()
+			}
+			if in != c.in || g.Pool != in || w.sent("/pools") != c.sent || (err != nil) != (in != c.to) ||
+				err != nil && !strings.Contains(says, "into pool web2 since the plan") {
+				t.Errorf("in pool %q, by the state in %q: %s after %v", in, g.Pool, says, w.writes())
+			}
+		})
 	}
 }

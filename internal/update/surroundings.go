@@ -13,33 +13,73 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
+// errInPool says that the VM is in its pool already.
+var errInPool = errors.New("the VM is in the pool already")
+
 // changePool moves the VM from one pool to another. Before each try it looks which pool the VM is in: an earlier
 // request may have done its work though its answer was lost, and a third party's pool is not left. It returns the pool
 // that the VM is in.
+//
+// That is one request, since an identity may have its privileges on the VM by way of the pools, and between two
+// requests it would have none. A server that is too old for it takes two.
 func (u pooling) changePool(ctx context.Context) (string, error) {
-	from, to := u.r.PriorPool, u.r.Pool
-	if from == to {
-		return from, nil
+	is, to, inTwo, pools := u.r.PriorPool, u.r.Pool, false, u.changer.api.Pools()
+	if is == to {
+		return is, nil
 	}
-	for attempt := 0; ; attempt++ {
-		is, err := u.poolNow(ctx)
+	var refused error
+	look := func(ctx context.Context) error {
+		if is, refused = u.mayMove(ctx, is); refused != nil {
+			return refused
+		}
+		return u.view.IsThere(ctx)
+	}
+	send := func(ctx context.Context) error {
 		switch {
-		case err != nil:
-			return from, u.poolError(to, "Which pool it is in could not be looked up", err)
-		case is == to:
-			return to, nil
-		case is != "" && is != from:
-			return is, u.poolError(to, fmt.Sprintf("A third party has put it into pool %s since the plan, where it was left. "+
-				"Make a new plan", is), nil)
+		case is == "":
+			return pools.AddMember(ctx, to, u.vmid)
+		case to == "" || inTwo:
+			return pools.RemoveMember(ctx, is, u.vmid)
 		}
-		if err = u.sendPool(ctx, is, to); err == nil {
-			return to, nil
-		}
-		if attempt < 2 && pve.IsKind(err, pve.Ambiguous) && u.changer.jobs.Pause(ctx, attempt+1) == nil {
-			continue
-		}
-		return u.poolAfter(ctx, is, to, err)
+		return pools.MoveMember(ctx, to, u.vmid)
 	}
+	move := func() error {
+		return u.changer.jobs.Retry(ctx, request.LostAnswer(), func(ctx context.Context) error {
+			return u.view.Contend(ctx, "", look, send)
+		})
+	}
+	err := move()
+	if pve.CannotMoveBetweenPools(err) {
+		inTwo = true
+		if err = u.mayLeavePool(ctx, is); err == nil {
+			err = move()
+		}
+		if err == nil {
+			err = move()
+		}
+	}
+	switch {
+	case err == nil, errors.Is(err, errInPool):
+		return to, nil
+	case refused != nil:
+		return is, refused
+	}
+	return u.poolAfter(ctx, is, to, err)
+}
+
+// mayMove looks which pool the VM is in. It is an error if it is to stay there.
+func (u pooling) mayMove(ctx context.Context, was string) (is string, err error) {
+	is, err = u.poolNow(ctx)
+	switch to := u.r.Pool; {
+	case err != nil:
+		return was, u.poolError(to, "Which pool it is in could not be looked up", err)
+	case is == to:
+		return is, errInPool
+	case is != "" && is != u.r.PriorPool:
+		return is, u.poolError(to, fmt.Sprintf("A third party has put it into pool %s since the plan, where it was left. "+
+			"Make a new plan", is), nil)
+	}
+	return is, nil
 }
 
 // poolAfter is the pool that the VM is in after a change that failed.
@@ -77,33 +117,6 @@ func (u pooling) poolError(to, detail string, err error) error {
 		summary = fmt.Sprintf("Cannot take VM %d out of pool %s", u.vmid, u.r.PriorPool)
 	}
 	return &guest.FieldError{Path: "pool", Summary: summary, Detail: detail, Err: err}
-}
-
-// sendPool sends what takes the VM from one pool to another. That is one request, since an identity may have its
-// privileges on the VM by way of the pools, and between two requests it would have none. A server that is too old for
-// it takes two.
-func (u pooling) sendPool(ctx context.Context, from, to string) error {
-	pools := u.changer.api.Pools()
-	send := func(change func(context.Context, string, int) error, pool string) error {
-		return u.view.Contend(ctx, "", func(ctx context.Context) error { return change(ctx, pool, u.vmid) })
-	}
-	switch {
-	case to == "":
-		return send(pools.RemoveMember, from)
-	case from == "":
-		return send(pools.AddMember, to)
-	}
-	err := send(pools.MoveMember, to)
-	if !pve.CannotMoveBetweenPools(err) {
-		return err
-	}
-	if err := u.mayLeavePool(ctx, from); err != nil {
-		return err
-	}
-	if err := send(pools.RemoveMember, from); err != nil {
-		return err
-	}
-	return send(pools.AddMember, to)
 }
 
 // mayLeavePool refuses to take the VM out of a pool if the identity could not put it into another one afterwards. A
