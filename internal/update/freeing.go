@@ -161,12 +161,15 @@ func (u *update) freeVolume(ctx context.Context, volume string) error {
 	})
 }
 
-// stopHard stops the guest without asking it.
-func (u *update) stopHard(ctx context.Context) error {
+// stopHard stops the guest without asking it. look runs before each try.
+func (u *update) stopHard(ctx context.Context, look func(context.Context) error) error {
 	u.view.Powered = true
 	return u.view.Send(ctx, func(ctx context.Context) error {
 		return u.changer.destroyer.StopHard(ctx, &u.view.Tasks, u.view.Node(), u.vmid,
 			func(ctx context.Context) (guard.Evidence, error) {
+				if err := look(ctx); err != nil {
+					return guard.Evidence{}, err
+				}
 				return u.changer.destroyer.ProveInState(ctx, u.inState(), nil)
 			})
 	})

@@ -158,3 +158,45 @@ func TestPoolAfterALock(t *testing.T) {
 		})
 	}
 }
+
+// TestGuestThatObeysDuringALock: the restart of a guest waits for a lock, or the hard stop does after it did not obey.
+// Meanwhile the guest shuts down and its user starts it again, with everything in force. It is neither restarted again
+// nor cut off. One that stays off after it was asked to restart is started.
+func TestGuestThatObeysDuringALock(t *testing.T) {
+	for name, c := range map[string]struct {
+		path   string
+		policy Restart
+		again  bool // its user starts it
+	}{
+		"forced, started again":   {"stop", RestartForcibly, true},
+		"forced, off":             {"stop", RestartForcibly, false},
+		"restarted already":       {"reboot", RestartGracefully, true},
+		"forced, restarted early": {"reboot", RestartForcibly, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, pve.Params{"cores": "1"})
+			w.start()
+			r := w.request()
+			r.Planned.CPU.Cores, r.Restart = new(int64(2)), c.policy
+			if c.path == "stop" {
+				w.ignoreShutdown()
+			}
+			w.lock("POST", "/nodes/{node}/qemu/{vmid}/status/"+c.path, func(all *state.World) {
+				g := all.Guests[theVM]
+				maps.Copy(g.Config, g.Pending)
+				g.Pending, g.Running = nil, nil
+				if c.again {
+					g.Running = &state.Running{QMPStatus: "running", PID: 4711, StartedAt: all.Clock.Now(), Booted: maps.Clone(g.Config)}
+				}
+			})
+			_, warnings, err := w.update(r)
+			w.answered = nil
+			runs := w.running()
+			if err != nil || runs == nil || (runs.PID == 4711) != c.again || runs.Booted["cores"] != "2" ||
+				w.sent("/status/"+c.path) != 1 || strings.Contains(text(warnings), "was cut off") {
+				t.Errorf("%v, %v: runs %+v after %v", err, warnings, runs, w.writes())
+			}
+		})
+	}
+}

@@ -115,14 +115,26 @@ func (p power) due(config pve.PendingConfig, sent []string) []string {
 }
 
 // reboot restarts the guest through PVE, which stops its process and starts a new one. PVE's task ends with the stop;
-// another task starts the guest (qemu-server QemuServer.pm vm_reboot, qmeventd).
+// another task starts the guest (qemu-server QemuServer.pm vm_reboot, qmeventd). Before each further try it looks
+// whether the guest has been restarted meanwhile, which afterReboot finds too.
 func (p power) reboot(ctx context.Context, before pve.GuestStatus, due []string) error {
 	timeout := guest.StopTimeout(p.r.StopTimeout)
 	if isPaused(before) {
 		return p.pausedGuest(due, nil)
 	}
-	params := guest.Within(timeout)
-	_, err := p.view.Power(nil)(ctx, request.Request{Type: "qmreboot", Done: p.isNewProcess(before),
+	params, asked := guest.Within(timeout), true
+	look := func(ctx context.Context) error {
+		if asked { // before the first try
+			asked = false
+			return nil
+		}
+		status, err := p.lookAgain(ctx)
+		if err == nil && isAnother(before, status) {
+			err = errObeyed
+		}
+		return err
+	}
+	_, err := p.view.Power(look)(ctx, request.Request{Type: "qmreboot", Done: p.isNewProcess(before),
 		Send: func(ctx context.Context) (pve.UPID, error) {
 			return p.changer.api.QEMU(p.view.Node(), p.vmid).Reboot(ctx, params)
 		}})
@@ -142,7 +154,7 @@ func (p power) afterReboot(ctx context.Context, before pve.GuestStatus, due []st
 	case !disobeyed(cause):
 		return p.notRestarted("PVE did not restart it", due, cause)
 	case p.r.Restart == RestartForcibly:
-		return p.force(ctx, due, p.notRestarted(late, due, cause))
+		return p.force(ctx, before, due, p.notRestarted(late, due, cause))
 	}
 	again := p.isNewProcess(before)
 	ended, _ := p.watchDisobedient(ctx, func(ctx context.Context) (bool, error) {
@@ -193,8 +205,12 @@ func (p power) pausedGuest(due []string, err error) error {
 func (p power) isNewProcess(before pve.GuestStatus) func(context.Context) (bool, error) {
 	return func(ctx context.Context) (bool, error) {
 		status, err := p.view.Status(ctx)
-		return status.IsRunning() && (status.PID != before.PID || status.Uptime < before.Uptime), err
+		return isAnother(before, status), err
 	}
+}
+
+func isAnother(before, now pve.GuestStatus) bool {
+	return now.IsRunning() && (now.PID != before.PID || now.Uptime < before.Uptime)
 }
 
 // awaitStart waits until the guest runs again, even after an interrupt, which must not leave it off. If PVE does not
@@ -225,30 +241,34 @@ func (p power) awaitStart(ctx context.Context, before pve.GuestStatus) error {
 	return nil
 }
 
+// errObeyed says that the process is gone that was to be cut off.
+var errObeyed = errors.New("the guest has shut down")
+
 // force cuts off a guest that was asked to shut down and did not obey, and starts it again, as reboot_policy = "force"
-// asks for.
-func (p power) force(ctx context.Context, due []string, disobeyed error) error {
+// asks for. Before each try it looks whether the guest has obeyed by then: a wait for a lock may last hours.
+func (p power) force(ctx context.Context, before pve.GuestStatus, due []string, disobeyed error) error {
 	if ctx.Err() != nil {
 		return disobeyed
 	}
-	status, err := p.lookAgain(ctx)
+	var refused error
+	err := p.stopHard(ctx, func(ctx context.Context) error {
+		status, err := p.lookAgain(ctx)
+		switch {
+		case err != nil:
+			refused = errors.Join(disobeyed, err)
+		case !status.IsRunning(), isAnother(before, status):
+			refused = errObeyed
+		case isPaused(status):
+			refused = p.pausedGuest(due, disobeyed)
+		}
+		return refused
+	})
 	switch {
+	case errors.Is(refused, errObeyed):
+		return p.startAgain(ctx, before)
+	case refused != nil:
+		return refused
 	case err != nil:
-		return errors.Join(disobeyed, err)
-	case isPaused(status):
-		return p.pausedGuest(due, disobeyed)
-	}
-	if err = p.cutOff(ctx); err == nil {
-		p.warn(fmt.Sprintf("VM %d was cut off and started again", p.vmid), "It did not restart when it was asked to: "+
-			disobeyed.Error())
-	}
-	return err
-}
-
-// cutOff stops a guest hard and starts it again.
-func (p power) cutOff(ctx context.Context) error {
-	err := p.stopHard(ctx)
-	if err != nil {
 		return fmt.Errorf("stop VM %d to restart it: %w", p.vmid, err)
 	}
 	late, cancel := p.changer.jobs.Grace(ctx) // an interrupt must not leave it off
@@ -256,5 +276,7 @@ func (p power) cutOff(ctx context.Context) error {
 	if _, err = p.startBesideNone(late); err != nil {
 		return errors.Join(fmt.Errorf("VM %d was stopped for its restart and does not start", p.vmid), err)
 	}
+	p.warn(fmt.Sprintf("VM %d was cut off and started again", p.vmid), "It did not restart when it was asked to: "+
+		disobeyed.Error())
 	return nil
 }
