@@ -84,7 +84,7 @@ func (r *removal) lookAtAll(ctx context.Context) error {
 	if r.deleted.gone {
 		var volumes []string
 		var listErr error
-		err := together(ctx, find, func(ctx context.Context) error { volumes, listErr = r.listOwn(ctx); return nil })
+		err := together(ctx, find, func(ctx context.Context) error { volumes, listErr = r.listOwn(ctx, nil); return nil })
 		if err != nil || r.view.owner == guest.ThirdParty || listErr != nil {
 			return errors.Join(err, listErr)
 		}
@@ -113,7 +113,7 @@ func (r *removal) lookAtAll(ctx context.Context) error {
 	case r.view.owner == guest.NoGuest && r.tasks.lastDestroy() == "":
 		r.Made.forgetNamed()
 	}
-	volumes, err := r.listOwn(ctx)
+	volumes, err := r.listOwn(ctx, r.view.has())
 	r.left = volumes
 	return err
 }
@@ -237,8 +237,9 @@ func (r *removal) forgetHalfMade() {
 	r.HalfMade.forget()
 }
 
-// listOwn lists the volumes of ours that are there now. Other new volumes are remembered, to be named.
-func (r *removal) listOwn(ctx context.Context) ([]string, error) {
+// listOwn lists the volumes of ours that are there now. Other new volumes are remembered, to be named. has is the
+// configuration of a VM of ours, nil for none.
+func (r *removal) listOwn(ctx context.Context, has map[string]string) ([]string, error) {
 	found, err := r.Baseline.OwnVolumes(ctx, r.d.guests)
 	if err == nil {
 		found, err = withoutReborn(ctx, r, found)
@@ -249,7 +250,7 @@ func (r *removal) listOwn(ctx context.Context) ([]string, error) {
 			r.Made.readMakers(ctx, r.d.api, r.tasks, found, r.Baseline)
 		}
 		r.Made.addUnderWay(found)
-		inSlots := unknownDisks(r, r.view.has())
+		inSlots := unknownDisks(r, has)
 		r.unproven = slices.DeleteFunc(idsOf(r.Made.rest(found)), func(v string) bool { return slices.Contains(inSlots, v) })
 		found = slices.DeleteFunc(found, func(v pve.Volume) bool { return !r.Made.known[v.ID] })
 	}

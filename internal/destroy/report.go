@@ -29,11 +29,11 @@ func (r *report) look(ctx context.Context) error {
 	var volumes []string
 	var err, listErr error
 	if r.view.at() != "" {
-		volumes, listErr = r.listOwn(ctx)
+		volumes, listErr = r.listOwn(ctx, r.view.has())
 		err = r.find(ctx, r.tasks.worst())
 	} else {
 		err = r.find(ctx, r.tasks.worst())
-		volumes, listErr = r.listOwn(ctx)
+		volumes, listErr = r.listOwn(ctx, r.view.has())
 	}
 	r.partly = err != nil || listErr != nil
 	switch {

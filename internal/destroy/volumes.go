@@ -60,7 +60,7 @@ func (r *removal) freeAll(ctx context.Context, node string) {
 	for _, v := range r.left {
 		_ = r.free(ctx, r.ours(node), v) // the next look tells
 	}
-	if now, err := r.listOwn(ctx); err == nil {
+	if now, err := r.listOwn(ctx, r.view.has()); err == nil {
 		r.left = now
 	}
 }
@@ -229,7 +229,7 @@ func (r *removal) forgetUsed(ctx context.Context, config map[string]string) erro
 	if len(r.left) == 0 {
 		return nil
 	}
-	now, err := r.listOwn(ctx)
+	now, err := r.listOwn(ctx, r.view.has())
 	if err == nil {
 		r.left = slices.DeleteFunc(r.left, func(v string) bool { return !slices.Contains(now, v) || guest.Uses(config, v) })
 	}
