@@ -195,3 +195,38 @@ func TestMoveRefusals(t *testing.T) {
 		t.Errorf("%d tasks of moves, want that of the one that was not refused", tasks)
 	}
 }
+
+// TestVolumeInUseUnderAnotherName: PVE frees no volume that the VM has in another slot, or a snapshot, by its path. Two mounts of
+// one export have two paths, and a pending change is not asked.
+func TestVolumeInUseUnderAnotherName(t *testing.T) {
+	const own = "vm-100-disk-0.raw"
+	const refused = "unable to delete 'shared-nfs:100/vm-100-disk-0.raw' - volume is still in use (snapshot?)"
+	for name, c := range map[string]struct {
+		storage string
+		use     func(g *state.Guest, drive string)
+		want    string
+	}{
+		"one path":                {"second", func(g *state.Guest, drive string) { g.Config["scsi1"] = drive }, refused},
+		"the path itself":         {"second", func(g *state.Guest, _ string) { g.Config["scsi1"] = "/mnt/pve/shared-nfs/images/100/" + own }, refused},
+		"one path, in a snapshot": {"second", func(g *state.Guest, drive string) { g.Snaps = map[string]map[string]string{"a": {"scsi0": drive}} }, refused},
+		"one path, pending":       {"second", func(g *state.Guest, drive string) { g.Pending = map[string]string{"scsi1": drive} }, "OK"},
+		"two mounts":              {"mounted", func(g *state.Guest, drive string) { g.Config["scsi1"] = drive }, "OK"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := newRig(t, nil)
+			g.steps([]step{
+				{"", "POST", "/qemu", "vmid=100&scsi0=shared-nfs:1,format=raw", "OK"},
+				{"", "PUT", "/qemu/100/config", "delete=scsi0", "OK"},
+			})
+			g.s.Do(func(w *state.World) {
+				twin := *w.Storages["shared-nfs"]
+				if twin.ID, twin.Same = c.storage, "shared-nfs"; c.storage == "mounted" {
+					twin.Path = "/mnt/pve/mounted"
+				}
+				w.Storages[twin.ID] = &twin
+				c.use(w.Guests[100], c.storage+":100/"+own)
+			})
+			g.steps([]step{{"", "PUT", "/qemu/100/config", "delete=unused0", c.want}})
+		})
+	}
+}

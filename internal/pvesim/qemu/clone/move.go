@@ -96,25 +96,10 @@ func moveChecks(r *engine.Request) (drive.Drive, error) {
 	if !s.Has("images") {
 		return nil, perl.Invalid("storage", "storage '"+storage+"' does not support vm images")
 	}
-	if snapshotted(r, g, d.File()) && r.Flag("delete") {
+	if r.Flag("delete") && drive.Used(r, g, opt, d.File()) {
 		return nil, perl.Die("you can't move a disk with snapshots and delete the source")
 	}
 	return d, nil
-}
-
-// snapshotted reports whether a snapshot of the guest has the volume.
-func snapshotted(r *engine.Request, g *state.Guest, volid string) bool {
-	for _, snap := range g.Snaps {
-		for k, v := range snap {
-			if !drive.IsDrive(k) {
-				continue
-			}
-			if d := drive.Parse(r.Engine, k, v); d != nil && !d.IsCDROM() && d.File() == volid {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 func moveWorker(r *engine.Request, w *engine.Worker) error {
@@ -131,7 +116,7 @@ func moveWorker(r *engine.Request, w *engine.Worker) error {
 	if _, err := volume.Activate(p, g.Node, d.File()); err != nil {
 		return err
 	}
-	if snapshotted(r, g, d.File()) {
+	if drive.Used(r, g, opt, d.File()) {
 		w.Logf("moving disk with snapshots, snapshots will not be moved!")
 	}
 	old := d.File()

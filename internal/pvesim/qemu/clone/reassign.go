@@ -91,7 +91,7 @@ func reassignedDrive(r *engine.Request, source, dest *state.Guest, to string) (d
 	if _, _, ok := state.SplitVolid(d.File()); !ok {
 		return nil, perl.Die("Volume '%s' not managed by PVE", d.File())
 	}
-	if drive.Used(r.Engine, source, opt, d.File()) {
+	if drive.Used(r, source, opt, d.File()) {
 		return nil, perl.Die("Can't move disk used by a snapshot to another VM")
 	}
 	if !drive.VolumeHas(r, "rename", d.File(), "") {

@@ -21,7 +21,7 @@ func deallocate(p engine.Process, g *state.Guest, opt string, d drive.Drive, for
 	if err := p.Check("/storage/"+storage, "Datastore.AllocateSpace"); err != nil {
 		return err
 	}
-	if drive.Used(p.Engine, g, opt, d.File()) {
+	if drive.Used(p.Request, g, opt, d.File()) {
 		return perl.Die("unable to delete '%s' - volume is still in use (snapshot?)", d.File())
 	}
 	return volume.Free(p, g.Node, d.File())

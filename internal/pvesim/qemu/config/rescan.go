@@ -18,10 +18,10 @@ import (
 // destroyed.
 func Rescan(p engine.Process, g *state.Guest) {
 	p.Logf("rescan volumes...")
-	used := map[*state.Volume]bool{}
+	used := map[string]bool{} // by path
 	for _, opt := range slices.Sorted(maps.Keys(g.Config)) {
 		if drive.HasIndex(opt, "unused") {
-			used[p.W.Volume(g.Node, g.Config[opt])] = true
+			used[drive.Path(p.W, g.Config[opt])] = true
 		}
 	}
 	for _, opt := range drive.DriveNames(g.Config) {
@@ -30,7 +30,7 @@ func Rescan(p engine.Process, g *state.Guest) {
 			continue
 		}
 		v := p.W.Volume(g.Node, d.File())
-		used[v] = true
+		used[drive.Path(p.W, d.File())] = true
 		if v == nil || d.IsCDROM() {
 			continue
 		}
@@ -46,11 +46,11 @@ func Rescan(p engine.Process, g *state.Guest) {
 			continue
 		}
 		for _, v := range p.W.VolumesOn(g.Node, s) {
-			image := v.Content == "images" || v.Content == "rootdir"
-			if !image || v.VMID != g.VMID || used[v] || strings.Contains(v.Name, fmt.Sprintf("vm-%d-state-", g.VMID)) {
+			image, path := v.Content == "images" || v.Content == "rootdir", s.VolumePath(v.Name)
+			if !image || v.VMID != g.VMID || used[path] || strings.Contains(v.Name, fmt.Sprintf("vm-%d-state-", g.VMID)) {
 				continue
 			}
-			used[v] = true
+			used[path] = true
 			if err := KeepMoved(p, g, s.Volid(v)); err != nil {
 				p.Logf("%s", perl.Message(err))
 			}

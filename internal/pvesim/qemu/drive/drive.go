@@ -136,25 +136,37 @@ func Owns(w *state.World, vmid int, volid string) bool {
 	return err == nil && n.VMID == vmid && vmid != 0
 }
 
-// Used reports whether a drive of the guest, in its current, pending or snapshot section, refers to the volume,
-// apart from the option itself (Drive.pm is_volume_in_use).
-func Used(e *engine.Engine, g *state.Guest, option, volid string) bool {
+// Used reports whether a drive of the guest, in its current or a snapshot section, refers to the volume by its id or by
+// its path, apart from the option itself: two storages may have one path. Pending changes are not asked
+// (qemu-server QemuServer/Drive.pm is_volume_in_use).
+func Used(r *engine.Request, g *state.Guest, option, volid string) bool {
+	path := Path(r.W, volid)
 	refers := func(conf map[string]string, skip string) bool {
 		for k, v := range conf {
 			if k == skip || !IsDrive(k) {
 				continue
 			}
-			if d := Parse(e, k, v); d != nil && !d.IsCDROM() && d.File() == volid {
+			d := Parse(r.Engine, k, v)
+			if d != nil && !d.IsCDROM() && (d.File() == volid || path != "" && Path(r.W, d.File()) == path) {
 				return true
 			}
 		}
 		return false
 	}
-	if refers(g.Config, option) || refers(g.Pending, option) {
-		return true
-	}
-	return slices.ContainsFunc(slices.Collect(maps.Values(g.Snaps)),
+	return refers(g.Config, option) || slices.ContainsFunc(slices.Collect(maps.Values(g.Snaps)),
 		func(snap map[string]string) bool { return refers(snap, "") })
+}
+
+// Path is the path on the node of a volume, or a path as it is; "" if there is none.
+func Path(w *state.World, file string) string {
+	storage, name, ok := state.SplitVolid(file)
+	switch {
+	case strings.HasPrefix(file, "/"):
+		return file
+	case !ok || w.Storages[storage] == nil:
+		return ""
+	}
+	return w.Storages[storage].VolumePath(name)
 }
 
 // ParseNet parses a netN option and draws a hardware address if it has none.
