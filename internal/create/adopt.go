@@ -8,6 +8,7 @@ import (
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/volumeuse"
 )
 
 // adoptable makes sure, before anything is made, that the volumes to adopt exist, that no guest uses them, and that
@@ -77,6 +78,10 @@ func (i *idChooser) findNamed(ctx context.Context) error {
 	}
 	var adopted []string
 	for _, a := range i.request.Adopts {
+		if twin, how := places.Likest(a.Volume, slices.Values(adopted)); how == volumeuse.Same && twin != a.Volume {
+			return a.refuse("volume", "cannot be adopted twice", "It is "+twin+", which another slot gets: the two storages "+
+				"are one place. No VM was created", nil)
+		}
 		adopted = append(adopted, a.Volume)
 	}
 	i.isAdopted = func(volume string) bool { return places.MayBe(volume, adopted) }

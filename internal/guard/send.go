@@ -234,6 +234,10 @@ func (g *Guard) DestroyUnused(ctx context.Context, tasks *request.Tasks, e Evide
 		if !e.ours || !e.volumes[guest.VolumeOf(current[entry])] {
 			return ErrNoEvidence
 		}
+		err := CheckOwnUse(ctx, g, e.vmid, guest.VolumeOf(current[entry]), entry, current, config.Merged())
+		if err != nil {
+			return err
+		}
 	}
 	_, err := g.jobs.Once(ctx, tasks, request.Request{Node: e.node, Type: "qmconfig", ID: e.vmid,
 		Send: func(ctx context.Context) (pve.UPID, error) {
@@ -280,6 +284,13 @@ func (g *Guard) moveInState(ctx context.Context, tasks *request.Tasks, v InState
 	e, err := g.ProveInState(ctx, v, []string{volume})
 	if now := guest.VolumeOf(e.config.Values[m.Slot]); err == nil && now != volume {
 		err = fmt.Errorf("a third party has put %q in the place of %s, which is to move", now, volume)
+	}
+	if err == nil { // PVE frees it at the end of the move
+		err = CheckOwnUse(ctx, g, v.VMID, volume, m.Slot, e.config.Values)
+	}
+	var own *OwnUseError
+	if errors.As(err, &own) {
+		err = fmt.Errorf("%w. %s", own, own.Next())
 	}
 	if err != nil {
 		return fmt.Errorf("%s was not moved to %s: %w", m.Slot, m.Storage, err)

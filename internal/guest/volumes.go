@@ -84,6 +84,8 @@ func IsFreed(ctx context.Context, api pve.Reader, resources pve.Resources, node,
 type Holdings struct {
 	// Slots is what is in each disk slot; what waits for a restart counts.
 	Slots map[string]string
+	// Next are the volumes that slots get with the next restart, in the place of those in Slots.
+	Next []string
 	// Unused are the detached volumes that stay with the VM, with their sizes in bytes; 0: not known.
 	Unused map[string]int64
 	// Loose are volumes that were asked about, carry the VM's id and are on their storages without being in its
@@ -99,7 +101,13 @@ func HoldingsOf(config pve.PendingConfig) Holdings {
 			held.Slots[slot] = VolumeOf(values[slot])
 		}
 	}
-	for option, value := range config.Current() {
+	current, merged := config.Current(), config.Merged()
+	for _, slot := range vm.Slots(merged) {
+		if next := VolumeOf(merged[slot]); next != held.Slots[slot] {
+			held.Next = append(held.Next, next)
+		}
+	}
+	for option, value := range current {
 		if vm.IsUnused(option) {
 			held.Unused[VolumeOf(value)] = 0
 		}
@@ -117,9 +125,9 @@ func (h Holdings) SlotOf(volume string) string {
 	return ""
 }
 
-// All are the volumes that the VM has, in slots or detached.
+// All are the volumes that the VM has, in slots, detached or to come.
 func (h Holdings) All() []string {
-	return slices.AppendSeq(slices.Sorted(maps.Values(h.Slots)), maps.Keys(h.Unused))
+	return slices.Concat(slices.Sorted(maps.Values(h.Slots)), slices.Sorted(maps.Keys(h.Unused)), h.Next)
 }
 
 // volumeLists lists the volumes of VMIDs, one listing of a storage for all who wait for one.

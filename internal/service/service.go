@@ -81,3 +81,8 @@ func (s *Service) PermissionsFor(ctx context.Context, vmid int) []string {
 func (s *Service) FirewallFor(ctx context.Context, node string, vmid int) []string {
 	return guest.FirewallFor(ctx, s.Guests, node, vmid)
 }
+
+// CheckAlias returns a *guard.AliasError if a volume that a VM is to get is one that it has under another name.
+func (s *Service) CheckAlias(ctx context.Context, node string, vmid int, volume string, held guest.Holdings) error {
+	return guard.CheckAlias(ctx, s.Guard, node, vmid, volume, held)
+}

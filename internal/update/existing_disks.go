@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guard"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/shell"
@@ -31,6 +32,10 @@ func (s slots) adoptable(ctx context.Context) (map[string]bool, error) {
 			!owned && !foreign {
 			continue
 		}
+		if err := s.checkAlias(ctx, slot, volume, held); err != nil {
+			return nil, err
+		}
+		held.Next = append(held.Next, volume)
 		switch {
 		case unused && !foreign:
 			if err := s.changer.destroyer.CheckTaken(ctx, s.inState(), []string{volume}); err != nil {
@@ -57,6 +62,18 @@ func (s slots) adoptable(ctx context.Context) (map[string]bool, error) {
 		loose[volume] = true
 	}
 	return loose, nil
+}
+
+// checkAlias refuses a volume that the VM has under another name, or that another slot gets.
+func (s slots) checkAlias(ctx context.Context, slot, volume string, held guest.Holdings) error {
+	err := guard.CheckAlias(ctx, s.changer.destroyer.Guard, s.view.Node(), s.vmid, volume, held)
+	var alias *guard.AliasError
+	if !errors.As(err, &alias) {
+		return err
+	}
+	return &guest.FieldError{Path: "disks." + slot + ".imported_disk.volume", Summary: volume + " cannot be attached",
+		Detail: fmt.Sprintf("It was not attached, and the options of VM %d were not changed. %s", s.vmid, alias.Next()),
+		Err:    alias}
 }
 
 // isFree returns nil if no other guest has a volume that the VM is to get.
@@ -89,6 +106,9 @@ func (s slots) stillFree(attached map[string]string) guest.Look {
 			foreign := vm.IsForeign(s.vmid, volume)
 			if _, owned := volid.Owner(volume); !owned && !foreign || held.SlotOf(volume) != "" {
 				continue
+			}
+			if err := s.checkAlias(ctx, slot, volume, held); err != nil {
+				return err
 			}
 			err := s.isFree(ctx, volume)
 			if err == nil {

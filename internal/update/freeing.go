@@ -10,7 +10,6 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/task"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/volumeuse"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guard"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
@@ -305,8 +304,8 @@ func (v volumes) stillThere(ctx context.Context, moved map[string]string) ([]str
 	if err != nil {
 		return nil, err
 	}
-	places, err := v.places(ctx)
+	places, err := v.changer.destroyer.Places(ctx)
 	return slices.DeleteFunc(left, func(volume string) bool {
-		return places.likest(volume, named) != volumeuse.Apart
+		return places.MayBe(volume, slices.Collect(maps.Keys(named)))
 	}), err
 }

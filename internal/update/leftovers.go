@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -144,7 +145,7 @@ func (v volumes) leftovers(ctx context.Context, t todo, age ageOf) (left, unclea
 	for volume := range named {
 		names[nameOf(volume)] = true
 	}
-	places, err := v.places(ctx)
+	places, err := v.changer.destroyer.Places(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -160,7 +161,7 @@ func (v volumes) leftovers(ctx context.Context, t todo, age ageOf) (left, unclea
 				return nil, nil, err
 			}
 			for _, found := range volumes {
-				same := places.likest(found.ID, named)
+				_, same := places.Likest(found.ID, maps.Keys(named))
 				from := age(at, storage.Shared, names[nameOf(found.ID)], found)
 				renamed, replica := v.renamed(config, found.ID, at), unlessReplica(named, found.ID, at)
 				switch {
@@ -189,25 +190,6 @@ func unlessReplica(named map[string]bool, volume, node string) string {
 		return ""
 	}
 	return fmt.Sprintf("; leave it if a replication job of the VM copies to node %s (`pvesr list`)", node)
-}
-
-// places compares volumes with those that the VM names: two storages can be one place.
-type places struct{ volumeuse.Places }
-
-func (v volumes) places(ctx context.Context) (places, error) {
-	all, err := v.changer.destroyer.Places(ctx)
-	return places{all}, err
-}
-
-// likest is how much a volume is like the one of the named that it is most like.
-func (p places) likest(volume string, named map[string]bool) volumeuse.Likeness {
-	best := volumeuse.Apart
-	for other := range named {
-		if other != "" {
-			best = max(best, p.CompareVolumes(other, volume))
-		}
-	}
-	return best
 }
 
 // nodes are those that the VM is or was on, or was to move to.

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guard"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
@@ -14,6 +15,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/property"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/volumeuse"
 )
 
 // removedDisk is a volume that is to be destroyed, with its drive option and the boot order, so that the removal can be
@@ -76,6 +78,18 @@ func (v volumes) checkSnapshots(ctx context.Context, t todo) error {
 			return v.notDestroyed(slot, removed[slot], "Nothing was changed. Make sure that no other guest uses it, or set "+
 				"removed_disks = \"detach\"", err)
 		}
+		var own *guard.OwnUseError
+		err := ownUse(ctx, v.update, removed[slot], slot, config)
+		if errors.As(err, &own) {
+			err = v.notDestroyed(slot, removed[slot], "Nothing was changed. "+own.Next(), own)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	places, err := v.changer.destroyer.Places(ctx)
+	if err != nil {
+		return err
 	}
 	names, err := v.changer.api.QEMU(v.view.Node(), v.vmid).SnapshotNames(ctx)
 	var configs []map[string]string
@@ -87,7 +101,7 @@ func (v volumes) checkSnapshots(ctx context.Context, t todo) error {
 	}
 	for i, values := range configs {
 		for _, slot := range slices.Sorted(maps.Keys(removed)) {
-			if guest.Uses(values, removed[slot]) {
+			if _, how := places.Likest(removed[slot], maps.Values(maps.Collect(guest.Volumes(values)))); how == volumeuse.Same {
 				why := fmt.Sprintf("Snapshot %s needs it. Nothing was changed. Remove the snapshot, or set removed_disks = "+
 					"\"detach\"", names[i])
 				return v.notDestroyed(slot, removed[slot], why, nil)
@@ -95,6 +109,12 @@ func (v volumes) checkSnapshots(ctx context.Context, t todo) error {
 		}
 	}
 	return nil
+}
+
+// ownUse is a *guard.OwnUseError if the VM has a volume in another option, too, under whatever name.
+func ownUse(ctx context.Context, u *update, volume, option string, config pve.PendingConfig) error {
+	return guard.CheckOwnUse(ctx, u.changer.destroyer.Guard, u.vmid, volume, option, config.Current(),
+		config.Merged())
 }
 
 func (v volumes) notDestroyed(slot, volume, why string, err error) error {
@@ -151,11 +171,17 @@ func (v volumes) restore(ctx context.Context, slot string, d removedDisk, cause 
 		_, err := v.changer.destroyer.ProveInState(ctx, v.inState(), []string{d.volume})
 		return err
 	})
+	var own *guard.OwnUseError
 	switch {
 	case err == nil:
 		return v.notDestroyed(slot, d.volume, "It could not be destroyed", cause)
 	case entry == "":
 		return v.notDestroyed(slot, d.volume, "It could not be destroyed, and may be detached", errors.Join(cause, err))
+	case errors.As(err, &own):
+		if !errors.As(cause, &own) {
+			cause = errors.Join(cause, err)
+		}
+		return v.notDestroyed(slot, d.volume, fmt.Sprintf("It stays detached, as %s. %s", entry, own.Next()), cause)
 	}
 	return v.notDestroyed(slot, d.volume, fmt.Sprintf("It stays detached, as %s: a volume that another guest has, or may "+
 		"have, does not return to its slot, since two guests on one disk destroy what is on it. When no other guest has "+
@@ -180,6 +206,9 @@ func (s slots) reattach(ctx context.Context, slot string, d removedDisk,
 		owner, _ := volid.Owner(d.volume) // PVE notes no volume of another id as unused
 		if held.Slots[slot] != "" || held.SlotOf(d.volume) != "" || entry == "" && owner == s.vmid {
 			return nil
+		}
+		if err := ownUse(ctx, s.update, d.volume, entry, config); err != nil {
+			return err
 		}
 		if err := isFree(ctx); err != nil {
 			return err

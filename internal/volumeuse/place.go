@@ -2,6 +2,7 @@ package volumeuse
 
 import (
 	"context"
+	"iter"
 	"path"
 	"slices"
 	"strings"
@@ -140,7 +141,18 @@ func (p Places) CompareVolumes(a, b string) Likeness {
 
 // MayBe reports whether a volume is one of some others, or may be, under whatever name.
 func (p Places) MayBe(volume string, others []string) bool {
-	return slices.ContainsFunc(others, func(other string) bool { return p.CompareVolumes(other, volume) != Apart })
+	_, how := p.Likest(volume, slices.Values(others))
+	return how != Apart
+}
+
+// Likest is the first one of some others that a volume is most like, and how much.
+func (p Places) Likest(volume string, others iter.Seq[string]) (likest string, how Likeness) {
+	for other := range others {
+		if like := p.CompareVolumes(other, volume); like > how {
+			likest, how = other, like
+		}
+	}
+	return likest, how
 }
 
 // comparePaths compares two paths of one node that end alike. PVE's own names of volumes tell one from another; other

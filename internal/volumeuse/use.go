@@ -5,6 +5,7 @@ package volumeuse
 import (
 	"cmp"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -262,6 +263,19 @@ func (s *Use) add(r Reading, keep bool) {
 
 // LastPart is the name of a volume without directories and storage.
 func LastPart(volume string) string { return volume[strings.LastIndexAny(volume, "/:")+1:] }
+
+// Named are the names of volumes in some options, each with its option.
+func Named(options map[string]string) iter.Seq2[string, string] {
+	return func(yield func(option, as string) bool) {
+		for option, value := range options {
+			for _, as := range namesIn(option, value) {
+				if !yield(option, as) {
+					return
+				}
+			}
+		}
+	}
+}
 
 // namesIn are the names of volumes in an option: volume ids, and paths. In the arguments of QEMU, and in the raw lines
 // of a container, everything that may be a name is one, in the form of a path.

@@ -123,6 +123,8 @@ func (*fake) HoldingsListed(context.Context, int, string, []string) (guest.Holdi
 
 func (*fake) Places(context.Context) (volumeuse.Places, error) { return volumeuse.Places{}, nil }
 
+func (*fake) CheckAlias(context.Context, string, int, string, guest.Holdings) error { return nil }
+
 func (*fake) Holdings(context.Context, guest.Ref, []string, []string) (guest.Holdings, error) {
 	return guest.Holdings{}, nil
 }

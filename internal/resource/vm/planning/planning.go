@@ -87,6 +87,7 @@ type Machines interface {
 	HoldingsListed(ctx context.Context, vmid int, beside string, named []string) (held guest.Holdings, there bool,
 		err error)
 	Places(ctx context.Context) (volumeuse.Places, error)
+	CheckAlias(ctx context.Context, node string, vmid int, volume string, held guest.Holdings) error
 	InForce(ctx context.Context, node string, vmid int, waits bool) (preflight.InForce, error)
 	ReadFirewall(ctx context.Context, node string, vmid int) (*guest.Firewall, error)
 	IsHeld(ctx context.Context, node string, vmid int, volume string) error

@@ -142,10 +142,8 @@ func whyNotAdopted(vmid int, volume string, held guest.Holdings, places volumeus
 	if unread != nil {
 		return fmt.Sprintf("%s may be a disk of VM %d, which cannot be told (%v)", volume, vmid, unread)
 	}
-	for _, has := range held.All() {
-		if places.CompareVolumes(volume, has) != volumeuse.Apart {
-			return fmt.Sprintf("%s is a disk of VM %d", has, vmid)
-		}
+	if has, how := places.Likest(volume, slices.Values(held.All())); how != volumeuse.Apart {
+		return fmt.Sprintf("%s is a disk of VM %d", has, vmid)
 	}
 	if _, isFree := held.Loose[volume]; isFree {
 		return ""

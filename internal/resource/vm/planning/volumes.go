@@ -2,6 +2,7 @@ package planning
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guard"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/model"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/validation"
@@ -98,7 +100,7 @@ func (v *volumeNames) warnOtherVolume(ctx context.Context, slot, volume string) 
 		return
 	}
 	_, loose := held.Loose[volume]
-	if !loose && !slices.Contains(held.All(), volume) {
+	if !loose && !slices.Contains(held.All(), volume) || v.aliasOf(ctx, volume, *held) != nil {
 		return
 	}
 	at, _ := model.Locator{}.Attribute("disks." + slot + ".imported_disk.volume")
@@ -203,7 +205,11 @@ func (v *volumeNames) askServer(ctx context.Context, slot, volume, other string)
 		v.attached[slot] = volume
 		return
 	}
-	occupant, there := held.Slots[slot], slotWith(held, volume)
+	occupant, there := held.Slots[slot], held.SlotOf(volume)
+	if alias := v.aliasOf(ctx, volume, *held); alias != nil {
+		v.refuseVolume(slot, "imported_disk.volume", "%s. %s.", alias.Error(), alias.Next())
+		return
+	}
 	size, unused := held.Unused[volume]
 	if bytes, loose := held.Loose[volume]; loose {
 		size, unused = bytes, true
@@ -234,13 +240,13 @@ func (v *volumeNames) askServer(ctx context.Context, slot, volume, other string)
 	}
 }
 
-func slotWith(held *guest.Holdings, volume string) string {
-	for _, slot := range slices.Sorted(maps.Keys(held.Slots)) {
-		if held.Slots[slot] == volume {
-			return slot
-		}
-	}
-	return ""
+// aliasOf is the other name by which the VM has a volume, or another slot is to get it. Nil: there is none, or that
+// cannot be told now; the update looks again.
+func (v *volumeNames) aliasOf(ctx context.Context, volume string, held guest.Holdings) (alias *guard.AliasError) {
+	held.Next = slices.Concat(held.Next, slices.Sorted(maps.Values(v.attached)))
+	node, vmid := model.Value(v.Prior.Node), int(model.Value(v.Prior.VMID))
+	errors.As(v.Machines.CheckAlias(ctx, node, vmid, volume, held), &alias)
+	return alias
 }
 
 // holdings asks once. Nil: the server cannot be asked.
