@@ -3,6 +3,7 @@ package guest
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -225,10 +226,11 @@ func (g *Guests) ReadFirewall(ctx context.Context, node string, vmid int) (*Fire
 }
 
 func (f firewallOf) setOptions(ctx context.Context, prior, want *Firewall, clean bool, read *optionsRead) error {
-	if err := f.set(ctx, prior.options(), want.options(), clean, read); err != nil {
-		return f.notSet(err)
+	err := f.set(ctx, prior, want, clean, read)
+	if refusal := (*FieldError)(nil); err == nil || errors.As(err, &refusal) {
+		return err
 	}
-	return nil
+	return f.notSet(err)
 }
 
 func (f firewallOf) notSet(err error) error {
@@ -244,8 +246,9 @@ type optionsRead struct {
 
 // set changes the options that differ, by those that were read, if any. A lost answer is looked at before anything is
 // sent again. clean is about what the first look shows: a third party may set more since.
-func (f firewallOf) set(ctx context.Context, prior, want map[string]string, clean bool, read *optionsRead) error {
-	if maps.Equal(prior, want) && !clean {
+func (f firewallOf) set(ctx context.Context, prior, want *Firewall, clean bool, read *optionsRead) error {
+	before, after := prior.options(), want.options()
+	if maps.Equal(before, after) && !clean {
 		return nil
 	}
 	var left map[string]string
@@ -258,10 +261,13 @@ func (f firewallOf) set(ctx context.Context, prior, want map[string]string, clea
 		} else if has, err = f.s.api.Firewall(f.node, f.vmid).Options(ctx); err != nil {
 			return err
 		}
+		if err := f.checkOptions(has.Values, prior, want); err != nil {
+			return err
+		}
 		if clean {
 			left, clean = has.Values, false
 		}
-		params := changedOptions(has.Values, prior, want, left)
+		params := changedOptions(has.Values, before, after, left)
 		if len(params) == 0 {
 			return nil
 		}
@@ -279,6 +285,23 @@ func (f firewallOf) set(ctx context.Context, prior, want map[string]string, clea
 			return err
 		}
 	}
+}
+
+// checkOptions refuses to change options that have neither the value in state nor the planned one. The digest tells of
+// no change before the last read (pve-firewall API2/Firewall/VM.pm set_options). Of a firewall that the state does not
+// know the plan has named them.
+func (f firewallOf) checkOptions(has map[string]string, prior, want *Firewall) error {
+	if prior == nil || f.unknown {
+		return nil
+	}
+	before, after := prior.options(), want.options()
+	changed := changedSince(sent(changedOptions(has, before, after, nil)), has, before, after)
+	if len(changed) == 0 {
+		return nil
+	}
+	return &FieldError{Path: "firewall", Summary: fmt.Sprintf("The firewall options of VM %d were changed outside "+
+		"Terraform since the plan", f.vmid), Detail: fmt.Sprintf("The plan changes these, in PVE's names, and has not seen "+
+		"their values:\n  %s\nThey were left as they are. Make a new plan, which shows them", strings.Join(changed, "\n  "))}
 }
 
 // changedOptions are the parameters that change options from prior to want, where the server has others. Those that are

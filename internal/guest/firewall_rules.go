@@ -40,6 +40,9 @@ func (f firewallOf) change(ctx context.Context, prior, want *Firewall, clean boo
 		if err != nil {
 			return f.notSet(err)
 		}
+		if err := f.checkOptions(has.Values, prior, want); err != nil {
+			return err // before the rules have changed
+		}
 		read, before = &optionsRead{FirewallOptions: has}, has.Values
 	}
 	after := optionsAfter(before, prior.options(), wanted, clean)

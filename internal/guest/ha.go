@@ -243,3 +243,26 @@ func differing(before, after, has map[string]string) pve.Params {
 	}
 	return params
 }
+
+// sent are the names of the options that a request sets or resets.
+func sent(p pve.Params) []string {
+	names := strings.FieldsFunc(p["delete"], func(r rune) bool { return r == ',' })
+	for name := range p {
+		if name != "delete" {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// changedSince describes those of some options that have a third value beside the one before and the planned one.
+func changedSince(options []string, has, before, after map[string]string) []string {
+	var changed []string
+	for _, name := range slices.Sorted(slices.Values(options)) {
+		if is := has[name]; is != before[name] && is != after[name] {
+			changed = append(changed, fmt.Sprintf("%s: was %s, is %s, planned %s", name, cmp.Or(before[name], "none"),
+				cmp.Or(is, "none"), cmp.Or(after[name], "none")))
+		}
+	}
+	return changed
+}

@@ -169,3 +169,55 @@ func TestHAEntryMadeByHand(t *testing.T) {
 		})
 	}
 }
+
+// TestFirewallOptionChangedSinceThePlan: an option that the plan changes, and that an administrator has given a third
+// value since, keeps that value, and the rules stay as well. One that he has changed to the planned value, or that the
+// plan does not change, stands in no one's way.
+func TestFirewallOptionChangedSinceThePlan(t *testing.T) {
+	t.Parallel()
+	const prior = `enabled = true, policy_in = "REJECT"`
+	const rules = `, rules = [{ type = "in", action = "ACCEPT", proto = "tcp", dport = "443" }]`
+	for name, tt := range map[string]struct {
+		firewall string            // of the new configuration
+		since    map[string]string // the options that have changed since the plan, "" for one that is gone
+		refused  string
+		left     map[string]string
+	}{
+		"changed":        {`enabled = true, policy_in = "ACCEPT"`, map[string]string{"policy_in": "DROP"}, "policy_in: was REJECT, is DROP, planned ACCEPT", map[string]string{"enable": "1", "policy_in": "DROP"}},
+		"taken out":      {`enabled = true`, map[string]string{"policy_in": "DROP"}, "policy_in: was REJECT, is DROP, planned none", map[string]string{"enable": "1", "policy_in": "DROP"}},
+		"gone":           {`enabled = true, policy_in = "ACCEPT"`, map[string]string{"policy_in": ""}, "policy_in: was REJECT, is none, planned ACCEPT", map[string]string{"enable": "1"}},
+		"new":            {prior + `, policy_out = "ACCEPT"`, map[string]string{"policy_out": "DROP"}, "policy_out: was none, is DROP, planned ACCEPT", map[string]string{"enable": "1", "policy_in": "REJECT", "policy_out": "DROP"}},
+		"before rules":   {prior + `, policy_out = "REJECT"` + rules, map[string]string{"policy_out": "DROP"}, "policy_out: was none, is DROP, planned REJECT", map[string]string{"enable": "1", "policy_in": "REJECT", "policy_out": "DROP"}},
+		"as planned":     {`enabled = true, policy_in = "ACCEPT"`, map[string]string{"policy_in": "ACCEPT"}, "", map[string]string{"enable": "1", "policy_in": "ACCEPT"}},
+		"another option": {`enabled = true, policy_in = "ACCEPT"`, map[string]string{"dhcp": "1"}, "", map[string]string{"enable": "1", "policy_in": "ACCEPT", "dhcp": "1"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			with := func(firewall string) string {
+				return strings.TrimSuffix(bare, "}\n") + "  firewall = { " + firewall + " }\n}\n"
+			}
+			w := rig.NewWorld(t)
+			s := w.Session(t, rig.RootTicket, with(prior))
+			rig.Must(t, s.Converge(t.Context()))
+			w.Reconfigure(t, s, rig.RootTicket, with(tt.firewall))
+			plan, err := s.Plan(t.Context())
+			rig.Must(t, err)
+			w.Change(func(world *state.World) {
+				for option, value := range tt.since {
+					if world.Firewall[400].Options[option] = value; value == "" {
+						delete(world.Firewall[400].Options, option)
+					}
+				}
+			})
+			err = s.Apply(t.Context(), plan)
+			if said := err != nil && strings.Contains(err.Error(), tt.refused); said != (tt.refused != "") || err != nil && !said {
+				t.Errorf("the apply said %v", err)
+			}
+			wall, _ := beside(w, 400)
+			if diff := cmp.Diff(&state.FirewallFile{Options: tt.left}, wall); diff != "" {
+				t.Errorf("left (-want +got):\n%s", diff)
+			}
+			rig.Must(t, s.Converge(t.Context())) // the next plan shows it
+		})
+	}
+}
