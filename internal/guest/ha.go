@@ -119,13 +119,20 @@ func (h *HAEntries) ChangeHA(ctx context.Context, vmid int, prior, want *HA,
 	case prior == nil && want == nil || prior != nil && want != nil && maps.Equal(before, after):
 		return nil
 	case want == nil:
-		err = h.DropHA(ctx, vmid, prove)
+		err = h.DropHA(ctx, vmid, func(ctx context.Context) error {
+			if err := h.checkRemoval(ctx, vmid, before); err != nil {
+				return err
+			}
+			return prove(ctx)
+		})
 	case prior == nil:
 		err = h.set(ctx, vmid, nil, after, prove, func(has map[string]string) error {
 			return refuseUnknown(vmid, has, after)
 		})
 	default:
-		err = h.SetHA(ctx, vmid, before, after, prove)
+		err = h.set(ctx, vmid, before, after, prove, func(has map[string]string) error {
+			return refuseChanged(vmid, sent(differing(before, after, has)), has, before, inForce(after))
+		})
 	}
 	return RefusedHA(vmid, err)
 }
@@ -142,14 +149,20 @@ func (h *HAEntries) CheckUnknownHA(ctx context.Context, vmid int, want *HA) erro
 	return refuseUnknown(vmid, entry.Options, want.Options())
 }
 
-// refuseUnknown compares an entry with the wanted one. An option that it leaves out has its default, and "enabled" is
-// an alias (pve-ha-manager HA/Resources.pm, HA/Config.pm read_and_check_resources_config).
-func refuseUnknown(vmid int, has, want map[string]string) error {
+// inForce are the options of an entry with the defaults of those that it leaves out; "enabled" is an alias
+// (pve-ha-manager HA/Resources.pm, HA/Config.pm read_and_check_resources_config).
+func inForce(options map[string]string) map[string]string {
 	is := map[string]string{"state": "started", "max_restart": "1", "max_relocate": "1", "failback": "1"}
-	maps.Copy(is, has)
+	maps.Copy(is, options)
 	if is["state"] == "enabled" {
 		is["state"] = "started"
 	}
+	return is
+}
+
+// refuseUnknown compares an entry with the wanted one.
+func refuseUnknown(vmid int, has, want map[string]string) error {
+	is := inForce(has)
 	var changed []string
 	for _, name := range slices.Sorted(maps.Keys(want)) {
 		if is[name] != want[name] {
@@ -163,6 +176,41 @@ func refuseUnknown(vmid int, has, want map[string]string) error {
 		Detail: fmt.Sprintf("The plan has not seen it, and shows a new one. These options of it, in PVE's names, "+
 			"would change:\n  %s\nThe entry was left as it is. Make a new plan, which shows that. Or remove the entry "+
 			"in PVE's interface (Datacenter, HA)", strings.Join(changed, "\n  "))}
+}
+
+// checkRemoval refuses to remove an entry that has other options than the state. PVE binds the removal to no digest
+// (pve-ha-manager API2/HA/Resources.pm delete).
+func (h *HAEntries) checkRemoval(ctx context.Context, vmid int, before map[string]string) error {
+	entry, err := h.api.HA().Resource(ctx, vmid)
+	if pve.IsKind(err, pve.NotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	all := inForce(before)
+	maps.Copy(all, entry.Options)
+	return refuseChanged(vmid, slices.Collect(maps.Keys(all)), entry.Options, before, nil)
+}
+
+// refuseChanged refuses a request for some options of an entry if one has neither the value in state nor the planned
+// one. A state that PVE writes for a power request is as good as that in state, since the request may be this update's.
+// PVE writes none while HA ignores the VM (qemu-server API2/Qemu.pm vm_start, vm_shutdown; pve-ha-manager HA/Manager.pm
+// update_crm_commands, HA/Config.pm vm_is_ha_managed).
+func refuseChanged(vmid int, options []string, has, before, after map[string]string) error {
+	was, is := inForce(before), inForce(has)
+	if was["state"] != "ignored" && (is["state"] == "started" || is["state"] == "stopped") {
+		is["state"] = was["state"]
+	}
+	changed := changedSince(options, is, was, after)
+	if len(changed) == 0 {
+		return nil
+	}
+	return &FieldError{Path: "ha",
+		Summary: fmt.Sprintf("The HA entry of VM %d was changed outside Terraform since the plan", vmid),
+		Detail: fmt.Sprintf("The plan changes or removes these options of it, in PVE's names, and has not seen their "+
+			"values:\n  %s\nThe entry was left as it is. Make a new plan, which shows them",
+			strings.Join(changed, "\n  "))}
 }
 
 // DropHA removes the entry. Removing it twice is as good as once. prove is called before each try.

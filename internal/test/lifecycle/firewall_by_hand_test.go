@@ -221,3 +221,58 @@ func TestFirewallOptionChangedSinceThePlan(t *testing.T) {
 		})
 	}
 }
+
+// TestHAEntryChangedSinceThePlan: an administrator has changed the HA entry since the plan, or has made another one. An
+// option that the plan changes keeps his value, and an entry that the plan removes stays. A state that PVE has written
+// for a power request, also for one of the update itself, stands in no one's way.
+func TestHAEntryChangedSinceThePlan(t *testing.T) {
+	t.Parallel()
+	made := func(is string, options map[string]string) *state.HAResource {
+		return &state.HAResource{SID: "vm:400", State: is, Options: options}
+	}
+	const prior = `ha = { state = "started", max_restart = 3 }`
+	theirs := made("started", map[string]string{"max_restart": "5", "comment": "critical"})
+	for name, tt := range map[string]struct {
+		body    string // of the new configuration
+		since   *state.HAResource
+		refused string
+		left    *state.HAResource
+	}{
+		"option changed":        {`ha = { state = "started", max_restart = 2 }`, theirs, "max_restart: was 3, is 5, planned 2", theirs},
+		"option taken out":      {`ha = { state = "started" }`, theirs, "max_restart: was 3, is 5, planned 1", theirs},
+		"option reset":          {`ha = { state = "started", max_restart = 2 }`, made("started", nil), "max_restart: was 3, is 1, planned 2", made("started", nil)},
+		"option as planned":     {`ha = { state = "started", max_restart = 5 }`, theirs, "", theirs},
+		"disabled":              {`ha = { state = "ignored", max_restart = 3 }`, made("disabled", map[string]string{"max_restart": "3"}), "state: was started, is disabled, planned ignored", made("disabled", map[string]string{"max_restart": "3"})},
+		"removed":               {"", theirs, "comment: was none, is critical, planned none", theirs},
+		"removed, and gone":     {"", made("", nil), "", nil},
+		"removed, and switched": {"", made("stopped", map[string]string{"max_restart": "3"}), "", nil},
+		"shut down by the update": {`power_state = "stopped"` + "\n" + `ha = { state = "disabled", max_restart = 3 }`, nil, "",
+			made("disabled", map[string]string{"max_restart": "3"})},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			with := func(body string) string { return strings.TrimSuffix(bare, "}\n") + body + "\n}\n" }
+			w := rig.NewWorld(t)
+			s := w.Session(t, rig.RootTicket, with(prior))
+			rig.Must(t, s.Converge(t.Context()))
+			w.Reconfigure(t, s, rig.RootTicket, with(tt.body))
+			plan, err := s.Plan(t.Context())
+			rig.Must(t, err)
+			w.Change(func(world *state.World) {
+				if since := tt.since; since != nil && since.State == "" {
+					delete(world.HA, "vm:400")
+				} else if since != nil {
+					world.HA["vm:400"] = &state.HAResource{SID: since.SID, State: since.State, Options: maps.Clone(since.Options)}
+				}
+			})
+			err = s.Apply(t.Context(), plan)
+			if said := err != nil && strings.Contains(err.Error(), tt.refused); said != (tt.refused != "") || err != nil && !said {
+				t.Errorf("the apply said %v", err)
+			}
+			if _, has := beside(w, 400); !cmp.Equal(has, tt.left) {
+				t.Errorf("left (-want +got):\n%s", cmp.Diff(tt.left, has))
+			}
+			rig.Must(t, s.Converge(t.Context())) // the next plan shows it
+		})
+	}
+}
