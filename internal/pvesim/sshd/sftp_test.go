@@ -33,6 +33,31 @@ func put(c *sftp.Client, name, text string) error {
 	return errors.Join(err, f.Truncate(int64(len(text))), f.Chmod(0o750), f.Close())
 }
 
+// TestSnippetUnderTwoNames: a snippet in the directory of two storages has a name on each.
+func TestSnippetUnderTwoNames(t *testing.T) {
+	b := newBench(t)
+	c := b.sftp()
+	b.cluster.Do(func(w *state.World) {
+		twin := *w.Storages["local"]
+		twin.ID, twin.Same = "again", "local"
+		w.Storages[twin.ID] = &twin
+	})
+	const dir = "/var/lib/vz/snippets/"
+	for _, name := range []string{"a", "b", "c", "d"} { // each finds one of the two storages
+		if err := put(c, dir+".tmp", "text"); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.PosixRename(dir+".tmp", dir+name); err != nil {
+			t.Fatal(err)
+		}
+		b.cluster.Do(func(w *state.World) {
+			if v := w.Volume("pve1", "again:snippets/"+name); v == nil || v != w.Volume("pve1", "local:snippets/"+name) {
+				t.Errorf("%s is %+v", name, v)
+			}
+		})
+	}
+}
+
 // TestSnippetsAreFiles: a file in the directory of the snippets is a snippet, unless it is hidden; a rename overwrites
 // nothing.
 func TestSnippetsAreFiles(t *testing.T) {
