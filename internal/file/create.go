@@ -19,7 +19,7 @@ type creation interface {
 // *saga.Error names whatever could not be removed. An identical file that exists already is used as it is; a different
 // one of the same name is refused.
 func (f *Files) Create(ctx context.Context, spec Spec) (File, []guest.Warning, error) {
-	release, err := f.turn(ctx, spec.Node, spec.Volume())
+	release, err := f.turn(ctx, place{spec.Node, spec.Volume()})
 	if err != nil {
 		return File{}, nil, err
 	}
@@ -37,7 +37,7 @@ func (f *Files) Create(ctx context.Context, spec Spec) (File, []guest.Warning, e
 	file, warnings := c.made()
 	if !file.Made {
 		f.mu.Lock()
-		f.reused.add(file.Node, file.Volume)
+		f.reused.add(place{file.Node, file.Volume})
 		f.mu.Unlock()
 	}
 	return file, warnings, nil

@@ -65,19 +65,19 @@ type Files struct {
 	shell  Shell // nil without SSH
 
 	mu      sync.Mutex
-	turns   map[string]chan struct{} // by node and volume
-	sources map[string]Source        // read so far, by algorithm and path
-	owned   places                   // files of resources in state
-	reused  places                   // files that a create has found there
-	found   places                   // likewise, by a resource that is planned to stay
-	leaving places                   // files of resources that are planned to go, and their files with them
-	claims  map[string][]Claim       // what the plans so far want in files, by volume
+	turns   map[string][]turn  // as places are
+	sources map[string]Source  // read so far, by algorithm and path
+	owned   places             // files of resources in state
+	reused  places             // files that a create has found there
+	found   places             // likewise, by a resource that is planned to stay
+	leaving places             // files of resources that are planned to go, and their files with them
+	claims  map[string][]Claim // what the plans so far want in files, as places are
 }
 
 // New makes Files. shell may be nil: without SSH there are no snippets.
 func New(runner *request.Runner, guard *guard.Guard, shell Shell) *Files {
 	return &Files{api: runner.API, clock: runner.Clock, runner: runner, guard: guard.Files(), shell: shell,
-		turns: map[string]chan struct{}{}, sources: map[string]Source{}, owned: places{}, reused: places{},
+		turns: map[string][]turn{}, sources: map[string]Source{}, owned: places{}, reused: places{},
 		found: places{}, leaving: places{}, claims: map[string][]Claim{}}
 }
 
@@ -121,41 +121,16 @@ var ErrReused = errors.New("another resource has found it there in this run, and
 
 // remove removes a file in its turn, so that no create is about to find it there, unless one has.
 func (f *Files) remove(ctx context.Context, node, volume string, free func() error) error {
-	release, err := f.turn(ctx, node, volume)
+	at := place{node, volume}
+	release, err := f.turn(ctx, at)
 	if err != nil {
 		return err
 	}
 	defer release()
-	if f.isAmong(ctx, f.reused, node, volume) {
+	if f.isAmong(ctx, f.reused, at) {
 		return ErrReused
 	}
 	return free()
-}
-
-// turn admits one operation of this process at a time to a file: the second of two that want the same file finds it
-// there. On a shared storage it is the same file for all nodes.
-func (f *Files) turn(ctx context.Context, node, volume string) (release func(), err error) {
-	shared, _, err := f.isShared(ctx, node, volume)
-	if err != nil {
-		return nil, err
-	}
-	key := node + " " + volume
-	if shared {
-		key = volume
-	}
-	f.mu.Lock()
-	turn := f.turns[key]
-	if turn == nil {
-		turn = make(chan struct{}, 1)
-		f.turns[key] = turn
-	}
-	f.mu.Unlock()
-	select {
-	case turn <- struct{}{}:
-		return func() { <-turn }, nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
 }
 
 // Local reads a file of this machine and its checksum. It reads the file once, and again only after a change. wanted is
@@ -189,36 +164,36 @@ func (f *Files) Local(ctx context.Context, path string, wanted Checksum) (Source
 func (f *Files) Owned(node, volume string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.owned.add(node, volume)
+	f.owned.add(place{node, volume})
 }
 
 // NotOwned takes back that a resource has made its file: a third party has put other content there since.
 func (f *Files) NotOwned(node, volume string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.owned.drop(node, volume)
+	f.owned.drop(place{node, volume})
 }
 
 // Stays notes that a resource is planned to stay which has found its file there. It reports whether the resource that
 // has made the file is planned to go. Terraform plans the two in any order, so the later one of them learns it.
 func (f *Files) Stays(ctx context.Context, node, volume string) bool {
 	f.mu.Lock()
-	f.found.add(node, volume)
+	f.found.add(place{node, volume})
 	f.mu.Unlock()
-	return f.isAmong(ctx, f.leaving, node, volume)
+	return f.isAmong(ctx, f.leaving, place{node, volume})
 }
 
 // Goes notes that the resource which has made a file is planned to go, with the file. It reports whether another is
 // planned to stay that has found the file there.
 func (f *Files) Goes(ctx context.Context, node, volume string) bool {
 	f.mu.Lock()
-	f.leaving.add(node, volume)
+	f.leaving.add(place{node, volume})
 	f.mu.Unlock()
-	return f.isAmong(ctx, f.found, node, volume)
+	return f.isAmong(ctx, f.found, place{node, volume})
 }
 
 func (f *Files) isReplaced(ctx context.Context, spec Spec) bool {
-	return f.isAmong(ctx, f.owned, spec.Node, spec.Volume())
+	return f.isAmong(ctx, f.owned, place{spec.Node, spec.Volume()})
 }
 
 // undoTime bounds the undo of a failed create.

@@ -36,18 +36,21 @@ func onNodes(t *testing.T, sim *pvesim.Sim) *ssh.Shell {
 	return shell
 }
 
+// addressCase is a file whose resource gets another address.
+type addressCase struct {
+	spec Spec
+	sent string // a request of the create
+	free func(ctx context.Context, files *Files, made File) error
+}
+
 // TestFileOfAResourceThatGetsAnotherAddress: where a resource gets another address without a moved block, Terraform
-// destroys the old object and creates the new one at the same time. The new object finds the file there. The destroy,
-// which has begun while that create is at work, leaves it the file.
+// destroys the old object and creates the new one at the same time. The new object finds the file there, also by
+// another name of its storage. The destroy, which has begun while that create is at work, leaves it the file.
 func TestFileOfAResourceThatGetsAnotherAddress(t *testing.T) {
 	data := []byte("an image of some bytes")
 	image := Of("disc", data)
 	text := Of("web.yaml", []byte("#cloud-config\n"))
-	for _, c := range []struct {
-		spec Spec
-		sent string // a request of the create
-		free func(ctx context.Context, files *Files, made File) error
-	}{
+	for _, c := range []addressCase{
 		{spec: Spec{Node: "pve1", Storage: "local", Content: ISO, URL: "http://mirror.example/disc.iso",
 			Checksum: image.Checksum, Name: "disc-" + image.Checksum.Value[:12] + ".iso"}, sent: "/download-url",
 			free: func(ctx context.Context, files *Files, made File) error { return files.Delete(ctx, made.MadeFile) }},
@@ -58,44 +61,56 @@ func TestFileOfAResourceThatGetsAnotherAddress(t *testing.T) {
 				return files.DeleteSnippet(ctx, spec, text.Checksum.Value)
 			}},
 	} {
-		sim, err := pvesim.New(pvesim.Options{Nodes: []string{"pve1"}, Web: web(data)})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(sim.Close)
-		here, answered := clock.Client{Cluster: sim.World().Clock}, func() {}
-		api, err := pve.New(pve.Config{Endpoint: sim.Endpoint(), CACertificate: sim.CAPEM(),
-			DialTLSContext: sim.DialTLSContext, Clock: here, APIToken: sim.Credentials().Token,
-			Trace: func(_ context.Context, message string, fields map[string]string) {
-				if message == "PVE request" && strings.HasSuffix(fields["path"], c.sent) {
-					answered()
-				}
-			}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(api.Close)
-		jobs, shell := request.New(api, here), onNodes(t, sim)
-		files := New(jobs, destroy.New(jobs, guest.New(jobs), shell).Guard, shell)
-		made, _, err := files.Create(t.Context(), c.spec)
-		if err != nil || !made.Made {
-			t.Fatalf("%s was not made: %v", c.spec.Content, err)
-		}
-		ended := make(chan error, 1)
-		answered = sync.OnceFunc(func() { go func() { ended <- c.free(t.Context(), files, made) }() })
-		again, _, err := files.Create(t.Context(), c.spec)
-		if err != nil || again.Made {
-			t.Fatalf("%s was made again (%t): %v", c.spec.Content, again.Made, err)
-		}
-		answered() // in case that the create has sent no such request
-		if err := <-ended; !errors.Is(err, ErrReused) {
-			t.Errorf("%s: the destroy: %v", c.spec.Content, err)
-		}
-		w := sim.World()
-		w.Lock()
-		if w.Volume("pve1", c.spec.Volume()) == nil {
-			t.Errorf("%s: the file of the new object is gone", c.spec.Content)
-		}
-		w.Unlock()
+		c.getsAnother(t, "local", data)
+		c.getsAnother(t, "again", data)
 	}
+}
+
+func (c addressCase) getsAnother(t *testing.T, storage string, data []byte) {
+	t.Helper()
+	sim, err := pvesim.New(pvesim.Options{Nodes: []string{"pve1"}, Web: web(data)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(sim.Close)
+	w := sim.World()
+	w.Lock()
+	twin := *w.Storages["local"]
+	twin.ID, twin.Same = "again", "local"
+	w.Storages[twin.ID] = &twin
+	w.Unlock()
+	here, answered := clock.Client{Cluster: sim.World().Clock}, func() {}
+	api, err := pve.New(pve.Config{Endpoint: sim.Endpoint(), CACertificate: sim.CAPEM(),
+		DialTLSContext: sim.DialTLSContext, Clock: here, APIToken: sim.Credentials().Token,
+		Trace: func(_ context.Context, message string, fields map[string]string) {
+			if message == "PVE request" && strings.HasSuffix(fields["path"], c.sent) {
+				answered()
+			}
+		}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(api.Close)
+	jobs, shell := request.New(api, here), onNodes(t, sim)
+	files := New(jobs, destroy.New(jobs, guest.New(jobs), shell).Guard, shell)
+	made, _, err := files.Create(t.Context(), c.spec)
+	if err != nil || !made.Made {
+		t.Fatalf("%s was not made: %v", c.spec.Content, err)
+	}
+	ended := make(chan error, 1)
+	answered = sync.OnceFunc(func() { go func() { ended <- c.free(t.Context(), files, made) }() })
+	c.spec.Storage = storage
+	again, _, err := files.Create(t.Context(), c.spec)
+	if err != nil || again.Made {
+		t.Fatalf("%s was made again (%t): %v", c.spec.Content, again.Made, err)
+	}
+	answered() // in case that the create has sent no such request
+	if err := <-ended; !errors.Is(err, ErrReused) {
+		t.Errorf("%s: the destroy: %v", c.spec.Content, err)
+	}
+	w.Lock()
+	if w.Volume("pve1", c.spec.Volume()) == nil {
+		t.Errorf("%s: the file of the new object is gone", c.spec.Content)
+	}
+	w.Unlock()
 }

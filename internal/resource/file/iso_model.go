@@ -215,6 +215,13 @@ func (i *isoModel) has(f guard.MadeFile) bool {
 	return f.Node == i.Node.ValueString() && f.Volume == i.Volume.ValueString()
 }
 
+// isUnderAnotherName reports whether a file is the disc in state by another name of its storage, or on another node
+// that shares it.
+func (i *isoModel) isUnderAnotherName(ctx context.Context, o operation, f guard.MadeFile) bool {
+	return f.Size == i.Size.ValueInt64() && timeOf(f.CreatedAt).Equal(i.Created) &&
+		o.files().IsSame(ctx, f.Node, f.Volume, i.Node.ValueString(), i.Volume.ValueString())
+}
+
 // update uploads another disc. The VM gets the new disc after this update, so the earlier disc stays until then: an
 // earlier disc that a guest uses is remembered and removed by a later change.
 func (i *isoModel) update(ctx context.Context, o operation, _ isoModel) (memory, error) {
@@ -227,7 +234,8 @@ func (i *isoModel) update(ctx context.Context, o operation, _ isoModel) (memory,
 		return nil, err
 	}
 	for _, f := range earlier {
-		if i.has(f) { // it is wanted again
+		if i.has(f) || i.isUnderAnotherName(ctx, o, f) { // it is wanted again
+			f.Node, f.Volume = i.Node.ValueString(), i.Volume.ValueString()
 			made = append(made, madeDisc{Node: f.Node, File: f})
 			i.Owned = types.BoolValue(i.Owned.ValueBool() || timeOf(f.CreatedAt).Equal(i.Created))
 		} else if err := o.deleteMade(ctx, f); err != nil {

@@ -114,7 +114,7 @@ func (r *Resource[M, K]) refuseRival(ctx context.Context, was, at held, diags *d
 				"another one. If it is one resource that has got another address, say so with a moved block.")
 	}
 	stays := was.isAt(at)
-	if !stays && was.owned.ValueBool() && isTaken(was, false) {
+	if !stays && !r.isRenamed(ctx, was, at) && was.owned.ValueBool() && isTaken(was, false) {
 		refuse(was)
 	}
 	if isTaken(at, !stays) {
@@ -122,10 +122,15 @@ func (r *Resource[M, K]) refuseRival(ctx context.Context, was, at held, diags *d
 	}
 }
 
+// isRenamed reports whether a plan has an object's file by another name of its storage.
+func (r *Resource[M, K]) isRenamed(ctx context.Context, was, at held) bool {
+	return was.volume != "" && r.Session.VMs.Files.IsSame(ctx, was.node, was.volume, at.node, at.volume)
+}
+
 // warnOfSharing tells that a plan takes a file from a resource that stays: of several resources with one file, the one
 // that has made it takes the file with it, unless it is kept.
 func (r *Resource[M, K]) warnOfSharing(ctx context.Context, was, at held, isKept bool, diags *diag.Diagnostics) {
-	files, stays := r.Session.VMs.Files, was.isAt(at)
+	files, stays := r.Session.VMs.Files, was.isAt(at) || r.isRenamed(ctx, was, at)
 	var why string
 	switch {
 	case was.volume == "" || was.owned.IsNull(): // it is new, or a state of an older version does not say

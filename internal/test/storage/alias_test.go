@@ -1,7 +1,10 @@
 package storage_test
 
 import (
+	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -117,5 +120,92 @@ func TestVolumesAliasAdvice(t *testing.T) {
 		if text := d.Summary + d.Detail; strings.Contains(text, "pvesm free local2-alias:400/vm-400-disk-0.raw") {
 			t.Errorf("the advice frees the VM's only disk: %s", text)
 		}
+	}
+}
+
+// sameDirectory gives storage local a second name, and the content types of files.
+func sameDirectory(w *rig.World) {
+	w.Change(func(world *state.World) {
+		local := world.Storages["local"]
+		local.Content = []string{"iso", "snippets", "images"}
+		alias(world, local.ID)
+		world.Storages["local-alias"].Same = local.ID
+	})
+}
+
+// TestFileUnderAnotherNameOfItsStorage: the configuration names the storage of a file by its other name. It is the same
+// file, which is there afterwards, by that name.
+func TestFileUnderAnotherNameOfItsStorage(t *testing.T) {
+	t.Parallel()
+	const vm = "resource \"proxmox_vm\" \"web\" {\n  node = \"pve1\"\n  vmid = 300\n  cdroms = { ide3 = { file = FILE } }\n}\n"
+	const first = "lifecycle { create_before_destroy = true }"
+	source := filepath.Join(t.TempDir(), "disc.iso")
+	rig.Must(t, os.WriteFile(source, append(make([]byte, 32769), "CD001 web"...), 0o600))
+	image := fmt.Sprintf("resource \"proxmox_image\" \"web\" {\n  node = \"pve1\"\n  storage = \"local\"\n  content = \"iso\"\n"+
+		"  source_file = %q\n  %s\n}\n", source, first)
+	iso, snippet := rig.CloudInitISOBlock("hostname: one"), rig.SnippetBlock("one")
+	for name, c := range map[string]struct {
+		address, before, after string
+		owned                  string // afterwards
+	}{
+		"disc":                 {"proxmox_cloud_init_iso.web", iso, iso, "true"},
+		"disc of a VM":         {"proxmox_cloud_init_iso.web", iso + vm, iso + vm, "true"},
+		"disc of a new VM":     {"proxmox_cloud_init_iso.web", iso, iso + vm, "true"},
+		"image, made before":   {"proxmox_image.web", image, image, "false"},
+		"snippet":              {"proxmox_snippet.web", snippet, snippet, "true"},
+		"snippet, changed":     {"proxmox_snippet.web", snippet, rig.SnippetBlock("two"), "true"},
+		"snippet, made before": {"proxmox_snippet.web", rig.SnippetBlock("one", first), rig.SnippetBlock("one", first), "false"},
+		"disc with other data": {"proxmox_cloud_init_iso.web", iso, rig.CloudInitISOBlock("hostname: two"), "true"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := rig.NewWorld(t)
+			sameDirectory(w)
+			file := strings.NewReplacer("FILE", c.address+".volume")
+			s := w.Session(t, rig.TokenSSH, file.Replace(c.before))
+			rig.Must(t, s.Converge(t.Context()))
+			w.Reconfigure(t, s, rig.TokenSSH, strings.Replace(file.Replace(c.after), `storage = "local"`, `storage = "local-alias"`, 1))
+			rig.Must(t, s.Run(t.Context()))
+			node, volume := s.Attr(c.address, "node").AsString(), s.Attr(c.address, "volume").AsString()
+			w.Change(func(world *state.World) {
+				if !strings.HasPrefix(volume, "local-alias:") || world.Volume(node, volume) == nil {
+					t.Errorf("%s is gone", volume)
+				}
+			})
+			if is := terraformtest.ShowValue(s.Attr(c.address, "owned")); is != c.owned {
+				t.Errorf("owned: %s", is)
+			}
+			rig.Must(t, s.Converge(t.Context()))
+			rig.Must(t, s.Destroy(t.Context()))
+			w.Change(func(world *state.World) {
+				if left := world.Volume(node, volume) != nil; left != (c.owned == "false") {
+					t.Errorf("after the destroy %s is there: %v", volume, left)
+				}
+			})
+		})
+	}
+}
+
+// TestFileOfTwoNamesOfItsStorage: two resources have one file by two names of its storage. A plan that takes it from one
+// of them says so.
+func TestFileOfTwoNamesOfItsStorage(t *testing.T) {
+	t.Parallel()
+	two := strings.NewReplacer(`"web" {`, `"two" {`, `storage = "local"`, `storage = "local-alias"`)
+	for name, one := range map[string]string{"disc": rig.CloudInitISOBlock("hostname: one"), "snippet": rig.SnippetBlock("one")} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := rig.NewWorld(t)
+			sameDirectory(w)
+			s := w.Session(t, rig.TokenSSH, one)
+			rig.Must(t, s.Converge(t.Context()))
+			w.Reconfigure(t, s, rig.TokenSSH, one+two.Replace(one))
+			rig.Must(t, s.Converge(t.Context()))
+			w.Reconfigure(t, s, rig.TokenSSH, two.Replace(one))
+			_, err := s.Plan(t.Context())
+			rig.Must(t, err)
+			if said := s.Diagnostics().String(); strings.Count(said, "A file of two resources goes: local:") != 1 {
+				t.Errorf("the plan says %s", said)
+			}
+		})
 	}
 }

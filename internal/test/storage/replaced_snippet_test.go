@@ -112,6 +112,8 @@ func TestTwoSnippetsOfOneName(t *testing.T) {
 		"both of one content, one tainted":    {before: one, after: block("a", "pve2", "local", "two") + two, tainted: "proxmox_snippet.a"},
 		"two nodes":                           {before: one, after: one + block("b", "pve1", "local", "two")},
 		"two nodes with a shared storage":     {after: block("a", "pve2", nfs, "one") + block("b", "pve1", nfs, "two"), refused: true},
+		"two names of a storage":              {after: one + block("b", "pve2", "local-alias", "two"), refused: true},
+		"another name of the storage":         {before: one, after: block("a", "pve2", "local-alias", "two")},
 		"a changed one and another node's":    {before: one, after: block("a", "pve2", "local", "two") + block("b", "pve1", "local", "three")},
 		"another comes as the first is moved": {before: one, after: block("a", "pve1", "local", "one") + two, refused: true},
 	} {
@@ -119,10 +121,9 @@ func TestTwoSnippetsOfOneName(t *testing.T) {
 			t.Parallel()
 			w := rig.NewWorld(t)
 			w.Change(func(world *state.World) {
-				for _, storage := range []string{"local", nfs} {
-					world.Storages[storage].Content = append(world.Storages[storage].Content, "snippets")
-				}
+				world.Storages[nfs].Content = append(world.Storages[nfs].Content, "snippets")
 			})
+			sameDirectory(w)
 			s := w.Session(t, rig.TokenSSH, c.before)
 			rig.Must(t, s.Converge(t.Context()))
 			if c.tainted != "" {
