@@ -230,3 +230,47 @@ func TestDownloadBesideAnUploadIsNotOwned(t *testing.T) {
 		t.Error("the file is owned, and may be the third party's")
 	}
 }
+
+// TestFileOfAnUnreadableLogIsNotOwned: another run puts the file there right before the download, which finds it. PVE
+// says so in the log of the task alone, which cannot be read. The file counts as the other run's.
+func TestFileOfAnUnreadableLogIsNotOwned(t *testing.T) {
+	data := []byte("an image of some bytes")
+	sim, err := pvesim.New(pvesim.Options{Nodes: []string{"pve1"}, Web: web(data)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(sim.Close)
+	spec := Spec{Node: "pve1", Storage: "local", Content: "iso", URL: "http://mirror.example/disc.iso",
+		Checksum: Of("disc", data).Checksum}
+	if spec.Name, err = Name(spec.Content, "disc.iso", spec.Checksum); err != nil {
+		t.Fatal(err)
+	}
+	here, cred := clock.Client{Cluster: sim.World().Clock}, sim.Credentials()
+	comes := sync.OnceFunc(func() {
+		w := sim.World()
+		w.Lock()
+		defer w.Unlock()
+		w.Put(&state.Volume{Storage: "local", Node: "pve1", Name: "iso/" + spec.Name, Content: "iso", Format: "iso",
+			Size: int64(len(data)), Raw: data})
+	})
+	api, err := pve.New(pve.Config{Endpoint: sim.Endpoint(), CACertificate: sim.CAPEM(), DialTLSContext: sim.DialTLSContext,
+		Clock: here, APIToken: cred.Token, Trace: func(_ context.Context, message string, fields map[string]string) {
+			if message == "PVE request" && strings.HasSuffix(fields["path"], "/content") {
+				comes()
+			}
+		}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(api.Close)
+	sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: http.MethodGet, Path: "/nodes/{node}/tasks/{upid}/log"},
+		Phase: fault.Before, Times: -1}})
+	jobs := request.New(api, here)
+	made, warnings, err := New(jobs, destroy.New(jobs, guest.New(jobs), nil).Guard, nil).Create(t.Context(), spec)
+	if err != nil || sim.FaultsFired() == 0 {
+		t.Fatal(err, sim.FaultsFired())
+	}
+	if made.Made || len(warnings) != 1 {
+		t.Errorf("the file is owned: %t, and is another run's; %v", made.Made, warnings)
+	}
+}

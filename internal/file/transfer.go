@@ -26,6 +26,7 @@ type transfer struct {
 	present  bool         // the file was there, so that nothing is sent
 	tasks    request.Tasks
 	result   error // how the task ended
+	told     bool  // its log was read
 	reused   bool  // PVE says that it had the file already
 	target   string
 	file     File
@@ -114,9 +115,16 @@ func (t *transfer) put(ctx context.Context) error {
 	if err != nil {
 		return t.explain(err)
 	}
-	log := t.log(ctx)
-	t.reused, t.target = task.HadAlready(log), task.TargetOf(log)
+	t.readLog(ctx)
 	return nil
+}
+
+// readLog reads from the log of the task whether it has made the file, and where. Until then the file counts as
+// another's.
+func (t *transfer) readLog(ctx context.Context) {
+	if log, err := t.log(ctx); err == nil {
+		t.told, t.reused, t.target = true, task.HadAlready(log), task.TargetOf(log)
+	}
 }
 
 func (t *transfer) request() request.Request {
@@ -164,16 +172,16 @@ func (t *transfer) explain(err error) error {
 	return &guest.FieldError{Path: path, Summary: "The file has another checksum", Detail: "Nothing was stored", Err: err}
 }
 
-// log returns the log of the request's task, as far as it can be read.
-func (t *transfer) log(ctx context.Context) []string {
+// log returns the log of the request's task.
+func (t *transfer) log(ctx context.Context) (lines []string, err error) {
 	if len(t.tasks.UPIDs) == 0 {
-		return nil
+		return nil, nil
 	}
-	lines, err := t.api.Tasks().Log(ctx, t.tasks.UPIDs[len(t.tasks.UPIDs)-1], logLines)
-	if err != nil {
-		return nil
-	}
-	return lines
+	err = t.runner.Retry(ctx, request.Policy{Tries: 3}, func(ctx context.Context) (err error) {
+		lines, err = t.api.Tasks().Log(ctx, t.tasks.UPIDs[len(t.tasks.UPIDs)-1], logLines)
+		return err
+	})
+	return lines, err
 }
 
 // readBack looks up the file that is there now. It belongs to this create if the task of its own request made it.
@@ -199,8 +207,9 @@ func (t *transfer) readBack(ctx context.Context) error {
 	}
 	if !t.file.Made && !t.present && !t.reused {
 		t.warnings = append(t.warnings, guest.Warning{Summary: "The owner of " + t.spec.Volume() + " is unknown",
-			Detail: fmt.Sprintf("The file is on node %s as it should be. But the answer to the request was lost, or a third "+
-				"party writes the same file, so the file may be theirs: a destroy will leave it in place.", t.spec.Node)})
+			Detail: fmt.Sprintf("The file is on node %s as it should be. But the answer to the request was lost, the log of "+
+				"its task cannot be read, or a third party writes the same file. So the file may be theirs: a destroy will leave "+
+				"it in place.", t.spec.Node)})
 	}
 	return nil
 }
@@ -215,7 +224,7 @@ func (t *transfer) since(found []pve.Volume) []pve.Volume {
 // isOwn reports whether the task of this create has made the file.
 func (t *transfer) isOwn() bool {
 	_, own := t.ownTask()
-	return own && !t.present && !t.reused && t.result == nil
+	return own && !t.present && t.told && !t.reused && t.result == nil
 }
 
 // ownTask returns the task that PVE named in its answer to this create; false for a task that is only a guess.

@@ -24,7 +24,9 @@ func (t *transfer) undo(ctx context.Context) error {
 	if t.present {
 		return nil
 	}
-	t.settle(ctx)
+	if t.settle(ctx); t.result == nil && !t.told {
+		t.readLog(ctx)
+	}
 	var ended *pve.TaskError
 	failed := errors.As(t.result, &ended)
 	interrupted := (*request.InterruptedError)(nil)
@@ -57,9 +59,6 @@ func (t *transfer) settle(ctx context.Context) {
 		return
 	}
 	_, t.result = t.api.Tasks().Wait(ctx, upid)
-	if t.result == nil {
-		t.reused = task.HadAlready(t.log(ctx))
-	}
 }
 
 // remove deletes the file that the task of this create has made.
@@ -134,7 +133,7 @@ func (t *transfer) isPhantom(ctx context.Context) bool {
 // temporary returns the temporary files of a killed worker. Their names have the process id of its UPID, or stand in
 // its log, so no other file has such a name.
 func (t *transfer) temporary(ctx context.Context, upid pve.UPID) []saga.Residue {
-	log := t.log(ctx)
+	log, _ := t.log(ctx)
 	path := task.TargetOf(log)
 	var paths []string
 	if uploaded := task.UploadedTo(log); uploaded != "" {
