@@ -189,65 +189,6 @@ func snapshotsLeft(vmid int, snapshots map[string]map[string]string) []guest.War
 			"VM's snapshots before the VM leaves none."}}
 }
 
-// noteBackupJobs notes the backup jobs that name the VM, as far as this identity may read them. PVE takes the VM out of
-// them, and removes a job that names no other (pve-guest-common VZDump/Plugin.pm remove_vmid_from_job). A failed look
-// refuses nothing: the plan says that the VM is taken out.
-func noteBackupJobs(ctx context.Context, d *destruction) {
-	if d.r.KeepReferences {
-		return
-	}
-	jobs, err := d.d.backups.Since(ctx, d.asked, d.d.api.Cluster().BackupJobs)
-	if err != nil {
-		return
-	}
-	vmid := d.r.Ref.VMID
-	for _, job := range jobs {
-		switch {
-		case slices.Equal(job.VMIDs, []int{vmid}):
-			d.purged = append(d.purged, fmt.Sprintf("backup job %s, which named no other guest and is removed", job.ID))
-		case slices.Contains(job.VMIDs, vmid):
-			d.purged = append(d.purged, fmt.Sprintf("backup job %s, which backs up the others that it names", job.ID))
-		case slices.Contains(job.Exclude, vmid):
-			d.purged = append(d.purged, fmt.Sprintf("backup job %s, which left the VM out and would back up another of its id",
-				job.ID))
-		}
-	}
-}
-
-// noteHA notes the HA entry that the configuration has not made, and the HA rules that name the VM, as far as this
-// identity may read them. PVE takes the VM out of them, and removes a rule that names no other (pve-ha-manager
-// HA/Config.pm delete_service_from_config).
-func noteHA(ctx context.Context, d *destruction) {
-	sid := fmt.Sprintf("vm:%d", d.r.Ref.VMID)
-	if !d.r.Ref.HA {
-		d.purged = append(d.purged, "HA resource "+sid+", which is removed")
-	}
-	rules, err := d.d.rules.Since(ctx, d.asked, d.d.api.HA().Rules)
-	if err != nil && !pve.IsKind(err, pve.Unsupported) {
-		d.purged = append(d.purged, fmt.Sprintf("every HA rule that named it, if there was one: %v", err))
-		return
-	}
-	for _, rule := range rules {
-		switch {
-		case slices.Equal(rule.Resources, []string{sid}):
-			d.purged = append(d.purged, fmt.Sprintf("HA rule %s, which named no other guest and is removed", rule.ID))
-		case slices.Contains(rule.Resources, sid):
-			d.purged = append(d.purged, fmt.Sprintf("HA rule %s, which keeps the others that it names", rule.ID))
-		}
-	}
-}
-
-// namePurged warns of what went with a VM that others had set up for it.
-func namePurged(vmid int, purged []string) []guest.Warning {
-	if len(purged) == 0 {
-		return nil
-	}
-	return []guest.Warning{{Summary: fmt.Sprintf("VM %d was taken out of jobs or HA", vmid),
-		Detail: "PVE did that with the destroy:\n  " + strings.Join(purged, "\n  ") + "\nA new VM of this id is in none of " +
-			"them until it is put there again. on_destroy.purge = false leaves backup jobs as they are, and refuses the " +
-			"destroy for the others."}}
-}
-
 // those are the volumes of which something is known.
 func (m *memory) those(known func(volumeMemory) bool) []string {
 	var all []string

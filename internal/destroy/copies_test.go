@@ -97,7 +97,7 @@ func TestLeftoverThatPVEDoesNotList(t *testing.T) {
 func TestPurgedIsNamed(t *testing.T) {
 	jobs := map[string]*state.BackupJob{"only": {ID: "only", VMIDs: []int{300}}, "some": {ID: "some", VMIDs: []int{300, 301}},
 		"most": {ID: "most", All: true, Exclude: []int{300}}, "other": {ID: "other", VMIDs: []int{301}}}
-	named := []string{"backup job only, which named no other", "backup job some, which", "backup job most, which left the VM out"}
+	named := []string{"backup job only, which names no other", "backup job some, which", "backup job most, which leaves the VM out"}
 	said := func(t *testing.T, r *rig, request Request) string {
 		t.Helper()
 		_, warnings, err := r.s.Delete(t.Context(), request)

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guard"
@@ -109,4 +111,99 @@ func (k *kept) putBack(ctx context.Context, d *destruction) error {
 		return nil
 	}
 	return fmt.Errorf("put VM %d back under HA: %w", vmid, err)
+}
+
+// references is a look for the jobs and the HA entries that name a VM, and that PVE takes it out of as it destroys it.
+// Answers from before asked do not serve it; 0 takes any. A failed look refuses nothing.
+type references struct {
+	d     *Destroyer
+	r     Request
+	asked uint64
+}
+
+// Purged names what the destroy of a VM takes it out of, for its plan: all plans of a run share the answers.
+func (d *Destroyer) Purged(ctx context.Context, r Request) []string {
+	look := references{d, r, 0}
+	if r.KeepReferences || r.Ref.Proof != nil { // what a failed create left goes only while nothing names it
+		return nil
+	}
+	lines := look.backupJobs(ctx)
+	jobs, _ := look.replicationJobs(ctx) // none are seen then
+	for _, job := range jobs {
+		if job.VMID == r.Ref.VMID {
+			lines = append(lines, lineOf(job))
+		}
+	}
+	if listed, _, err := d.api.Listing().Guest(ctx, r.Ref.VMID); err == nil && listed.HAState != "" {
+		lines = append(lines, look.ha(ctx)...)
+	}
+	return lines
+}
+
+// replicationJobs are all of the cluster.
+func (q references) replicationJobs(ctx context.Context) ([]pve.ReplicationJob, error) {
+	return q.d.replication.Since(ctx, q.asked, q.d.api.Cluster().ReplicationJobs)
+}
+
+func lineOf(job pve.ReplicationJob) string {
+	return fmt.Sprintf("replication job %s to node %s, which is removed", job.ID, job.Target)
+}
+
+// backupJobs names the backup jobs that name the VM, as far as this identity may read them. PVE takes the VM out of
+// them, and removes a job that names no other (pve-guest-common VZDump/Plugin.pm remove_vmid_from_job).
+func (q references) backupJobs(ctx context.Context) (lines []string) {
+	if q.r.KeepReferences {
+		return nil
+	}
+	jobs, err := q.d.backups.Since(ctx, q.asked, q.d.api.Cluster().BackupJobs)
+	if err != nil {
+		return nil
+	}
+	vmid := q.r.Ref.VMID
+	for _, job := range jobs {
+		switch {
+		case slices.Equal(job.VMIDs, []int{vmid}):
+			lines = append(lines, fmt.Sprintf("backup job %s, which names no other guest and is removed", job.ID))
+		case slices.Contains(job.VMIDs, vmid):
+			lines = append(lines, fmt.Sprintf("backup job %s, which backs up the others that it names", job.ID))
+		case slices.Contains(job.Exclude, vmid):
+			lines = append(lines, fmt.Sprintf("backup job %s, which leaves the VM out and will back up another of its id",
+				job.ID))
+		}
+	}
+	return lines
+}
+
+// ha names the HA entry that the configuration has not made, and the HA rules that name the VM, as far as this identity
+// may read them. PVE takes the VM out of them, and removes a rule that names no other (pve-ha-manager HA/Config.pm
+// delete_service_from_config).
+func (q references) ha(ctx context.Context) (lines []string) {
+	sid := fmt.Sprintf("vm:%d", q.r.Ref.VMID)
+	if !q.r.Ref.HA {
+		lines = append(lines, "HA resource "+sid+", which is removed")
+	}
+	rules, err := q.d.rules.Since(ctx, q.asked, q.d.api.HA().Rules)
+	if err != nil && !pve.IsKind(err, pve.Unsupported) {
+		return append(lines, fmt.Sprintf("every HA rule that names it, if there is one: %v", err))
+	}
+	for _, rule := range rules {
+		switch {
+		case slices.Equal(rule.Resources, []string{sid}):
+			lines = append(lines, fmt.Sprintf("HA rule %s, which names no other guest and is removed", rule.ID))
+		case slices.Contains(rule.Resources, sid):
+			lines = append(lines, fmt.Sprintf("HA rule %s, which keeps the others that it names", rule.ID))
+		}
+	}
+	return lines
+}
+
+// namePurged warns of what went with a VM that others had set up for it.
+func namePurged(vmid int, purged []string) []guest.Warning {
+	if len(purged) == 0 {
+		return nil
+	}
+	return []guest.Warning{{Summary: fmt.Sprintf("VM %d was taken out of jobs or HA", vmid),
+		Detail: "PVE did that with the destroy:\n  " + strings.Join(purged, "\n  ") + "\nA new VM of this id is in none of " +
+			"them until it is put there again. on_destroy.purge = false leaves backup jobs as they are, and refuses the " +
+			"destroy for the others."}}
 }

@@ -235,7 +235,10 @@ func (d *destruction) lookFirst(ctx context.Context) error {
 		},
 	}
 	if isCluster(d.resources) {
-		look = append(look, func(ctx context.Context) error { _, err := d.replicationJobs(ctx); return err })
+		look = append(look, func(ctx context.Context) error {
+			_, err := references{d.d, d.r, d.asked}.replicationJobs(ctx)
+			return err
+		})
 	}
 	if !d.seemsToRun() {
 		look = append(look, d.askStatus)
@@ -325,11 +328,6 @@ func (d *destruction) take(node string, config pve.PendingConfig, at time.Time) 
 		return nil
 	}
 	return mayDestroy(d.r, node, current)
-}
-
-// replicationJobs are all of the cluster.
-func (d *destruction) replicationJobs(ctx context.Context) ([]pve.ReplicationJob, error) {
-	return d.d.replication.Since(ctx, d.asked, d.d.api.Cluster().ReplicationJobs)
 }
 
 // storages are those of a node.

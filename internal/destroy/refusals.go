@@ -133,13 +133,13 @@ func (d refusals) unreferenced(ctx context.Context) error {
 	if d.r.Ref.Node != d.node {
 		d.copied[d.r.Ref.Node] = wasThere
 	}
-	d.purged = nil // this look may be a repeated one
-	noteBackupJobs(ctx, d.destruction)
+	look := references{d.d, d.r, d.asked}
+	d.purged = look.backupJobs(ctx) // this look may be a repeated one
 	if !isCluster(d.resources) {
 		return nil
 	}
 	var names []string
-	jobs, err := d.replicationJobs(ctx)
+	jobs, err := look.replicationJobs(ctx)
 	if err != nil && !pve.IsKind(err, pve.Denied) && !pve.IsKind(err, pve.Unsupported) {
 		return fmt.Errorf("look whether VM %d is replicated; it was not touched: %w", vmid, err)
 	}
@@ -147,14 +147,14 @@ func (d refusals) unreferenced(ctx context.Context) error {
 		if job.VMID == vmid {
 			names = append(names, fmt.Sprintf("replication job %s to node %s (%s)", job.ID, job.Target,
 				shell.Or(shell.Command("pvesr delete {}", job.ID), shell.ByHand)))
-			d.purged = append(d.purged, fmt.Sprintf("replication job %s to node %s, which is removed", job.ID, job.Target))
+			d.purged = append(d.purged, lineOf(job))
 			d.copied[job.Target] = "replication job " + job.ID + " made them, and PVE drops the job but not its copies"
 		}
 	}
 	listed, _ := d.resources.Guest(vmid)
 	if !d.r.KeepReferences {
 		if listed.HAState != "" {
-			noteHA(ctx, d.destruction)
+			d.purged = append(d.purged, look.ha(ctx)...)
 		}
 		return nil
 	}

@@ -111,6 +111,8 @@ func (*fake) FirewallFor(context.Context, string, int) []string { return nil }
 
 func (*fake) PermissionsFor(context.Context, int) []string { return nil }
 
+func (*fake) Purged(context.Context, destroy.Request) []string { return nil }
+
 func (*fake) IsHeld(context.Context, string, int, string) error { return volumeuse.ErrNotHeld }
 
 func (f *fake) InForce(context.Context, string, int, bool) (preflight.InForce, error) {

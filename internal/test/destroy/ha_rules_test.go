@@ -21,9 +21,9 @@ func TestDestroyNamesHARules(t *testing.T) {
 		says, not   []string
 	}{
 		"own entry": {`ha = { state = "stopped" }`, "9.2",
-			[]string{"HA rule licence, which named no other guest and is removed", "HA rule apart, which keeps the others"}, []string{"HA resource", "others-only"}},
+			[]string{"HA rule licence, which names no other guest and is removed", "HA rule apart, which keeps the others"}, []string{"HA resource", "others-only"}},
 		"an entry made by hand":       {"", "9.2", []string{"HA rule licence", "HA rule apart"}, nil},
-		"rules that cannot be listed": {`ha = { state = "stopped" }`, "9.2", []string{"every HA rule that named it, if there was one: ", "list the HA rules"}, nil},
+		"rules that cannot be listed": {`ha = { state = "stopped" }`, "9.2", []string{"every HA rule that names it, if there is one: ", "list the HA rules"}, nil},
 		"before PVE 9":                {`ha = { state = "stopped" }`, "8.4", nil, []string{"HA"}},
 		"no HA":                       {"", "9.2", nil, []string{"HA"}},
 	} {

@@ -69,6 +69,7 @@ func (p *Planning) destroy(ctx context.Context) {
 	if p.private.Proof == nil {
 		refusals{p}.refuseProtected("destroy")
 		refusals{p}.refuseTaken(p.Prior.Taken())
+		warnings{p}.warnPurged(ctx)
 		serverCheck{p}.checkDestroy(ctx)
 	}
 }
@@ -137,6 +138,7 @@ func (p *Planning) update(ctx context.Context) {
 		warnings{p}.warnOwnSources()
 		warnings{p}.warnAddedDisks()
 		warnings{p}.warnLostSettings(ctx)
+		warnings{p}.warnPurged(ctx)
 		serverCheck{p}.checkDestroy(ctx)
 		p.diags.Append(model.WriteReplaced(ctx, p.out, p.Prior)...)
 		p.warnOfReplacement(ctx)

@@ -93,6 +93,7 @@ type Machines interface {
 	IsHeld(ctx context.Context, node string, vmid int, volume string) error
 	FirewallFor(ctx context.Context, node string, vmid int) []string
 	PermissionsFor(ctx context.Context, vmid int) []string
+	Purged(ctx context.Context, r destroy.Request) []string
 }
 
 // Server is what a plan asks: the server, and what this run of the provider has seen.

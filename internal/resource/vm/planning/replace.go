@@ -201,3 +201,22 @@ func (p warnings) warnLostSettings(ctx context.Context) {
 				"firewall into the configuration.", strings.Join(lost, "; "), vmid))
 	}
 }
+
+// warnPurged names the jobs, the HA rules and the HA entry of others that PVE takes a VM out of as it destroys it.
+func (p warnings) warnPurged(ctx context.Context) {
+	if p.Machines == nil || p.Run.acts() {
+		return
+	}
+	lines := p.Machines.Purged(ctx, p.Prior.DeleteRequest(p.private))
+	if len(lines) == 0 {
+		return
+	}
+	next := ""
+	if len(p.replace) > 0 {
+		next = " The VM that takes its place is in none of them until it is put there again."
+	}
+	p.diags.AddWarning(p.Prior.Thing()+" is taken out of jobs or HA",
+		fmt.Sprintf("PVE does that with the destroy:\n  %s\nNote them first.%s on_destroy.purge = false, in an apply before "+
+			"this one, leaves backup jobs as they are, and refuses the destroy for the others.", strings.Join(lines, "\n  "),
+			next))
+}
