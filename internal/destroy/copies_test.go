@@ -130,12 +130,11 @@ func TestPurgedIsNamed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, asRoot)
 			ref := managedVM(t, r)
-			ref.HA = ours
 			r.change(func(w *state.World) {
 				w.Replication["300-0"] = &state.ReplicationJob{ID: "300-0", Guest: 300, Target: "pve2", Schedule: "*/15"}
 			})
 			r.sim.Advance(20 * time.Second)
-			text := said(t, r, Request{Ref: ref})
+			text := said(t, r, Request{Ref: ref, OwnHA: ours})
 			if strings.Contains(text, "HA resource vm:300") == ours || !strings.Contains(text, "replication job 300-0 to node pve2") {
 				t.Errorf("it says: %s", text)
 			}

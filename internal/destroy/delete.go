@@ -29,6 +29,8 @@ type Request struct {
 	// KeepReferences leaves the VM's entries in backup and replication jobs and in HA; PVE refuses to destroy a VM that
 	// HA or a replication job names (qemu-server API2/Qemu.pm destroy_vm).
 	KeepReferences bool
+	// OwnHA: the configuration has made the VM's HA entry.
+	OwnHA bool
 	// Holder: the VM holds a disk for others (vm.HolderText). Its protection, which is ours, is lifted right before it is
 	// destroyed; and all guests must be visible, since its volume is there to be attached to others.
 	Holder bool

@@ -179,7 +179,7 @@ func (q references) backupJobs(ctx context.Context) (lines []string) {
 // delete_service_from_config).
 func (q references) ha(ctx context.Context) (lines []string) {
 	sid := fmt.Sprintf("vm:%d", q.r.Ref.VMID)
-	if !q.r.Ref.HA {
+	if !q.r.OwnHA {
 		lines = append(lines, "HA resource "+sid+", which is removed")
 	}
 	rules, err := q.d.rules.Since(ctx, q.asked, q.d.api.HA().Rules)

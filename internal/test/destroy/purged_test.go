@@ -2,7 +2,6 @@ package destroy_test
 
 import (
 	"fmt"
-	"strings"
 	"testing"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
@@ -52,17 +51,7 @@ func TestPlanNamesWhatADestroyPurges(t *testing.T) {
 			w.Reconfigure(t, s, rig.RootTicket, c.to)
 			_, err := s.Plan(t.Context())
 			rig.Must(t, err)
-			said := fmt.Sprint(s.Diagnostics())
-			for _, words := range c.says {
-				if !strings.Contains(said, words) {
-					t.Errorf("%q is not said: %s", words, said)
-				}
-			}
-			for _, words := range c.not {
-				if strings.Contains(said, words) {
-					t.Errorf("%q is said: %s", words, said)
-				}
-			}
+			wantSaid(t, "the plan", fmt.Sprint(s.Diagnostics()), c.says, c.not)
 		})
 	}
 }

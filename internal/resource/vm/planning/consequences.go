@@ -2,7 +2,9 @@ package planning
 
 import (
 	"context"
+	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 
@@ -189,4 +191,65 @@ func (p *Planning) knowMachineOfNewVM() {
 		p.Config.At("machine").IsNull() {
 		p.Value = plan.Edit(p.Value, nil, map[string]bool{"machine": true})
 	}
+}
+
+// warnLostSettings names the settings of a replaced VM's id that the configuration does not set: of its firewall, its HA
+// entry, and permissions. PVE removes them with the VM, and the one that takes its place begins without them: open,
+// where a firewall that was made by hand closed it.
+func (p warnings) warnLostSettings(ctx context.Context) {
+	vmid := int(model.Value(p.Prior.VMID))
+	if p.Machines == nil || p.Run.acts() || vmid == 0 {
+		return
+	}
+	lost := p.unmanaged("firewall")
+	if p.Config.IsSet("ha") { // else warnPurged names the entry
+		lost = append(lost, p.unmanaged("ha")...)
+	}
+	if p.Prior.Firewall == nil {
+		lost = append(lost, p.Machines.FirewallFor(ctx, model.Value(p.Prior.Node), vmid)...)
+	}
+	if p.Prior.Pool == nil { // a pool lends its members permissions
+		lost = append(lost, p.Machines.PermissionsFor(ctx, vmid)...)
+	}
+	if len(lost) > 0 {
+		p.diags.AddWarning(fmt.Sprintf("The replacement of %s loses settings of its id", p.Prior.Thing()),
+			fmt.Sprintf("PVE removes them with the VM, and the configuration does not set them again: %s. Note them first "+
+				"(the file /etc/pve/firewall/%d.fw, `ha-manager config` and `pveum acl list`), and set them again after the "+
+				"apply, or put firewall and HA into the configuration.", strings.Join(lost, "; "), vmid))
+	}
+}
+
+// unmanaged names the values of a group in state that the configuration does not set, and has not set before.
+func (p warnings) unmanaged(group string) []string {
+	var all []string
+	options, _ := model.Configuration{Raw: p.State}.Keys(group)
+	for _, option := range options {
+		at := group + "." + option
+		was := plan.At(p.State, group, option)
+		if !was.IsNull() && p.Config.IsNull(at) && !p.managed(at) {
+			all = append(all, at)
+		}
+	}
+	return all
+}
+
+// warnPurged names the jobs, the HA rules and the HA entry of others that PVE takes a VM out of as it destroys it.
+func (p warnings) warnPurged(ctx context.Context) {
+	if p.Machines == nil || p.Run.acts() {
+		return
+	}
+	r := p.Prior.DeleteRequest(p.private)
+	r.OwnHA = r.OwnHA || p.Config.IsSet("ha") // that of the new VM
+	lines := p.Machines.Purged(ctx, r)
+	if len(lines) == 0 {
+		return
+	}
+	next := ""
+	if len(p.replace) > 0 {
+		next = " The VM that takes its place is in none of them until it is put there again."
+	}
+	p.diags.AddWarning(p.Prior.Thing()+" is taken out of jobs or HA",
+		fmt.Sprintf("PVE does that with the destroy:\n  %s\nNote them first.%s on_destroy.purge = false, in an apply before "+
+			"this one, leaves backup jobs as they are, and refuses the destroy for the others.", strings.Join(lines, "\n  "),
+			next))
 }

@@ -1,0 +1,84 @@
+package destroy_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
+)
+
+// settings are what an administrator has made for VM 400.
+func settings(f func(*state.FirewallFile)) func(*state.World) {
+	return func(world *state.World) {
+		if world.Firewall[400] == nil {
+			world.Firewall[400] = &state.FirewallFile{Options: map[string]string{}}
+		}
+		f(world.Firewall[400])
+	}
+}
+
+// TestPlanNamesSettingsThatAReplacementLoses: a refresh puts an administrator's firewall rules and options, and those of HA, into state
+// beside the configured ones. The new VM has none of them, so the plan names them, and nothing that the configuration sets or has set.
+func TestPlanNamesSettingsThatAReplacementLoses(t *testing.T) {
+	t.Parallel()
+	const firewall = "firewall = { enabled = true, policy_in = \"ACCEPT\" }\n"
+	const ha, loses = "ha = { state = \"stopped\" }\n", "loses settings of its id"
+	for name, c := range map[string]struct {
+		was, is string
+		by      func(world *state.World)
+		says    []string
+		not     []string
+	}{
+		"rules": {firewall, firewall, settings(func(f *state.FirewallFile) {
+			f.Rules = []map[string]string{{"type": "in", "action": "DROP", "enable": "1", "proto": "tcp", "dport": "22"}}
+		}), []string{loses, "firewall.rules"}, []string{"firewall.policy_in", "firewall.enabled"}},
+		"an option": {firewall, firewall, settings(func(f *state.FirewallFile) { f.Options["policy_out"] = "DROP" }),
+			[]string{loses, "firewall.policy_out"}, []string{"firewall.policy_in", "firewall.rules"}},
+		"a configured value that goes": {firewall, "firewall = { enabled = true }\n", nil, nil, []string{loses}},
+		"a configured firewall":        {firewall, firewall, nil, nil, []string{loses}},
+		"an option of HA": {ha, ha, func(world *state.World) {
+			world.HA["vm:400"].Options = map[string]string{"max_restart": "5"}
+		},
+			[]string{loses, "ha.max_restart"}, []string{"ha.state", "HA resource"}},
+		"an HA entry": {"", "", func(world *state.World) {
+			world.HA["vm:400"] = &state.HAResource{SID: "vm:400", State: "stopped", Options: map[string]string{"comment": "theirs"}}
+		}, []string{"HA resource vm:400, which is removed"}, []string{loses}},
+		"a configured HA entry": {ha, ha, nil, nil, []string{loses, "HA r"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := rig.NewWorld(t, pvesim.Options{Profile: "9.2"})
+			s := w.Session(t, rig.RootTicket, copied(9000, c.was))
+			rig.Must(t, s.Converge(t.Context()))
+			if c.by != nil {
+				w.Change(c.by)
+			}
+			w.Sim.Advance(20e9) // HA's manager has seen it
+			w.Reconfigure(t, s, rig.RootTicket, copied(8000, c.is))
+			plan, err := s.Plan(t.Context())
+			rig.Must(t, err)
+			wantSaid(t, "the plan", fmt.Sprint(s.Diagnostics()), c.says, c.not)
+			rig.Must(t, s.Apply(t.Context(), plan))
+			if name == "an HA entry" {
+				wantSaid(t, "the apply", fmt.Sprint(s.Diagnostics()), c.says, nil)
+			}
+		})
+	}
+}
+
+func wantSaid(t *testing.T, by, said string, words, not []string) {
+	t.Helper()
+	for _, words := range words {
+		if !strings.Contains(said, words) {
+			t.Errorf("%s does not say %q: %s", by, words, said)
+		}
+	}
+	for _, words := range not {
+		if strings.Contains(said, words) {
+			t.Errorf("%s says %q: %s", by, words, said)
+		}
+	}
+}
