@@ -20,7 +20,7 @@ import (
 func TestSettingsOfAFreeIDSurvive(t *testing.T) {
 	auths := map[string]func(*pve.Config, pvesim.Credentials){"token": asToken, "root": asRoot, "without Allocate": asToken}
 	for name, auth := range auths {
-		for _, set := range []string{"permission", "firewall", "none"} {
+		for _, set := range []string{"permission", "firewall", "IP set", "none"} {
 			r := newRig(t, auth)
 			may := name != "without Allocate"
 			if !may {
@@ -33,6 +33,8 @@ func TestSettingsOfAFreeIDSurvive(t *testing.T) {
 				switch set {
 				case "permission":
 					w.ACL = append(w.ACL, entry)
+				case "IP set":
+					w.Firewall[300] = &state.FirewallFile{IPSets: map[string]*state.IPSet{"admins": {}}}
 				case "firewall":
 					w.Firewall[300] = &state.FirewallFile{Options: map[string]string{"enable": "1"}}
 				}
@@ -43,7 +45,7 @@ func TestSettingsOfAFreeIDSurvive(t *testing.T) {
 			_, kept := r.has(300, contested)
 			stands := set == "none"
 			r.change(func(w *state.World) {
-				stands = stands || set == "permission" && slices.Contains(w.ACL, entry) || set == "firewall" && w.Firewall[300] != nil
+				stands = stands || set == "permission" && slices.Contains(w.ACL, entry) || set != "permission" && w.Firewall[300] != nil
 			})
 			if !stands {
 				t.Errorf("%s: the %s is gone; left %v, said %v: %v", name, set, left, fmt.Sprint(warnings), err)

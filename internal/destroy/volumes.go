@@ -124,7 +124,7 @@ const maxReclaims = 4
 func (r *removal) reclaim(ctx context.Context, _ *facts) (outcome, error) {
 	if r.alone {
 		set := slices.Concat(guest.PermissionsFor(ctx, r.d.guests, r.VMID), guest.FirewallFor(ctx, r.d.guests,
-			r.Baseline.Node, r.VMID))
+			r.Baseline.Node, r.VMID), guest.FirewallRefsFor(ctx, r.d.guests, r.Baseline.Node, r.VMID))
 		if len(set) > 0 {
 			return nextPass, final{fmt.Errorf("no VM was made to take the volumes with it: PVE would also remove what is "+
 				"set for the id %d by now: %s", r.VMID, strings.Join(set, "; "))}

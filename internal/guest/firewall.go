@@ -212,6 +212,15 @@ func FirewallFor(ctx context.Context, g *Guests, node string, vmid int) []string
 	return []string{"firewall options or rules"}
 }
 
+// FirewallRefsFor names the IP sets and aliases in that firewall, which takes one more request.
+func FirewallRefsFor(ctx context.Context, g *Guests, node string, vmid int) []string {
+	names, err := g.api.Firewall(node, vmid).Refs(ctx)
+	if err != nil || len(names) == 0 {
+		return nil
+	}
+	return []string{"firewall aliases and IP sets: " + strings.Join(names, ", ")}
+}
+
 // ReadFirewall reads a VM's firewall.
 func (g *Guests) ReadFirewall(ctx context.Context, node string, vmid int) (*Firewall, error) {
 	options, err := g.api.Firewall(node, vmid).Options(ctx)

@@ -2,6 +2,7 @@ package preflight
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/diskimport"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/nearest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/property"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
 )
@@ -47,6 +49,9 @@ func (p *planCheck) need(ctx context.Context, c *Checker, n Need) *guest.FieldEr
 		error) {
 		return c.list(ctx, p.node, n)
 	})
+	if err == nil && n.Own {
+		names, err = c.withOwn(ctx, names, p.origin)
+	}
 	if err != nil || n.Kind.isVolume() && !p.holds(n) || !c.certain(ctx, n) {
 		return nil //nolint:nilerr // who cannot look does not judge
 	}
@@ -60,6 +65,17 @@ func (p *planCheck) need(ctx context.Context, c *Checker, n Need) *guest.FieldEr
 	return finding(imageTooLarge, strings.TrimSuffix(n.Path, "import_from")+"size",
 		fmt.Sprintf("%s has %s, and PVE cannot shrink a disk to "+
 			"%s. Set size to that at least, or leave it out", n.Value, property.FormatSize(size), property.FormatSize(n.Size)))
+}
+
+// withOwn adds the aliases and IP sets that a clone gets from its source: PVE puts the source's firewall, or none, in
+// the place of one that was set for the new id (pve-firewall Firewall/Helpers.pm clone_vmfw_conf).
+func (c *Checker) withOwn(ctx context.Context, names []string, source pve.Resource) ([]string, error) {
+	if source.VMID == 0 {
+		return nil, errors.New("the source is not known")
+	}
+	own, err := c.names.Get(ctx, c.clock, fmt.Sprintf("%s of VM %d", FirewallRef, source.VMID),
+		func(ctx context.Context) ([]string, error) { return c.api.Firewall(source.Node, source.VMID).Refs(ctx) })
+	return slices.Concat(names, own), err
 }
 
 // listed names the listing that an object would be in.
@@ -124,6 +140,9 @@ func (c *Checker) certain(ctx context.Context, n Need) bool {
 // missing reports an object that a listing does not have.
 func missing(n Need, names []string, node string) *guest.FieldError {
 	value, what, where := n.Value, string(n.Kind), "The datacenter"
+	if n.Own {
+		where += ", with the VM that is cloned,"
+	}
 	is := func(name string) bool { return name == value }
 	switch n.Kind {
 	case Import: // "local:import/appliance.ova/disk.vmdk" is in the appliance

@@ -83,6 +83,7 @@ type Need struct {
 	Value string
 	Work  string // the storage on which an import is unpacked; "": its own
 	Size  int64  // bytes that the disk made of an image is to have; 0: as many as the image
+	Own   bool   // a firewall's name that a copy may have from its source
 }
 
 // Kind is the sort of object that a Need is.

@@ -169,6 +169,7 @@ type namedWire struct {
 	Name  wire.String `json:"name"`
 	Group wire.String `json:"group"`
 	Type  wire.String `json:"type"`
+	Scope wire.String `json:"scope"`
 }
 
 // names are the texts of the entries of a listing.
@@ -208,12 +209,15 @@ func (c ClusterReader) Mappings(ctx context.Context, kind string) ([]string, err
 // (pve-firewall API2/Firewall/Cluster.pm).
 func (c ClusterReader) FirewallRefs(ctx context.Context) ([]string, error) {
 	return c.client.names(ctx, "list the aliases and IP sets of the datacenter", "/cluster/firewall/refs",
-		func(w namedWire) string {
-			if w.Type == "ipset" {
-				return "+" + string(w.Name)
-			}
-			return string(w.Name)
-		})
+		namedWire.firewallRef)
+}
+
+// firewallRef is the name as a rule has it.
+func (w namedWire) firewallRef() string {
+	if w.Type == "ipset" {
+		return "+" + string(w.Name)
+	}
+	return string(w.Name)
 }
 
 // SecurityGroups are those of the datacenter's firewall, which any identity may list (pve-firewall

@@ -3,6 +3,7 @@ package pve
 import (
 	"context"
 	"net/http"
+	"slices"
 	"strconv"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/wire"
@@ -61,6 +62,19 @@ func (f FirewallReader) Rules(ctx context.Context) (FirewallRules, error) {
 		delete(all.Rules[i], "ipversion") // what PVE makes of protocol and addresses
 	}
 	return all, nil
+}
+
+// Refs are the VM's own aliases and, with a "+" before them, its own IP sets. It needs VM.Audit (pve-firewall
+// API2/Firewall/VM.pm refs).
+func (f FirewallReader) Refs(ctx context.Context) ([]string, error) {
+	all, err := f.client.names(ctx, f.op("list", "the aliases and IP sets"), f.path("/firewall/refs"),
+		func(w namedWire) string {
+			if w.Scope != "guest" {
+				return ""
+			}
+			return w.firewallRef()
+		})
+	return slices.DeleteFunc(all, func(name string) bool { return name == "" }), err
 }
 
 // AddRule puts a rule on top of all others, whatever position is asked for (pve-firewall API2/Firewall/Rules.pm

@@ -86,3 +86,8 @@ func (s *Service) FirewallFor(ctx context.Context, node string, vmid int) []stri
 func (s *Service) CheckAlias(ctx context.Context, node string, vmid int, volume string, held guest.Holdings) error {
 	return guard.CheckAlias(ctx, s.Guard, node, vmid, volume, held)
 }
+
+// FirewallRefsFor names the IP sets and aliases in that firewall.
+func (s *Service) FirewallRefsFor(ctx context.Context, node string, vmid int) []string {
+	return guest.FirewallRefsFor(ctx, s.Guests, node, vmid)
+}

@@ -109,6 +109,8 @@ func (*fake) ReadFirewall(context.Context, string, int) (*guest.Firewall, error)
 
 func (*fake) FirewallFor(context.Context, string, int) []string { return nil }
 
+func (*fake) FirewallRefsFor(context.Context, string, int) []string { return nil }
+
 func (*fake) PermissionsFor(context.Context, int) []string { return nil }
 
 func (*fake) Purged(context.Context, destroy.Request) []string { return nil }

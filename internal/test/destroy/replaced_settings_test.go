@@ -37,6 +37,12 @@ func TestPlanNamesSettingsThatAReplacementLoses(t *testing.T) {
 		}), []string{loses, "firewall.rules"}, []string{"firewall.policy_in", "firewall.enabled"}},
 		"an option": {firewall, firewall, settings(func(f *state.FirewallFile) { f.Options["policy_out"] = "DROP" }),
 			[]string{loses, "firewall.policy_out"}, []string{"firewall.policy_in", "firewall.rules"}},
+		"IP sets": {"", "", settings(func(f *state.FirewallFile) { f.IPSets = map[string]*state.IPSet{"ipfilter-net0": {}} }),
+			[]string{loses, "aliases and IP sets: +ipfilter-net0"}, []string{"options or rules"}},
+		"IP sets beside a configured firewall": {firewall, firewall, settings(func(f *state.FirewallFile) {
+			f.IPSets = map[string]*state.IPSet{"ipfilter-net0": {}}
+			f.Aliases = map[string]map[string]string{"home": {"name": "home", "cidr": "192.0.2.1"}}
+		}), []string{loses, "aliases and IP sets: +ipfilter-net0, home"}, []string{"firewall.policy_in"}},
 		"a configured value that goes": {firewall, "firewall = { enabled = true }\n", nil, nil, []string{loses}},
 		"a configured firewall":        {firewall, firewall, nil, nil, []string{loses}},
 		"an option of HA": {ha, ha, func(world *state.World) {
@@ -65,6 +71,46 @@ func TestPlanNamesSettingsThatAReplacementLoses(t *testing.T) {
 			if name == "an HA entry" {
 				wantSaid(t, "the apply", fmt.Sprint(s.Diagnostics()), c.says, nil)
 			}
+		})
+	}
+}
+
+// TestPlanRefusesARuleWhoseSetGoes: a rule names an IP set that only the VM has, so the firewall of the VM that takes its place could not be
+// set, and the old VM would be gone by then. The datacenter or the source of the copy may have the set as well.
+func TestPlanRefusesARuleWhoseSetGoes(t *testing.T) {
+	t.Parallel()
+	admins := func() map[string]*state.IPSet { return map[string]*state.IPSet{"admins": {}} }
+	for name, has := range map[string]func(world *state.World){
+		"": nil,
+		"the datacenter": func(world *state.World) {
+			world.Firewalls = map[string]*state.FirewallFile{"cluster": {IPSets: admins()}}
+		},
+		"the source": func(world *state.World) { world.Firewall[8000] = &state.FirewallFile{IPSets: admins()} },
+	} {
+		t.Run("also "+name, func(t *testing.T) {
+			t.Parallel()
+			const rules = "firewall = { enabled = true, rules = [{ type = \"in\", action = \"ACCEPT\", source = \"+admins\" }] }\n"
+			w := rig.NewWorld(t)
+			s := w.Session(t, rig.TokenNoSSH, copied(9000, ""))
+			rig.Must(t, s.Converge(t.Context()))
+			w.Change(settings(func(f *state.FirewallFile) { f.IPSets = admins() }))
+			w.Reconfigure(t, s, rig.TokenNoSSH, copied(9000, rules))
+			rig.Must(t, s.Run(t.Context()))
+			if has != nil {
+				w.Change(has)
+			}
+			w.Reconfigure(t, s, rig.TokenNoSSH, copied(8000, rules))
+			err := s.Run(t.Context())
+			if has != nil {
+				rig.Must(t, err)
+				return
+			}
+			rig.MustSay(t, err, `Unknown alias or IP set "+admins"`)
+			w.Change(func(world *state.World) {
+				if f := world.Firewall[400]; world.Guests[400] == nil || f == nil || f.IPSets["admins"] == nil {
+					t.Error("the VM or its set is gone")
+				}
+			})
 		})
 	}
 }

@@ -193,8 +193,8 @@ func (p *Planning) knowMachineOfNewVM() {
 	}
 }
 
-// warnLostSettings names the settings of a replaced VM's id that the configuration does not set: of its firewall, its HA
-// entry, and permissions. PVE removes them with the VM, and the one that takes its place begins without them: open,
+// warnLostSettings names the settings of a replaced VM's id that the configuration does not set: its firewall, its HA
+// options, permissions. PVE removes them with the VM, and the one that takes its place begins without them: open,
 // where a firewall that was made by hand closed it.
 func (p warnings) warnLostSettings(ctx context.Context) {
 	vmid := int(model.Value(p.Prior.VMID))
@@ -205,9 +205,11 @@ func (p warnings) warnLostSettings(ctx context.Context) {
 	if p.Config.IsSet("ha") { // else warnPurged names the entry
 		lost = append(lost, p.unmanaged("ha")...)
 	}
+	node := model.Value(p.Prior.Node)
 	if p.Prior.Firewall == nil {
-		lost = append(lost, p.Machines.FirewallFor(ctx, model.Value(p.Prior.Node), vmid)...)
+		lost = append(lost, p.Machines.FirewallFor(ctx, node, vmid)...)
 	}
+	lost = append(lost, p.Machines.FirewallRefsFor(ctx, node, vmid)...)
 	if p.Prior.Pool == nil { // a pool lends its members permissions
 		lost = append(lost, p.Machines.PermissionsFor(ctx, vmid)...)
 	}

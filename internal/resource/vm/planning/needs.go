@@ -136,21 +136,22 @@ func (p requirements) startedCPUs() int64 {
 }
 
 // firewallNeeds are the security groups, aliases and IP sets that rules name and none did before. One without a scope
-// may be the VM's own, unless the VM is made from scratch.
+// may be the own one of a VM that is there, or of the source of a copy.
 func (p requirements) firewallNeeds() []preflight.Need {
 	seen := map[string]bool{}
 	var all []preflight.Need
 	note := func(rules []guest.FirewallRule, add bool) {
 		for _, rule := range rules {
-			names, kind := slices.Concat(p.datacenterRefs(rule.Source), p.datacenterRefs(rule.Dest)), preflight.FirewallRef
+			names, kind := slices.Concat(p.firewallRefs(rule.Source), p.firewallRefs(rule.Dest)), preflight.FirewallRef
 			if model.Value(rule.Type) == "group" {
 				names, kind = []string{model.Value(rule.Action)}, preflight.SecurityGroup
 			}
 			for _, name := range names {
 				if key := string(kind) + " " + name; name != "" && !seen[key] {
 					seen[key] = true
-					if add {
-						all = append(all, preflight.Need{Path: "firewall.rules", Kind: kind, Value: name})
+					if value := strings.Replace(name, "dc/", "", 1); add {
+						own := kind == preflight.FirewallRef && value == name && p.Plan.Copies()
+						all = append(all, preflight.Need{Path: "firewall.rules", Kind: kind, Value: value, Own: own})
 					}
 				}
 			}
@@ -165,19 +166,19 @@ func (p requirements) firewallNeeds() []preflight.Need {
 	return all
 }
 
-// datacenterRefs are the aliases and IP sets of the datacenter in a source or a destination of a rule.
-func (p requirements) datacenterRefs(addresses *string) []string {
+// firewallRefs are the aliases and IP sets in a source or a destination of a rule that a plan can look for.
+func (p requirements) firewallRefs(addresses *string) []string {
 	named := regexp.MustCompile(`^\+?(dc/)?[A-Za-z][A-Za-z0-9_-]+$`)
 	var all []string
 	for _, one := range strings.Split(model.Value(addresses), ",") {
 		one = strings.TrimSpace(one)
 		_, err := netip.ParseAddr(one)
 		scoped := strings.Contains(one, "dc/")
-		if err == nil || !named.MatchString(one) || !scoped && (!p.creating() || p.Plan.Copies()) ||
+		if err == nil || !named.MatchString(one) || !scoped && !p.creating() ||
 			strings.HasPrefix(one, "+ipfilter-") {
 			continue
 		}
-		all = append(all, strings.Replace(one, "dc/", "", 1))
+		all = append(all, one)
 	}
 	return slices.Compact(all)
 }

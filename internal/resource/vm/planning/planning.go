@@ -92,6 +92,7 @@ type Machines interface {
 	ReadFirewall(ctx context.Context, node string, vmid int) (*guest.Firewall, error)
 	IsHeld(ctx context.Context, node string, vmid int, volume string) error
 	FirewallFor(ctx context.Context, node string, vmid int) []string
+	FirewallRefsFor(ctx context.Context, node string, vmid int) []string
 	PermissionsFor(ctx context.Context, vmid int) []string
 	Purged(ctx context.Context, r destroy.Request) []string
 }
