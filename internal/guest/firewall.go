@@ -204,6 +204,20 @@ func PermissionsFor(ctx context.Context, g *Guests, vmid int) []string {
 	return []string{"permissions on " + path + ", or its place in a pool"}
 }
 
+// GrantsFor names the access control entries on a VMID, as far as this identity sees them. A place in a pool is none of
+// them.
+func GrantsFor(ctx context.Context, g *Guests, vmid int) []string {
+	path := fmt.Sprintf("/vms/%d", vmid)
+	entries, _ := g.entries.Get(ctx, g.clock, "", g.api.Access().ACL) // none are seen then
+	var all []string
+	for _, e := range entries {
+		if e.Path == path {
+			all = append(all, fmt.Sprintf("the role %s of %s on %s", e.Role, e.Subject, path))
+		}
+	}
+	return all
+}
+
 // FirewallFor names the firewall that this identity sees under a VMID. PVE removes it as it does permissions.
 func FirewallFor(ctx context.Context, g *Guests, node string, vmid int) []string {
 	if f, err := g.ReadFirewall(ctx, node, vmid); err != nil || len(f.options())+len(f.Rules) == 0 {

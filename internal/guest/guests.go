@@ -36,6 +36,7 @@ type Guests struct {
 	lists       volumeLists
 	sources     request.Recent[map[string]string]          // configurations of the sources of clones
 	permissions request.Recent[map[string]map[string]bool] // of the identity
+	entries     request.Recent[[]pve.ACLEntry]
 }
 
 // New makes Guests.

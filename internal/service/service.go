@@ -77,6 +77,11 @@ func (s *Service) PermissionsFor(ctx context.Context, vmid int) []string {
 	return guest.PermissionsFor(ctx, s.Guests, vmid)
 }
 
+// GrantsFor names the access control entries on a VMID.
+func (s *Service) GrantsFor(ctx context.Context, vmid int) []string {
+	return guest.GrantsFor(ctx, s.Guests, vmid)
+}
+
 // FirewallFor names the firewall that this identity sees under a VMID. PVE removes it with the VM.
 func (s *Service) FirewallFor(ctx context.Context, node string, vmid int) []string {
 	return guest.FirewallFor(ctx, s.Guests, node, vmid)

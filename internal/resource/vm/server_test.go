@@ -113,6 +113,8 @@ func (*fake) FirewallRefsFor(context.Context, string, int) []string { return nil
 
 func (*fake) PermissionsFor(context.Context, int) []string { return nil }
 
+func (*fake) GrantsFor(context.Context, int) []string { return nil }
+
 func (*fake) Purged(context.Context, destroy.Request) []string { return nil }
 
 func (*fake) IsHeld(context.Context, string, int, string) error { return volumeuse.ErrNotHeld }

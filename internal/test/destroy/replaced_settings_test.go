@@ -24,6 +24,7 @@ func settings(f func(*state.FirewallFile)) func(*state.World) {
 // beside the configured ones. The new VM has none of them, so the plan names them, and nothing that the configuration sets or has set.
 func TestPlanNamesSettingsThatAReplacementLoses(t *testing.T) {
 	t.Parallel()
+	const pool = "pool = \"web\"\n"
 	const firewall = "firewall = { enabled = true, policy_in = \"ACCEPT\" }\n"
 	const ha, loses = "ha = { state = \"stopped\" }\n", "loses settings of its id"
 	for name, c := range map[string]struct {
@@ -43,6 +44,13 @@ func TestPlanNamesSettingsThatAReplacementLoses(t *testing.T) {
 			f.IPSets = map[string]*state.IPSet{"ipfilter-net0": {}}
 			f.Aliases = map[string]map[string]string{"home": {"name": "home", "cidr": "192.0.2.1"}}
 		}), []string{loses, "aliases and IP sets: +ipfilter-net0, home"}, []string{"firewall.policy_in"}},
+		"permissions": {"", "", func(world *state.World) {
+			world.ACL = append(world.ACL, state.ACLEntry{Path: "/vms/400", Subject: "auditor@pve", Role: "PVEVMUser"})
+		}, []string{loses, "permissions on /vms/400"}, nil},
+		"permissions beside a pool": {pool, pool, func(world *state.World) {
+			world.ACL = append(world.ACL, state.ACLEntry{Path: "/vms/400", Subject: "auditor@pve", Role: "PVEVMUser"})
+		}, []string{loses, "the role PVEVMUser of auditor@pve on /vms/400"}, nil},
+		"a pool":                       {pool, pool, nil, nil, []string{loses}},
 		"a configured value that goes": {firewall, "firewall = { enabled = true }\n", nil, nil, []string{loses}},
 		"a configured firewall":        {firewall, firewall, nil, nil, []string{loses}},
 		"an option of HA": {ha, ha, func(world *state.World) {

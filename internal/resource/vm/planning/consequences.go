@@ -210,9 +210,11 @@ func (p warnings) warnLostSettings(ctx context.Context) {
 		lost = append(lost, p.Machines.FirewallFor(ctx, node, vmid)...)
 	}
 	lost = append(lost, p.Machines.FirewallRefsFor(ctx, node, vmid)...)
-	if p.Prior.Pool == nil { // a pool lends its members permissions
-		lost = append(lost, p.Machines.PermissionsFor(ctx, vmid)...)
+	permissions := p.Machines.PermissionsFor
+	if p.Prior.Pool != nil { // it lends its members permissions
+		permissions = p.Machines.GrantsFor
 	}
+	lost = append(lost, permissions(ctx, vmid)...)
 	if len(lost) > 0 {
 		p.diags.AddWarning(fmt.Sprintf("The replacement of %s loses settings of its id", p.Prior.Thing()),
 			fmt.Sprintf("PVE removes them with the VM, and the configuration does not set them again: %s. Note them first "+

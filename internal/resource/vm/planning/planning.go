@@ -94,6 +94,7 @@ type Machines interface {
 	FirewallFor(ctx context.Context, node string, vmid int) []string
 	FirewallRefsFor(ctx context.Context, node string, vmid int) []string
 	PermissionsFor(ctx context.Context, vmid int) []string
+	GrantsFor(ctx context.Context, vmid int) []string
 	Purged(ctx context.Context, r destroy.Request) []string
 }
 
