@@ -193,31 +193,6 @@ func NameLeftFirewall(ctx context.Context, g *Guests, node string, vmid int) str
 		shell.VM("grep -w -- {vmid} /etc/pve/.vmlist; [ $? = 1 ] && rm -f -- /etc/pve/firewall/{vmid}.fw", vmid), node)
 }
 
-// PermissionsFor names the permissions that this identity sees on a VMID. PVE keeps them by id, and removes them with
-// any guest of the id, whatever it is told (qemu-server API2/Qemu.pm destroy_vm; pve-access-control AccessControl.pm
-// remove_vm_access).
-func PermissionsFor(ctx context.Context, g *Guests, vmid int) []string {
-	path := fmt.Sprintf("/vms/%d", vmid)
-	if paths, err := g.api.Access().Permissions(ctx, ""); err != nil || paths[path] == nil {
-		return nil
-	}
-	return []string{"permissions on " + path + ", or its place in a pool"}
-}
-
-// GrantsFor names the access control entries on a VMID, as far as this identity sees them. A place in a pool is none of
-// them.
-func GrantsFor(ctx context.Context, g *Guests, vmid int) []string {
-	path := fmt.Sprintf("/vms/%d", vmid)
-	entries, _ := g.entries.Get(ctx, g.clock, "", g.api.Access().ACL) // none are seen then
-	var all []string
-	for _, e := range entries {
-		if e.Path == path {
-			all = append(all, fmt.Sprintf("the role %s of %s on %s", e.Role, e.Subject, path))
-		}
-	}
-	return all
-}
-
 // FirewallFor names the firewall that this identity sees under a VMID. PVE removes it as it does permissions.
 func FirewallFor(ctx context.Context, g *Guests, node string, vmid int) []string {
 	if f, err := g.ReadFirewall(ctx, node, vmid); err != nil || len(f.options())+len(f.Rules) == 0 {

@@ -6,6 +6,7 @@ package guest
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -231,4 +232,29 @@ func (g *Guests) Permissions(ctx context.Context) (map[string]map[string]bool, e
 	return g.permissions.Get(ctx, g.clock, "", func(ctx context.Context) (map[string]map[string]bool, error) {
 		return g.api.Access().Permissions(ctx, "")
 	})
+}
+
+// PermissionsFor names the permissions that this identity sees on a VMID. PVE keeps them by id, and removes them with
+// any guest of the id, whatever it is told (qemu-server API2/Qemu.pm destroy_vm; pve-access-control AccessControl.pm
+// remove_vm_access).
+func PermissionsFor(ctx context.Context, g *Guests, vmid int) []string {
+	path := fmt.Sprintf("/vms/%d", vmid)
+	if paths, err := g.api.Access().Permissions(ctx, ""); err != nil || paths[path] == nil {
+		return nil
+	}
+	return []string{"permissions on " + path + ", or its place in a pool"}
+}
+
+// GrantsFor names the access control entries on a VMID, as far as this identity sees them. A place in a pool is none of
+// them.
+func GrantsFor(ctx context.Context, g *Guests, vmid int) []string {
+	path := fmt.Sprintf("/vms/%d", vmid)
+	entries, _ := g.entries.Get(ctx, g.clock, "", g.api.Access().ACL) // none are seen then
+	var all []string
+	for _, e := range entries {
+		if e.Path == path {
+			all = append(all, fmt.Sprintf("the role %s of %s on %s", e.Role, e.Subject, path))
+		}
+	}
+	return all
 }
