@@ -96,6 +96,26 @@ func notMade(ctx context.Context, c *Creator, p plan, u unfinished, v ownership.
 	return append(guest.OwnVolumes(u.listed.VMID, others), unmade...), err
 }
 
+// foreign are the slots of an uncommitted VM with a volume of another guest, and the volumes: a third party has attached
+// them, with a request that leaves no task. The create puts one there only if its configuration names it, or if what it
+// copies has it, such as a medium (qemu-server API2/Qemu.pm clone_vm). A start uses such a disk, a growth and a
+// conversion to a template change it: neither asks whose it is (QemuServer.pm template_create).
+func (p plan) foreign(vmid int, config map[string]string) []string {
+	wanted, copied := vm.Encode(p.spec), map[string]string{}
+	if p.from != nil {
+		copied = p.copied()
+	}
+	var all []string
+	for _, slot := range vm.Slots(config) {
+		volume := guest.VolumeOf(config[slot])
+		owner, owned := volid.Owner(volume)
+		if owned && owner != vmid && volume != guest.VolumeOf(wanted[slot]) && volume != guest.VolumeOf(copied[slot]) {
+			all = append(all, slot+": "+volume)
+		}
+	}
+	return all
+}
+
 // borrows tells whether a VM is to hold the disk of another guest in a slot, such as that of a proxmox_disk. No task of
 // the create makes a disk there: one of the VM's own id has that disk's data, which a third party has moved or copied.
 func borrows(want string, vmid int) bool {
@@ -141,6 +161,10 @@ func (p plan) unloggedSlots() []string {
 func whyNotOurs(ctx context.Context, c *Creator, p plan, u unfinished, v ownership.Verdict) string {
 	if u.config["lock"] == request.Suspended {
 		return "it is suspended to disk, as no create leaves a VM: a user works with it"
+	}
+	if others := p.foreign(u.listed.VMID, u.config); len(others) > 0 {
+		return fmt.Sprintf("it has volumes of other guests that this create has not put there (%s): a third party has "+
+			"attached them. Detach them, and the next apply goes on with this one", strings.Join(others, ", "))
 	}
 	switch others, err := notMade(ctx, c, p, u, v); {
 	case err != nil:
