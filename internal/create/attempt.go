@@ -130,9 +130,13 @@ func (a *attempt) Check(_ string, config map[string]string, written bool) error 
 // look proves whose VM it is and renews the lease, right before a request.
 func (a *attempt) look(ctx context.Context) error { return guest.GuardNow(ctx, a.view, a.renew) }
 
-// lookUnlessSeen is look, unless a look or a change that bore its digest has proved a moment ago whose VM it is.
+// lookUnlessSeen is look, unless a look or a change that bore its digest has proved a moment ago whose VM it is. It is
+// for requests that act on all disks of the VM.
 func (a *attempt) lookUnlessSeen(ctx context.Context) error {
-	return guest.GuardUnlessSeen(ctx, a.view, a.renew)
+	if err := guest.GuardUnlessSeen(ctx, a.view, a.renew); err != nil {
+		return err
+	}
+	return checkSlots(ctx, a)
 }
 
 // perform sends a request that changes the configuration and takes no digest, right after a proof of whose VM it is.
@@ -202,6 +206,7 @@ func (a pursuit) follow(ctx context.Context) bool {
 	}
 	was := a.view.Node()
 	a.view.Moved(now.Node)
+	a.made.Moved() // a migration may rename local disks
 	config, err := a.view.Fresh(ctx)
 	if err != nil {
 		a.view.Moved(was)

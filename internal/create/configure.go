@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"strings"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
@@ -19,6 +20,9 @@ func (a *attempt) configure(ctx context.Context) error {
 }
 
 func (a *attempt) configureRead(ctx context.Context, config pve.PendingConfig) error {
+	if err := checkSlots(ctx, a); err != nil {
+		return err
+	}
 	has := vm.Decode(config.Current())
 	want := vm.Merge(has, a.spec)
 	want.Description, want.Protection, want.Template = has.Description, has.Protection, has.Template
@@ -45,6 +49,7 @@ func (a *attempt) configureRead(ctx context.Context, config pve.PendingConfig) e
 		if config, err = a.view.Fresh(ctx); err != nil {
 			return err
 		}
+		return a.configureRead(ctx, config)
 	}
 	config, err := a.growFirst(ctx, config)
 	if err != nil {
@@ -77,6 +82,25 @@ func (a *attempt) configureRead(ctx context.Context, config pve.PendingConfig) e
 		}
 	}
 	return err
+}
+
+// checkSlots refuses a VM that was read with disks which a third party has put into its slots since it was made: those
+// of other guests, and in a configured slot also one that this create has not made. To go on would take such a disk for
+// the configured one, grow it, or start the guest with it.
+func checkSlots(ctx context.Context, a *attempt) error {
+	config := a.view.Last().Current()
+	made, err := a.made.Others(ctx, a.creator.api.Reader(), a.view.Tasks.UPIDs, a.vmid, config, vm.Encode(a.spec))
+	if err != nil {
+		return err
+	}
+	others := append(a.foreign(a.vmid, config), made...)
+	if len(others) == 0 {
+		return nil
+	}
+	return &guest.FieldError{Path: "disks",
+		Summary: fmt.Sprintf("VM %d has got disks that its create has not put there", a.vmid),
+		Detail: fmt.Sprintf("A third party has attached them while the VM was being made: %s. They were not changed",
+			strings.Join(others, ", "))}
 }
 
 // makerOf is the task of an attempt that made its VM, "" if it is not known. One that is resumed has none: the task was
@@ -122,9 +146,9 @@ func (a *attempt) growFirst(ctx context.Context, config pve.PendingConfig) (pve.
 func (a *attempt) grow(ctx context.Context, g vm.Growth, digest string) error {
 	size := property.FormatSize(g.Size)
 	look := func(ctx context.Context) error {
-		return guest.GuardUnlessSeen(ctx, a.view, a.renew, func(context.Context) error {
+		return guest.GuardUnlessSeen(ctx, a.view, a.renew, func(ctx context.Context) error {
 			digest = a.view.Last().Digest
-			return nil
+			return checkSlots(ctx, a)
 		})
 	}
 	err := a.creator.jobs.Retry(ctx, request.Conflict(), func(ctx context.Context) error {
@@ -154,9 +178,11 @@ func (a *attempt) shape(ctx context.Context) error {
 		a.made.Want(a.moving)
 		a.view.NoteSeen(false)
 		a.view.Forget()
-		err := a.creator.destroyer.MoveUncommitted(ctx, &a.view.Tasks, a.node, a.mark, a.change.Moves)
-		if err != nil {
-			return err
+		for _, m := range a.change.Moves {
+			if err := a.creator.destroyer.MoveUncommitted(ctx, &a.view.Tasks, a.node, a.mark, m); err != nil {
+				return err
+			}
+			a.made.Moved(m.Slot)
 		}
 	}
 	for _, g := range a.change.Grow {

@@ -29,6 +29,7 @@ func (a *attempt) migrate(ctx context.Context) error {
 			return err == nil && a.mark.Proves(a.vmid, there.Values), err
 		}})
 	a.view.Moved(a.node)
+	a.made.Moved()
 	a.warn(fmt.Sprintf("Migration of VM %d ended with warnings", a.vmid), result)
 	return err
 }

@@ -1,12 +1,17 @@
 package create
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/clock"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
@@ -80,4 +85,82 @@ func TestDeadVMWithTheDiskOfAnotherGuest(t *testing.T) {
 			t.Errorf("%s: it was given %d times", name, given)
 		}
 	}
+}
+
+// meddled is a cluster in which a third party acts once on VM 150: as soon as its create has made it, n answers later.
+func meddled(t *testing.T, n int, act func(w *state.World, g *state.Guest)) bench {
+	var b bench
+	answers, done := 0, false
+	b = benchOf(t, pvesim.Options{Clock: clock.Real{}, Latency: -1}, func(c *pve.Config, cred pvesim.Credentials) {
+		ticket(c, cred)
+		c.Trace = func(_ context.Context, m string, _ map[string]string) {
+			if m != "PVE request" || b.sim == nil || done {
+				return
+			}
+			b.change(func(w *state.World) {
+				g := w.Guests[150]
+				if g == nil || g.Config["lock"] != "" || g.Config["scsi0"] == "" || !strings.Contains(g.Config["description"], "signature") {
+					return
+				}
+				if done = answers == n; done {
+					act(w, g)
+				}
+				answers++
+			})
+		}
+	})
+	return b
+}
+
+// TestDiskOfOthersInASlotThatTheCreateFills: a third party puts a disk into a slot of the new clone that the create is
+// about to fill, or in place of one that it is about to grow. The create fails before it grows that disk.
+func TestDiskOfOthersInASlotThatTheCreateFills(t *testing.T) {
+	t.Parallel()
+	own := func(slot string) func(w *state.World, g *state.Guest) {
+		return func(w *state.World, g *state.Guest) {
+			if is := guest.VolumeOf(g.Config[slot]); is != "" {
+				g.Config["unused0"] = is
+			}
+			w.Put(&state.Volume{Storage: "local-lvm", Node: "pve1", Name: "vm-150-disk-77", VMID: 150, Content: "images",
+				Format: "raw", Size: 1 << 30, Data: "theirs"})
+			g.Config[slot] = theirs + ",size=1G"
+		}
+	}
+	for name, c := range map[string]struct {
+		slot string
+		act  func(w *state.World, g *state.Guest)
+	}{
+		"another guest's":           {"scsi1", func(w *state.World, _ *state.Guest) { lend(w, "scsi1") }},
+		"another guest's, in place": {"scsi0", func(w *state.World, _ *state.Guest) { lend(w, "scsi0") }},
+		"with its id":               {"scsi1", own("scsi1")},
+	} {
+		for n := range 2 { // before the first look at the clone, and after it
+			b := meddled(t, n, c.act)
+			r := ofTemplate()
+			r.VMID, r.Start, r.Spec.Name = 150, true, to("web")
+			r.Spec.Disks = map[string]vm.Disk{"scsi0": {Size: to(int64(8 << 30))}, "scsi1": {Storage: "local-zfs", Size: to(int64(2 << 30))}}
+			_, err := b.Create(t.Context(), r)
+			changed := false
+			b.change(func(w *state.World) {
+				for _, volume := range []string{foreign, theirs} {
+					v := w.Volume("pve1", volume)
+					changed = changed || v != nil && v.Size != 1<<30
+				}
+			})
+			if err == nil || !strings.Contains(err.Error(), "has got disks that its create has not put there") || changed ||
+				!b.isLent() && b.kept() == "" {
+				t.Errorf("%s, %d: changed %t: %v", name, n, changed, err)
+			}
+		}
+	}
+}
+
+// kept is what the third party's disk with the id of VM 150 holds, "" if it is gone.
+func (b bench) kept() (data string) {
+	b.change(func(w *state.World) {
+		if v := w.Volume("pve1", theirs); v != nil {
+			data = v.Data
+		}
+	})
+	return data
 }

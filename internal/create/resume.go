@@ -96,10 +96,10 @@ func notMade(ctx context.Context, c *Creator, p plan, u unfinished, v ownership.
 	return append(guest.OwnVolumes(u.listed.VMID, others), unmade...), err
 }
 
-// foreign are the slots of an uncommitted VM with a volume of another guest, and the volumes: a third party has attached
-// them, with a request that leaves no task. The create puts one there only if its configuration names it, or if what it
-// copies has it, such as a medium (qemu-server API2/Qemu.pm clone_vm). A start uses such a disk, a growth and a
-// conversion to a template change it: neither asks whose it is (QemuServer.pm template_create).
+// foreign are the slots of an uncommitted VM with a volume of another guest, and the volumes: a third party has
+// attached them, with a request that leaves no task. The create puts one there only if its configuration names it, or
+// if the VM that it copies has it, such as a medium (qemu-server API2/Qemu.pm clone_vm). A start uses such a disk, a
+// growth and a conversion to a template change it: neither asks whose it is (QemuServer.pm template_create).
 func (p plan) foreign(vmid int, config map[string]string) []string {
 	wanted, copied := vm.Encode(p.spec), map[string]string{}
 	if p.from != nil {
@@ -109,7 +109,8 @@ func (p plan) foreign(vmid int, config map[string]string) []string {
 	for _, slot := range vm.Slots(config) {
 		volume := guest.VolumeOf(config[slot])
 		owner, owned := volid.Owner(volume)
-		if owned && owner != vmid && volume != guest.VolumeOf(wanted[slot]) && volume != guest.VolumeOf(copied[slot]) {
+		isPut := volume == guest.VolumeOf(wanted[slot]) || volume == guest.VolumeOf(copied[slot])
+		if owned && owner != vmid && !isPut {
 			all = append(all, slot+": "+volume)
 		}
 	}

@@ -179,9 +179,11 @@ func (m *Made) unproven(vmid int, config map[string]string) []string {
 	if m == nil || m.unlogged == nil {
 		return nil
 	}
-	return disksIn(vmid, config, func(slot, volume string) bool {
-		return !slices.Contains(m.unlogged, slot) || m.isExchanged(slot, volume)
-	})
+	return disksIn(vmid, config, m.isUnproven)
+}
+
+func (m *Made) isUnproven(slot, volume string) bool {
+	return !slices.Contains(m.unlogged, slot) || m.isExchanged(slot, volume)
 }
 
 // disksIn are the disks of a VM in those slots.

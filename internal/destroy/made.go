@@ -89,6 +89,42 @@ func (m *Made) isExchanged(slot, volume string) bool {
 	return m.first[slot] != "" && !volid.Same(m.first[slot], volume)
 }
 
+// Moved notes that tasks have given the disks in some slots other names, or where none is said, in any slot: the next
+// look shows them.
+func (m *Made) Moved(slots ...string) {
+	if m.corrected = true; len(slots) == 0 { // the log of the first task tells nothing of these
+		clear(m.first)
+	}
+	for _, slot := range slots {
+		delete(m.first, slot)
+	}
+}
+
+// Others are the disks in some slots of the create's VM that it is not known to have made: a third party has put them
+// there, in place of its own or in a slot that only a later task of it fills. The log of such a task names its disk.
+func (m *Made) Others(ctx context.Context, api pve.Reader, tasks []pve.UPID, vmid int,
+	config, slots map[string]string) ([]string, error) {
+	open := map[string]string{}
+	for slot := range slots {
+		volume := guest.VolumeOf(config[slot])
+		if isDiskOf(vmid, config, slot) && !m.known[volume] && m.isUnproven(slot, volume) {
+			open[slot] = config[slot]
+		}
+	}
+	var work []string
+	for _, upid := range tasks {
+		if typ := upid.Type(); typ != "qmclone" && typ != "qmmove" { // these name slots only: the first look shows the disks
+			work = append(work, string(upid))
+		}
+	}
+	others, err := Unmade(ctx, api, work, vmid, open)
+	if err == nil {
+		isTheirs := func(volume string) bool { return slices.Contains(others, volume) }
+		m.add(slices.DeleteFunc(guest.OwnVolumes(vmid, open), isTheirs))
+	}
+	return others, err
+}
+
 // correct has the log of the task that makes the VM say which disks were first in their slots: a third party may have
 // exchanged one before the first look. Where the log cannot be read the first look counts.
 func (m *Made) correct(ctx context.Context, api pve.Reader, tasks []pve.UPID) {

@@ -298,19 +298,14 @@ func (g *Guard) moveInState(ctx context.Context, tasks *request.Tasks, v InState
 	return g.move(ctx, g.jobs.Once, tasks, e, m)
 }
 
-// MoveUncommitted does the same for a VM that a create has made and not committed.
+// MoveUncommitted does the same with a disk of a VM that a create has made and not committed.
 func (g *Guard) MoveUncommitted(ctx context.Context, tasks *request.Tasks, node string, mark ownership.Mark,
-	moves []vm.Move) error {
-	for _, m := range moves {
-		e, err := g.Prove(ctx, Claim{Node: node, VMID: mark.VMID, Whole: true, Untouched: true, Guest: bears(mark)})
-		if err == nil {
-			err = g.move(ctx, g.jobs.Perform, tasks, e, m)
-		}
-		if err != nil {
-			return err
-		}
+	m vm.Move) error {
+	e, err := g.Prove(ctx, Claim{Node: node, VMID: mark.VMID, Whole: true, Untouched: true, Guest: bears(mark)})
+	if err != nil {
+		return err
 	}
-	return nil
+	return g.move(ctx, g.jobs.Perform, tasks, e, m)
 }
 
 // move moves a disk, and frees the place that it leaves.
