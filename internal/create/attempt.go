@@ -140,8 +140,16 @@ func (a *attempt) lookUnlessSeen(ctx context.Context) error {
 }
 
 // perform sends a request that changes the configuration and takes no digest, right after a proof of whose VM it is.
-func (a *attempt) perform(ctx context.Context, r request.Request) (pve.TaskResult, error) {
-	return a.view.Perform(ctx, r, a.lookUnlessSeen)
+func (a *attempt) perform(ctx context.Context, r request.Request, first ...func(context.Context) error) (
+	pve.TaskResult, error) {
+	return a.view.Perform(ctx, r, func(ctx context.Context) error {
+		for _, look := range first {
+			if err := look(ctx); err != nil {
+				return err
+			}
+		}
+		return a.lookUnlessSeen(ctx)
+	})
 }
 
 // renew extends the lease of the VM that was just read, if little of it is left: this run has waited, or a task took

@@ -34,13 +34,20 @@ func (a *attempt) migrate(ctx context.Context) error {
 	return err
 }
 
-// convert makes the VM a template.
+// convert makes the VM a template. PVE renames all its disks, and asks neither whose they are nor who else has them
+// (qemu-server QemuServer.pm template_create), so that is looked at right before.
 func (a *attempt) convert(ctx context.Context) error {
 	if a.resumed && a.view.Last().Current()["template"] == "1" {
 		return nil
 	}
 	_, err := a.perform(ctx, request.Request{Type: "qmtemplate",
-		Send: a.creator.api.QEMU(a.node, a.vmid).ConvertToTemplate})
+		Send: a.creator.api.QEMU(a.node, a.vmid).ConvertToTemplate}, func(ctx context.Context) error {
+		if err := a.creator.destroyer.CheckUncommitted(ctx, a.node, a.mark); err != nil {
+			return &guest.FieldError{Path: "template", Summary: fmt.Sprintf("VM %d was not made a template", a.vmid),
+				Detail: "PVE renames the disks of a template, and another guest that uses one would lose it", Err: err}
+		}
+		return a.look(ctx)
+	})
 	return err
 }
 

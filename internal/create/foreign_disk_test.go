@@ -164,3 +164,29 @@ func (b bench) kept() (data string) {
 	})
 	return data
 }
+
+// TestTemplateWithADiskThatAnotherGuestHas: a third party attaches a disk of the new VM to another guest, or that guest's
+// disk to the new VM. The create does not make it a template: PVE would rename the disk, and that guest would lose it.
+func TestTemplateWithADiskThatAnotherGuestHas(t *testing.T) {
+	t.Parallel()
+	for name, act := range map[string]func(w *state.World, g *state.Guest){
+		"taken": func(w *state.World, g *state.Guest) { w.Guests[8000].Config["scsi9"] = g.Config["scsi0"] },
+		"lent":  func(w *state.World, _ *state.Guest) { lend(w, "scsi5") },
+	} {
+		for how, r := range map[string]Request{"create": onZFS(), "clone": ofTemplate()} {
+			for n := range 3 {
+				b := meddled(t, n, func(w *state.World, g *state.Guest) { w.Guests[8000].Node = "pve1"; act(w, g) })
+				r.VMID, r.Spec.Template, r.Spec.Name = 150, to(true), to("web")
+				_, err := b.Create(t.Context(), r)
+				lost := name == "lent" && !b.isLent()
+				b.change(func(w *state.World) {
+					volume := guest.VolumeOf(w.Guests[8000].Config["scsi9"])
+					lost = lost || volume != "" && w.Volume("pve1", volume) == nil
+				})
+				if lost || err == nil {
+					t.Errorf("%s, %s, %d: VM 8000 has lost a disk %t: %v", how, name, n, lost, err)
+				}
+			}
+		}
+	}
+}
