@@ -31,6 +31,7 @@ type Made struct {
 	died       bool              // one of the tasks, or commands, was killed
 	unlogged   []string          // the slots that the create fills without a task that tells; nil: any
 	first      map[string]string // the first disk of each slot, by the first look or by the log of its task
+	moved      []string          // the slots whose disks the create has moved, once that was seen to have ended well
 	corrected  bool              // the log of the task that makes the VM was asked for them
 }
 
@@ -98,6 +99,7 @@ func (m *Made) Moved(slots ...string) {
 	for _, slot := range slots {
 		delete(m.first, slot)
 	}
+	m.moved = append(m.moved, slots...)
 }
 
 // Others are the disks in some slots of the create's VM that it is not known to have made: a third party has put them
@@ -144,27 +146,10 @@ func (m *Made) correct(ctx context.Context, api pve.Reader, tasks []pve.UPID) {
 	}
 }
 
-// copies are the disks in slots that a task says it has filled, by slot only. A task that makes a disk names it.
-func (m *Made) copies(upid pve.UPID, log []string, config map[string]string) (volumes []string) {
-	if m == nil {
-		return nil
-	}
-	for slot, volume := range task.DisksMade(log) {
-		if m.first[slot] == "" {
-			m.first[slot] = volume
-		}
-	}
-	for _, slot := range filledBy(upid, log) {
-		if upid.Type() == "qmmove" || m.first[slot] == "" {
-			volumes = append(volumes, guest.VolumeOf(config[slot]))
-		}
-	}
-	return volumes
-}
-
-// notMoved are those of some disks that are not the first ones of their slots, moved since: where the first one is
-// still there, the slot has another.
-func notMoved(ctx context.Context, r *removal, f *facts, volumes []string) ([]string, error) {
+// notMoved are those of some disks that are not the first ones of their slots, moved since by a task of the create: its
+// log tells of the slot (moves). The end of such a task was not seen, or the next look has shown the disk. Where the
+// first one is still there, the slot has another.
+func notMoved(ctx context.Context, r *removal, f *facts, volumes, moves []string) ([]string, error) {
 	if r.Made == nil || r.InState != nil || len(volumes) == 0 {
 		return volumes, nil
 	}
@@ -175,10 +160,10 @@ func notMoved(ctx context.Context, r *removal, f *facts, volumes []string) ([]st
 	look := slotLook{Disks: Disks{Slots: r.Made.first}, d: r.d, vmid: r.VMID, node: f.node, resources: resources,
 		configs: []map[string]string{f.config.Values}}
 	rest := slices.Clone(volumes)
-	for _, slot := range vm.Slots(f.config.Values) {
+	for _, slot := range moves {
 		value := f.config.Values[slot]
 		n := slices.Index(rest, guest.VolumeOf(value))
-		if n < 0 {
+		if n < 0 || slices.Contains(r.Made.moved, slot) {
 			continue
 		}
 		moved, err := look.hasMoved(ctx, slot, value)

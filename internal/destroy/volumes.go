@@ -283,6 +283,7 @@ func (r *removal) checkAdopted(ctx context.Context, f *facts) (outcome, error) {
 	isMade := func(made []string, volume string) bool { // the name of one in state proves nothing: it has another size
 		return slices.Contains(made, volume) && !isInState(volume)
 	}
+	var moves []string
 	for _, upid := range r.Tasks.UPIDs {
 		if len(rest) == 0 {
 			break
@@ -292,8 +293,8 @@ func (r *removal) checkAdopted(ctx context.Context, f *facts) (outcome, error) {
 			return nextPass, fmt.Errorf("look which volumes task %s has made: %w", upid, err)
 		}
 		made, _ := task.VolumesMade(log)
-		if r.InState == nil {
-			made = append(made, r.Made.copies(upid, log, f.config.Values)...)
+		if upid.Type() == "qmmove" {
+			moves = append(moves, task.SlotsFilled(log)...)
 		}
 		rest = slices.DeleteFunc(rest, func(volume string) bool { return isMade(made, volume) })
 	}
@@ -301,7 +302,7 @@ func (r *removal) checkAdopted(ctx context.Context, f *facts) (outcome, error) {
 		known := slices.Collect(maps.Keys(r.Made.known))
 		rest = slices.DeleteFunc(rest, func(volume string) bool { return isMade(known, volume) })
 	}
-	if rest, err = notMoved(ctx, r, f, rest); err != nil {
+	if rest, err = notMoved(ctx, r, f, rest, moves); err != nil {
 		return nextPass, err
 	}
 	if len(rest) > 0 {
