@@ -69,3 +69,26 @@ func TestRollBackSparesADiskThatHasTakenThePlace(t *testing.T) {
 		}
 	}
 }
+
+// TestRollBackWhereTheCloneIs: the migration of a clone to its node fails, and a guest beside the clone has got its disk
+// meanwhile. The roll-back looks among the guests of the node that the clone is on, and destroys nothing.
+func TestRollBackWhereTheCloneIs(t *testing.T) {
+	t.Parallel()
+	for _, taken := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			b := meddled(t, 0, func(w *state.World, g *state.Guest) {
+				if w.Guests[8000].Node = "pve1"; taken {
+					w.Guests[8000].Config["scsi9"] = g.Config["scsi0"]
+				}
+			})
+			b.sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: http.MethodPost,
+				Path: "/nodes/{node}/qemu/{vmid}/migrate"}, Phase: fault.Before, Times: -1}})
+			r := ofTemplate()
+			r.VMID, r.Node = 150, "pve2"
+			created, err := b.Create(t.Context(), r)
+			if err == nil || (len(created.Left) > 0) != taken || (len(b.volumesOf(150)) > 0) != taken {
+				t.Errorf("taken %t: left %+v and %v: %v", taken, created.Left, b.volumesOf(150), err)
+			}
+		})
+	}
+}

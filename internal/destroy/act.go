@@ -125,7 +125,7 @@ func (r *removal) change(ctx context.Context, f *facts, params pve.Params) error
 // whole claims our VM with all its volumes.
 func (r *removal) whole(node string) guard.Claim {
 	c := r.ours(node)
-	c.Whole, c.Place = true, r.Baseline.Node
+	c.Whole = true // they are where the VM is, on whichever node the baseline has looked
 	ours := c.Guest
 	c.Guest = func(config pve.GuestConfig) error {
 		if found := adopted(r, config.Values); len(found) > 0 { // the next pass looks whose they are
