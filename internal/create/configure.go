@@ -179,7 +179,8 @@ func (a *attempt) shape(ctx context.Context) error {
 		a.view.NoteSeen(false)
 		a.view.Forget()
 		for _, m := range a.change.Moves {
-			if err := a.creator.destroyer.MoveUncommitted(ctx, &a.view.Tasks, a.node, a.mark, m); err != nil {
+			err := a.creator.destroyer.MoveUncommitted(ctx, &a.view.Tasks, a.node, a.mark, m, a.first.alone)
+			if err != nil {
 				return err
 			}
 			a.made.Moved(m.Slot)

@@ -3,9 +3,11 @@ package create
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guard"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
@@ -27,11 +29,28 @@ func (a *attempt) migrate(ctx context.Context) error {
 		Done: func(ctx context.Context) (bool, error) {
 			there, err := a.creator.api.QEMU(a.node, a.vmid).Config(ctx)
 			return err == nil && a.mark.Proves(a.vmid, there.Values), err
-		}})
+		}}, func(ctx context.Context) error { return mayMigrate(ctx, a) })
 	a.view.Moved(a.node)
-	a.made.Moved()
+	isMigration := func(task pve.UPID) bool { return task.Type() == "qmigrate" }
+	if err == nil || slices.ContainsFunc(a.view.Tasks.UPIDs, isMigration) {
+		a.made.Moved()
+	}
 	a.warn(fmt.Sprintf("Migration of VM %d ended with warnings", a.vmid), result)
 	return err
+}
+
+// mayMigrate makes sure that no other guest has got a disk of the VM, if there was the time for that, such as while a
+// lock was waited for. PVE frees local disks where they were, and does not ask the other guests (qemu-server
+// QemuMigrate.pm phase3_cleanup).
+func mayMigrate(ctx context.Context, a *attempt) error {
+	if pve.Elapsed(a.first.alone, a.creator.jobs.Clock.Now()) < guard.UseLife {
+		return nil
+	}
+	if err := a.creator.destroyer.CheckUncommitted(ctx, a.view.Node(), a.mark); err != nil {
+		return &guest.FieldError{Path: "node", Summary: fmt.Sprintf("VM %d was not migrated to node %s", a.vmid, a.node),
+			Detail: "PVE frees local disks on the node that they leave, and another guest that uses one would lose it", Err: err}
+	}
+	return nil
 }
 
 // convert makes the VM a template. PVE renames all its disks, and asks neither whose they are nor who else has them

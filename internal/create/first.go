@@ -3,6 +3,7 @@ package create
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/fault"
 
@@ -19,6 +20,7 @@ type firstWrite struct {
 	done  bool          // it was carried out to its end
 	held  bool          // it failed for a foreign lock
 	uuid  string        // that it gave the VM, known before it was sent; "" if it gave none
+	alone time.Time     // when no other guest had the VM's disks: it had just made them, or all guests were read
 }
 
 // clone claims the VMID with a copy of the source.
@@ -57,7 +59,9 @@ func (a *attempt) sendFirst(ctx context.Context, r request.Request) error {
 				"a free one",
 			Err: err}
 	}
-	a.first.done = err == nil
+	if a.first.done = err == nil; err == nil {
+		a.first.alone = a.creator.jobs.Clock.Now()
+	}
 	a.warn(fmt.Sprintf("Creation of VM %d ended with warnings", a.vmid), result)
 	return err
 }

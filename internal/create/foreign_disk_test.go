@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -88,7 +89,7 @@ func TestDeadVMWithTheDiskOfAnotherGuest(t *testing.T) {
 }
 
 // meddled is a cluster in which a third party acts once on VM 150: as soon as its create has made it, n answers later.
-func meddled(t *testing.T, n int, act func(w *state.World, g *state.Guest)) bench {
+func meddled(t *testing.T, n int, act func(w *state.World, g *state.Guest), then ...func(*pvesim.Sim)) bench {
 	var b bench
 	answers, done := 0, false
 	b = benchOf(t, pvesim.Options{Clock: clock.Real{}, Latency: -1}, func(c *pve.Config, cred pvesim.Credentials) {
@@ -107,6 +108,11 @@ func meddled(t *testing.T, n int, act func(w *state.World, g *state.Guest)) benc
 				}
 				answers++
 			})
+			for _, f := range then {
+				if done {
+					f(b.sim)
+				}
+			}
 		}
 	})
 	return b
@@ -187,6 +193,36 @@ func TestTemplateWithADiskThatAnotherGuestHas(t *testing.T) {
 					t.Errorf("%s, %s, %d: VM 8000 has lost a disk %t: %v", how, name, n, lost, err)
 				}
 			}
+		}
+	}
+}
+
+// TestMovesOfADiskThatAnotherGuestHas: while a backup holds the new clone, a third party attaches its disk to another
+// guest. It is then neither migrated to its node nor moved to its storage: PVE would free the place that it leaves.
+func TestMovesOfADiskThatAnotherGuestHas(t *testing.T) {
+	t.Parallel()
+	moving, migrating := ofTemplate(), ofTemplate()
+	moving.Spec.Disks = map[string]vm.Disk{"scsi0": {Storage: "local-lvm"}}
+	migrating.Node = "pve2"
+	for name, r := range map[string]Request{"moved": moving, "migrated": migrating} {
+		for _, taken := range []bool{false, true} {
+			synctest.Test(t, func(t *testing.T) {
+				b := meddled(t, 0, func(w *state.World, g *state.Guest) {
+					w.Guests[8000].Node = "pve1"
+					if taken {
+						w.Guests[8000].Config["scsi9"] = g.Config["scsi0"]
+					}
+				}, func(s *pvesim.Sim) { s.HoldLock(150, "backup", 20*time.Second, "root@pam") })
+				r.VMID = 150
+				_, err := b.Create(t.Context(), r)
+				b.change(func(w *state.World) {
+					volume := guest.VolumeOf(w.Guests[8000].Config["scsi9"])
+					lost := taken && w.Volume("pve1", volume) == nil
+					if lost || (err != nil) != taken || taken && !strings.Contains(err.Error(), "is also used by VM 8000") {
+						t.Errorf("%s: taken %t, VM 8000 has lost its disk %t: %v", name, taken, lost, err)
+					}
+				})
+			})
 		}
 	}
 }

@@ -20,9 +20,6 @@ import (
 // ErrNoEvidence is a mistake in this program; nothing was sent.
 var ErrNoEvidence = errors.New("there is no evidence that this may be destroyed; nothing was sent")
 
-// sending is how a request is sent: once, or again while a third party's lock proves that nothing was done.
-type sending func(context.Context, *request.Tasks, request.Request) (pve.TaskResult, error)
-
 // RemoveVM destroys a VM with the volumes that its configuration names.
 func (g *Guard) RemoveVM(ctx context.Context, tasks *request.Tasks, e Evidence, purge bool) (pve.TaskResult, error) {
 	if err := permits(g, e, e.ours); err != nil {
@@ -295,21 +292,25 @@ func (g *Guard) moveInState(ctx context.Context, tasks *request.Tasks, v InState
 	if err != nil {
 		return fmt.Errorf("%s was not moved to %s: %w", m.Slot, m.Storage, err)
 	}
-	return g.move(ctx, g.jobs.Once, tasks, e, m)
+	return g.move(ctx, tasks, e, m)
 }
 
-// MoveUncommitted does the same with a disk of a VM that a create has made and not committed.
-func (g *Guard) MoveUncommitted(ctx context.Context, tasks *request.Tasks, node string, mark ownership.Mark,
-	m vm.Move) error {
-	e, err := g.Prove(ctx, Claim{Node: node, VMID: mark.VMID, Whole: true, Untouched: true, Guest: bears(mark)})
-	if err != nil {
-		return err
-	}
-	return g.move(ctx, g.jobs.Perform, tasks, e, m)
+// MoveUncommitted does the same with a disk of a VM that a create has made and not committed. At the time alone no
+// other guest had any of its disks, and a third party takes longer than UseLife to find and attach one.
+func (g *Guard) MoveUncommitted(ctx context.Context, tasks *request.Tasks, node string, mark ownership.Mark, m vm.Move,
+	alone time.Time) error {
+	return g.jobs.Contend(ctx, node, mark.VMID, func(ctx context.Context) error {
+		e, err := g.Prove(ctx, Claim{Node: node, VMID: mark.VMID, Whole: true, Own: true, Guest: bears(mark),
+			Untouched: pve.Elapsed(alone, g.clock.Now()) < UseLife})
+		if err != nil {
+			return fmt.Errorf("%s was not moved to %s: %w", m.Slot, m.Storage, err)
+		}
+		return g.move(ctx, tasks, e, m)
+	})
 }
 
 // move moves a disk, and frees the place that it leaves.
-func (g *Guard) move(ctx context.Context, send sending, tasks *request.Tasks, e Evidence, m vm.Move) error {
+func (g *Guard) move(ctx context.Context, tasks *request.Tasks, e Evidence, m vm.Move) error {
 	if !e.ours || !e.volumes[guest.VolumeOf(e.config.Values[m.Slot])] {
 		return ErrNoEvidence
 	}
@@ -317,7 +318,7 @@ func (g *Guard) move(ctx context.Context, send sending, tasks *request.Tasks, e 
 	if m.Format != "" {
 		params["format"] = m.Format
 	}
-	_, err := send(ctx, tasks, request.Request{Node: e.node, Type: "qmmove", ID: e.vmid,
+	_, err := g.jobs.Once(ctx, tasks, request.Request{Node: e.node, Type: "qmmove", ID: e.vmid,
 		Send: func(ctx context.Context) (pve.UPID, error) {
 			return g.api.QEMU(e.node, e.vmid).MoveDiskAndFree(ctx, params)
 		}})
