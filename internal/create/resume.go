@@ -154,7 +154,9 @@ func (p plan) unloggedSlots() []string {
 			slots = append(slots, slot)
 		}
 	}
-	return slices.DeleteFunc(slots, func(slot string) bool { return borrows(wanted[slot], p.vmid) })
+	return slices.DeleteFunc(slots, func(slot string) bool { // a copy is there first, and gives way to the borrowed disk
+		return p.from == nil && borrows(wanted[slot], p.vmid)
+	})
 }
 
 // whyNotOurs is why a dead run's VM stays, whether it would be completed or removed: it has volumes that this create
