@@ -35,6 +35,7 @@ type beside struct {
 
 // awaited is what the agent said while it was waited for.
 type awaited struct {
+	begun  bool // the VM is complete but for its commit
 	guest  guest.Guest
 	failed error // the VM is complete all the same
 }
@@ -44,6 +45,7 @@ type written struct {
 	renewed    time.Time // when it was written last
 	committing bool      // the commit was sent, so it may be gone by our own doing
 	alone      bool      // the VM was seen without it, when no other run could have taken it away yet
+	stays      string    // why the undo leaves the VM; "": it removes it
 }
 
 // attempt is one attempt to create a VM under one VMID.
@@ -113,6 +115,7 @@ func (p plan) howMade(mark ownership.Mark) ownership.Mark {
 // Check proves by the mark that a configuration is that of our VM. Once a commit may have taken the mark away, the
 // identity proves it too.
 func (a *attempt) Check(_ string, config map[string]string, written bool) error {
+	written = written || a.committing && !a.mayBeOvertaken()
 	if a.mark.Proves(a.vmid, config) || written && !a.mark.IsOvertaken(config) && a.view.Identity().Proves(config) {
 		a.made.Saw(a.vmid, config)
 		noteAlone(a, config)

@@ -90,9 +90,7 @@ func (a *attempt) run(ctx context.Context) (Created, error) {
 	created := Created{Warnings: a.warnings}
 	var err error
 	created.Guest, err = a.readBack(ctx)
-	if a.from != nil {
-		created.Guest.Source, created.Inherited = a.from.vmid, vm.Slots(a.filledAtFirst())
-	}
+	noteSource(a, &created)
 	if err != nil {
 		created.Warnings = append(created.Warnings, guest.Warning{
 			Summary: fmt.Sprintf("VM %d was created, but could not be read back", a.vmid),
@@ -104,6 +102,13 @@ func (a *attempt) run(ctx context.Context) (Created, error) {
 		created.Guest.Interfaces, created.Guest.Silent, created.Guest.Status = heard.Interfaces, heard.Silent, heard.Status
 	}
 	return created, a.awaited.failed
+}
+
+// noteSource notes what a copy has from its source.
+func noteSource(a *attempt, created *Created) {
+	if a.from != nil {
+		created.Guest.Source, created.Inherited = a.from.vmid, vm.Slots(a.filledAtFirst())
+	}
 }
 
 // failed says what a failed attempt has left: nothing, or a guest and leftovers for state.
@@ -119,10 +124,18 @@ func (a *attempt) failed(err error) (Created, error) {
 		created.Left = failed.Left
 	}
 	created.Warnings = append(created.Warnings, rootImport{a}.lostImport(created.Left)...)
-	kept := a.r.OnFailure == Keep && a.first.sent && !a.first.taken
+	if created.Stays = a.stays; created.Stays != "" && a.awaited.failed != nil {
+		created.Warnings = append(created.Warnings, guest.Warning{
+			Summary: fmt.Sprintf("VM %d was not waited for to the end", a.vmid), Detail: a.awaited.failed.Error()})
+	}
+	kept := a.stays != "" || a.r.OnFailure == Keep && a.first.sent && !a.first.taken
 	if kept || !saga.RolledBack(err) {
 		created.Guest = guest.Guest{VMID: a.vmid, Node: a.node, Spec: a.r.Spec, Pool: a.r.Pool,
 			Firewall: a.r.Firewall, HA: a.r.HA}
+		if final := a.finalOptions(); a.stays != "" && len(a.view.Last().Entries) > 0 { // its disks were seen, a source's too
+			created.Guest.Spec = guest.FromConfig(a.view.Last().With(final.Set, final.Delete), a.node, a.vmid).Spec
+			noteSource(a, &created)
+		}
 		created.Proof = a.proof()
 	}
 	return created, err

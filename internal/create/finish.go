@@ -2,8 +2,10 @@ package create
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -158,6 +160,7 @@ func (a *borrowing) addToHA(ctx context.Context) error {
 // wait waits for what wait_for asks for. The VM is complete: neither a timeout nor an interrupt takes it back, and a
 // read that fails taints nothing.
 func (a *attempt) wait(ctx context.Context) error {
+	a.awaited.begun = true
 	_, _ = a.view.Known(ctx) // the commit needs it, too; if it fails, it is read back
 	made, err := a.readBack(ctx)
 	if err != nil {
@@ -180,8 +183,24 @@ func (a *attempt) wait(ctx context.Context) error {
 
 // commit is the last write: it replaces the mark by the wanted description, and sets the protection. Before it the VM
 // is ours to remove; after it, it is the user's. It bears the digest of the last reading, so PVE changes this very
-// configuration, with the mark in it, and its result is known without another read.
+// configuration, with the mark in it, and its result is known without another read. A VM that was waited for is in use
+// by now: it stays where nothing but the way to it, or a lock of others, stands in the way of the commit.
 func (a *attempt) commit(ctx context.Context) error {
+	const away = 2 * time.Minute // of the API, as for a roll-back
+	patience := request.Policy{Within: away, Again: request.Kinds(pve.Unavailable, pve.Ambiguous)}
+	if !a.awaited.begun {
+		patience = request.Policy{Tries: 1}
+	}
+	err := a.creator.jobs.Retry(ctx, patience, func(ctx context.Context) error { return tryCommit(ctx, a) })
+	kinds := []pve.Kind{pve.Unavailable, pve.Ambiguous, pve.Locked, pve.Unhealthy}
+	isOver := errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+	if a.awaited.begun && (isOver || slices.Contains(kinds, pve.KindOf(err))) {
+		a.stays = uncommitted(a)
+	}
+	return err
+}
+
+func tryCommit(ctx context.Context, a *attempt) error {
 	final := a.finalOptions()
 	return a.view.Try(ctx, func(ctx context.Context, read pve.PendingConfig) error {
 		before := a.committing
@@ -195,6 +214,27 @@ func (a *attempt) commit(ctx context.Context) error {
 		}
 		return err
 	})
+}
+
+// uncommitted says of a VM that its commit alone is missing. No later apply sets what the commit would have taken from
+// the source: no configuration says it.
+func uncommitted(a *attempt) string {
+	text := fmt.Sprintf("VM %d is complete but for its description and protection, which the last request sets", a.vmid)
+	if a.committing {
+		text = fmt.Sprintf("VM %d is complete. Whether the last request has set its description and protection is not known",
+			a.vmid)
+	}
+	var lost []string
+	if a.r.Spec.Description == nil && len(a.finalOptions().Set["description"]) > 0 {
+		lost = append(lost, "description")
+	}
+	if a.r.Spec.Protection == nil && a.unprotected {
+		lost = append(lost, "protection")
+	}
+	if len(lost) > 0 {
+		text += fmt.Sprintf(". Its source has some (%s): configure that if the VM is to have it", strings.Join(lost, ", "))
+	}
+	return text
 }
 
 // finalOptions are those that only the commit may set. PVE puts them in force at once, on a running guest too

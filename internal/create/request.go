@@ -72,6 +72,7 @@ type Created struct {
 	Warnings []guest.Warning
 	Left     []saga.Residue
 	Proof    *guest.Proof // of a guest that was not committed
+	Stays    string       // why a guest that was not committed was not removed, though nothing says to keep it
 	// Inherited are the slots that a copy has from its source. A disk in a slot that is neither one of them nor configured
 	// is a third party's, who has given it to the VM before its commit.
 	Inherited []string

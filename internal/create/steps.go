@@ -79,6 +79,9 @@ func (a *attempt) undo(ctx context.Context) error {
 			Tasks: &a.view.Tasks, HalfMade: a.halfMade, Mark: a.mark, Lost: a.first.lost, Owns: a.owns,
 			Managed: a.beside.ha, Made: a.made, Unmarked: unmarked, Protected: isProtector(a)})
 	}
+	if a.stays != "" {
+		return nil
+	}
 	if a.r.OnFailure == Keep {
 		a.creator.destroyer.RecordHalfMade(ctx, targets[0])
 		return nil

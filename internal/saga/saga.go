@@ -19,7 +19,7 @@ type Step struct {
 	Why string
 	// Skip leaves the step out.
 	Skip bool
-	// Regardless: the step is done although the context has ended, within a minute.
+	// Regardless: the step is done although the context has ended, and has as long for it as all undos.
 	Regardless bool
 	// Do sends the requests of the step.
 	Do func(context.Context) error
@@ -111,7 +111,7 @@ func Run(ctx context.Context, undoTimeout time.Duration, steps ...Step) error {
 			err = do(ctx, step)
 		case step.Regardless:
 			begun = append(begun, step)
-			err = doRegardless(ctx, step)
+			err = doRegardless(ctx, undoTimeout, step)
 		}
 		if err != nil {
 			failed := &Error{Step: step.Name, Err: err}
@@ -122,8 +122,8 @@ func Run(ctx context.Context, undoTimeout time.Duration, steps ...Step) error {
 	return nil
 }
 
-func doRegardless(ctx context.Context, step Step) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+func doRegardless(ctx context.Context, limit time.Duration, step Step) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
 	defer cancel()
 	return do(ctx, step)
 }

@@ -152,7 +152,7 @@ func TestErrorSaysWhatIsLeft(t *testing.T) {
 	}
 }
 
-// TestRegardlessOfAnInterrupt: a step that is done regardless is done after the context has ended, within a minute, and
+// TestRegardlessOfAnInterrupt: a step that is done regardless is done after the context has ended, as long as an undo is, and
 // nothing is undone. Any other step is not, and all is undone.
 func TestRegardlessOfAnInterrupt(t *testing.T) {
 	for _, regardless := range []bool{true, false} {

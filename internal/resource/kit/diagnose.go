@@ -37,6 +37,8 @@ type Attempt struct {
 	Secrets []string
 	// Kept: a failed create left its VM on purpose (on_failure = "keep").
 	Kept bool
+	// Stays is why a failed create left its VM although it was not told to keep it.
+	Stays string
 	// Stateless: what a failed create leaves is named, and not kept in state.
 	Stateless bool
 	// Doubt: nothing is known to be left of a failed create, and yet not all could be looked at.

@@ -37,6 +37,9 @@ func ListResidues(left []saga.Residue) string {
 // afterFailure describes the leftovers of a failed saga, and the next step.
 func (a Attempt) afterFailure(failed *saga.Error) string {
 	switch {
+	case a.Stays != "":
+		return a.Stays + ".\nThe VM is in state and tainted: the next apply would replace it. Before that, \"terraform " +
+			"untaint\" of this resource's address keeps it, and the apply then does what is missing."
 	case a.Kept:
 		return "What was made so far stays on the server, since on_failure is \"keep\". The VM is in state and tainted: " +
 			"the next apply replaces it."

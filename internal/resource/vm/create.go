@@ -55,6 +55,7 @@ func (r *Resource) Create(ctx context.Context, req resource.CreateRequest, resp 
 	resp.Diagnostics.Append(diags...)
 
 	attempt.Kept, attempt.Doubt = request.OnFailure == create.Keep && made.Guest.VMID != 0, made.Doubt
+	attempt.Stays = made.Stays
 	if made.Guest.VMID != 0 {
 		attempt.Thing = model.Thing(int64(made.Guest.VMID), "", made.Guest.Node)
 	}

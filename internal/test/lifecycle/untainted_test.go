@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
@@ -196,4 +197,98 @@ func TestUntaintedVMThatAnotherRunCompletes(t *testing.T) {
 			}
 		})
 	}
+}
+
+// uncommitted is VM 500 whose create has waited for it, and whose commit the API was away for: before it arrived, or
+// after that. It runs.
+func uncommitted(t *testing.T, w *rig.World, more string, arrives bool) *terraformtest.Session {
+	t.Helper()
+	away := []fault.Rule{{Phase: fault.Before, Status: 596, Times: -1}}
+	commit := fault.Rule{Match: fault.Match{Method: http.MethodPut, Path: "/nodes/{node}/qemu/{vmid}/config"}, Phase: fault.After, Status: 596}
+	hcl := strings.Replace(awaited("wait_for = { agent = true, timeout = \"40s\" }", more), `"web"`, `"x"`, 1)
+	s := w.Session(t, rig.TokenNoSSH, hcl)
+	rig.SilenceAgent(w, -1)
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		time.Sleep(30 * time.Second)
+		if !arrives {
+			w.Sim.SetFaults(away)
+			return
+		}
+		w.Sim.SetFaults([]fault.Rule{commit})
+		for w.Sim.FaultsFired() == 0 {
+			time.Sleep(time.Millisecond)
+		}
+		w.Sim.SetFaults(away)
+	}()
+	rig.MustSay(t, s.Run(t.Context()), "Failed step: commit VM 500", "VM 500 is complete", "terraform untaint")
+	<-over
+	w.Sim.SetFaults(nil)
+	if is := rig.GuestOf(w, 500); is.Running == nil || strings.HasPrefix(is.Config["description"], "Terraform is creating this VM") == arrives {
+		t.Fatalf("the VM is %v", is.Config)
+	}
+	return s
+}
+
+// TestUntaintedVMWhoseCommitFailed: a create has waited for its guest, and the API is away for its last request. The VM
+// stays. Its user untaints it, and the next apply sets what is missing, on the same VM, whose guest runs on. From then on
+// it is an ordinary one. If he does not, the next apply replaces it.
+func TestUntaintedVMWhoseCommitFailed(t *testing.T) {
+	t.Parallel()
+	const described = "description = \"complete\"\nprotection = true\n"
+	for name, c := range map[string]struct {
+		more    string
+		arrives bool
+		want    string // the description
+	}{
+		"neither configured": {"", false, ""},
+		"both configured":    {described, false, "complete"},
+		"its answer lost":    {described, true, "complete"},
+		"a clone":            {"clone = { vmid = 9000 }\n", false, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inTime(t, func(t *testing.T, w *rig.World) {
+				w.Change(func(world *state.World) {
+					delete(world.Guests[9000].Config, "protection")
+					world.Guests[9000].Config["description"] = "golden"
+				})
+				s := uncommitted(t, w, c.more+"firewall = { enabled = true }\n", c.arrives)
+				if says := strings.Contains(said(s), "Its source has some (description)"); says != strings.Contains(c.more, "clone") {
+					t.Error("of its source is said:", said(s))
+				}
+				was := rig.GuestOf(w, 500)
+				s.Taint(rig.VMAddress, false)
+				rig.Must(t, s.Converge(t.Context()))
+				is := rig.GuestOf(w, 500)
+				if is.Running != was.Running || is.Config["smbios1"] != was.Config["smbios1"] ||
+					is.Config["description"] != c.want || (is.Config["protection"] == "1") != (c.more == described) {
+					t.Errorf("it was %v, and is %v", was.Config, is.Config)
+				}
+				if isProven(t, s) != c.arrives {
+					t.Errorf("it is that of a failed create: %t", isProven(t, s))
+				}
+				if c.more == described {
+					return
+				}
+				rig.Must(t, s.Destroy(t.Context()))
+				if about := said(s); strings.Contains(about, "disks that the state does not have") {
+					t.Error("its destroy says", about)
+				}
+			})
+		})
+	}
+	t.Run("replaced", func(t *testing.T) {
+		t.Parallel()
+		inTime(t, func(t *testing.T, w *rig.World) {
+			w.ExpectPowerOffs(state.PowerStop)
+			s := uncommitted(t, w, described, false)
+			was := rig.GuestOf(w, 500).Config["smbios1"]
+			rig.Must(t, s.Converge(t.Context()))
+			if is := rig.GuestOf(w, 500).Config; is["smbios1"] == was || is["description"] != "complete" {
+				t.Errorf("it is %v", is)
+			}
+		})
+	})
 }
