@@ -35,8 +35,10 @@ func (c *Creator) keyOf(r Request) string {
 }
 
 // takeOver makes the VM that a dead run of this create has left this run's. The volumes that its configuration names
-// are ours, all others with its VMID are not.
-func (c *Creator) takeOver(ctx context.Context, p plan, found findings, dead guard.Unowned) (*attempt, error) {
+// are ours, all others with its VMID are not. A guest that was started, or a VM that is complete, may be in use by now:
+// only what this run makes itself is its to take back.
+func (c *Creator) takeOver(ctx context.Context, p plan, found findings, dead guard.Unowned,
+	started bool) (*attempt, error) {
 	vmid, at := dead.Listed.VMID, dead.Listed.Node
 	nodes := []string{at}
 	if slices.Contains(p.r.Nodes, at) { // any of these will do
@@ -63,11 +65,30 @@ func (c *Creator) takeOver(ctx context.Context, p plan, found findings, dead gua
 	a.made = destroy.NewMade(guest.OwnVolumes(vmid, dead.Config), wanted(p.r, p.from, vmid), p.unloggedSlots())
 	a.view = c.guests.ViewUnread(a, at, vmid)
 	a.unprotected = p.from != nil && p.from.config["protection"] == "1" && dead.Config["protection"] != "1"
+	switch {
+	case started:
+		a.stays = fmt.Sprintf("The guest of VM %d was started before this run went on with it, and may be in use. So "+
+			"nothing was taken back", vmid)
+	case isWhole(a, dead.Config):
+		a.stays = fmt.Sprintf("VM %d was complete before this run went on with it, and may be in use. So nothing was "+
+			"taken back", vmid)
+	}
 	a.warnings = append(a.warnings, guest.Warning{
 		Summary: fmt.Sprintf("VM %d was begun by a run that did not end, and is completed now", vmid),
 		Detail: fmt.Sprintf("A run of this create (transaction %s) has left it on node %s. Its steps were done as far as "+
 			"they were missing", dead.Mark.Saga, at)})
 	return a, nil
+}
+
+// isWhole reports whether a VM that is not to be started lacks nothing but its commit.
+func isWhole(a *attempt, config map[string]string) bool {
+	final := a.finalOptions()
+	whole := maps.Clone(config)
+	maps.Copy(whole, final.Set)
+	for _, option := range final.Delete {
+		delete(whole, option)
+	}
+	return !a.r.Start && a.isMade(whole)
 }
 
 // notMade are the volumes of a dead run's VM that this create has not made: unused disks, which a rescan has found

@@ -234,6 +234,6 @@ func (c *Creator) tryContinue(ctx context.Context, p plan, found findings, u unf
 	case why != "":
 		return c.untouched(p.r, u, why)
 	}
-	a, err := c.takeOver(ctx, p, found, dead)
+	a, err := c.takeOver(ctx, p, found, dead, v.Started)
 	return a, nil, err
 }

@@ -33,6 +33,8 @@ type Verdict struct {
 	// Work are the UPIDs of the tasks by which our create may have made the disks of a guest of ours: the maker, and those
 	// of ours that name the guest and began since.
 	Work []string
+	// Started: a task of ours has started a guest of ours since it was made, or is about to.
+	Started bool
 }
 
 // Task is a task that PVE's task lists show.
@@ -132,7 +134,8 @@ func Judge(g Guest) Verdict {
 		return Verdict{Owner: Unknown, Reason: fmt.Sprintf("%s has begun %s on it since (%s)", other.User, other.Type,
 			other.UPID)}
 	}
-	return Verdict{Owner: Ours, Maker: maker, Work: g.work(maker), Remade: g.remadeSince(maker),
+	work, started := g.work(maker)
+	return Verdict{Owner: Ours, Maker: maker, Work: work, Started: started, Remade: g.remadeSince(maker),
 		Whole:  (maker.Well || g.isClonedAtLast()) && !g.destroyedSince(maker),
 		Reason: fmt.Sprintf("its mark is signed, and task %s of %s has made it", maker.UPID, maker.User)}
 }
@@ -172,20 +175,24 @@ func (g Guest) lastNamed() (last Task) {
 // allocators are tasks that make disks of a guest that is there.
 var allocators = []string{"qmconfig", "qmmove"}
 
-// work is Verdict.Work. Where the maker is a clone that is not known by its UPID, it may be the later clone of another
-// guest: then all since an earlier guest with the VMID counts.
-func (g Guest) work(maker Task) []string {
+// work is Verdict.Work and Verdict.Started. Where the maker is a clone that is not known by its UPID, it may be the
+// later clone of another guest: then all since an earlier guest with the VMID counts.
+func (g Guest) work(maker Task) (all []string, started bool) {
 	all, since := []string{maker.UPID}, maker
 	if g.isClonedAtLast() {
 		since = g.lastNamed()
 	}
 	for _, t := range g.Tasks {
-		if t.ID == strconv.Itoa(g.VMID) && t.User == g.Identity && slices.Contains(allocators, t.Type) &&
-			(g.isLater(t, since) || !g.isLater(since, t)) {
+		isSince := g.isLater(t, since) || !g.isLater(since, t)
+		if t.ID != strconv.Itoa(g.VMID) || t.User != g.Identity || !isSince {
+			continue
+		}
+		started = started || t.Type == "qmstart" && (t.Well || t.Running)
+		if slices.Contains(allocators, t.Type) {
 			all = append(all, t.UPID)
 		}
 	}
-	return all
+	return all, started
 }
 
 // isLater reports whether a task began after another one. Of two nodes the ages are compared, each by its own clock.

@@ -297,23 +297,25 @@ func TestOwnershipNamesTheMaker(t *testing.T) {
 }
 
 // TestOwnershipNamesTheWork: what may have made disks of the guest is the task that made it, and what this identity has
-// begun on it since. Tasks on an earlier guest with the VMID do not count, nor what makes no disk.
+// begun on it since. Tasks on an earlier guest with the VMID do not count, nor what makes no disk. A start counts that
+// did not fail.
 func TestOwnershipNamesTheWork(t *testing.T) {
-	for _, m := range makings() {
-		f := factsOf(m)
+	for i, m := range append(makings(), makings()...) {
+		f, starts := factsOf(m), i < len(makings())
 		f.Mark = f.Mark.Sign(theKey())
 		maker := f.Tasks[0].UPID
 		f.add("qmconfig", theVM, me, "pve1", 30*time.Minute)
+		f.add("qmstart", theVM, me, "pve1", 25*time.Minute)
 		f.add("qmdestroy", theVM, me, "pve1", 20*time.Minute)
-		f.add("qmstart", theVM, me, "pve1", 5*time.Minute)
+		f.add("qmstart", theVM, me, "pve1", 5*time.Minute).Well = starts
 		f.add("qmconfig", theVM+1, me, "pve1", 4*time.Minute)
 		want := []string{maker, f.add("qmmove", theVM, me, "pve2", 3*time.Minute).UPID, f.add("qmconfig", theVM, me, "pve1",
 			2*time.Minute).UPID}
 		if unknownTask(m) { // another guest was cloned since
 			want[0] = f.add("qmclone", source, me, "pve1", time.Minute).UPID
 		}
-		if v := f.judged(); v.Owner != Ours || !slices.Equal(v.Work, want) {
-			t.Errorf("%s: %+v, want the work %v", m, v, want)
+		if v := f.judged(); v.Owner != Ours || !slices.Equal(v.Work, want) || v.Started != starts {
+			t.Errorf("%s: %+v, want the work %v, started %t", m, v, want, starts)
 		}
 	}
 }

@@ -65,8 +65,9 @@ func (r *Resource) Create(ctx context.Context, req resource.CreateRequest, resp 
 		request := create.Request{VMID: plan.vmid(), Range: r.Session.Range}
 		made, created, err := r.Session.VMs.Disks.Create(ctx, plan.wanted(), request)
 		isGuest := func(left saga.Residue) bool { return left.Kind == "guest" }
-		there := created.Guest.VMID != 0 && (err == nil || slices.ContainsFunc(created.Left, isGuest))
-		attempt.Doubt, attempt.Stateless = created.Doubt, !there
+		there := created.Guest.VMID != 0 &&
+			(err == nil || created.Stays != "" || slices.ContainsFunc(created.Left, isGuest))
+		attempt.Doubt, attempt.Stateless, attempt.Stays = created.Doubt, !there, created.Stays
 		resp.Diagnostics.Append(kit.Warn(created.Warnings)...)
 		resp.Diagnostics.Append(kit.Diagnose(attempt, err)...)
 		switch {

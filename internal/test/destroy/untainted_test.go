@@ -86,6 +86,41 @@ func TestUntaintedDisk(t *testing.T) {
 	}
 }
 
+// TestUntaintedDiskWhoseResumeFailed: a run was killed right before its commit. The next apply goes on with its disk, and
+// PVE refuses the commit. The disk is complete and stays, in state, and its user can keep it.
+func TestUntaintedDiskWhoseResumeFailed(t *testing.T) {
+	t.Parallel()
+	w := rig.NewWorld(t)
+	no := fault.Rule{Match: fault.Match{Method: http.MethodPut, Path: "/nodes/{node}/qemu/{vmid}/config"}, Phase: fault.Before,
+		Status: 500, Reason: "no", Times: -1}
+	cut := fault.Rule{Match: fault.Match{Method: http.MethodDelete, Path: "/nodes/{node}/qemu/{vmid}"}, Phase: fault.Before,
+		Status: 500, Reason: "not now", Times: -1}
+	w.Sim.SetFaults([]fault.Rule{no, cut})
+	if err := w.Session(t, rig.TokenNoSSH, rig.DiskBlock(rig.SmallDisk)).Run(t.Context()); err == nil {
+		t.Fatal("the create has not failed")
+	}
+	cred := w.Sim.Credentials()
+	w.Change(func(world *state.World) {
+		g := world.Guests[300]
+		g.Config["description"] = rig.Resign(cred, g.Config["description"], rig.OfADeadProcess)
+	})
+	no.Match.Nth = 2 // the first takes the VM over
+	w.Sim.SetFaults([]fault.Rule{no})
+	s := w.Session(t, rig.TokenNoSSH, rig.DiskBlock(rig.SmallDisk))
+	rig.MustSay(t, s.Run(t.Context()), "VM 300 was complete before this run went on with it", "terraform untaint")
+	w.Sim.SetFaults(nil)
+	uuid := rig.GuestOf(w, 300).Config["smbios1"]
+	s.Taint(rig.DiskAddress, false)
+	rig.Must(t, s.Converge(t.Context()))
+	if is := rig.GuestOf(w, 300).Config; is["protection"] != "1" || is["smbios1"] != uuid {
+		t.Errorf("it is %v", is)
+	}
+	rig.Must(t, s.Destroy(t.Context()))
+	if left := rig.TracesOf(w, 300); len(left) > 0 {
+		t.Errorf("left: %v", left)
+	}
+}
+
 // TestUntaintedDiskThatAnotherRunCompletes: between the plan and the apply of such a disk the create of another state
 // completes its VM, and a VM of that state attaches it. The apply changes nothing, and a destroy leaves it.
 func TestUntaintedDiskThatAnotherRunCompletes(t *testing.T) {

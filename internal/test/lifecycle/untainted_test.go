@@ -199,14 +199,17 @@ func TestUntaintedVMThatAnotherRunCompletes(t *testing.T) {
 	}
 }
 
+func theAwaited(more string) string {
+	return strings.Replace(awaited("wait_for = { agent = true, timeout = \"40s\" }", more), `"web"`, `"x"`, 1)
+}
+
 // uncommitted is VM 500 whose create has waited for it, and whose commit the API was away for: before it arrived, or
 // after that. It runs.
 func uncommitted(t *testing.T, w *rig.World, more string, arrives bool) *terraformtest.Session {
 	t.Helper()
 	away := []fault.Rule{{Phase: fault.Before, Status: 596, Times: -1}}
 	commit := fault.Rule{Match: fault.Match{Method: http.MethodPut, Path: "/nodes/{node}/qemu/{vmid}/config"}, Phase: fault.After, Status: 596}
-	hcl := strings.Replace(awaited("wait_for = { agent = true, timeout = \"40s\" }", more), `"web"`, `"x"`, 1)
-	s := w.Session(t, rig.TokenNoSSH, hcl)
+	s := w.Session(t, rig.TokenNoSSH, theAwaited(more))
 	rig.SilenceAgent(w, -1)
 	over := make(chan struct{})
 	go func() {
@@ -290,5 +293,32 @@ func TestUntaintedVMWhoseCommitFailed(t *testing.T) {
 				t.Errorf("it is %v", is)
 			}
 		})
+	})
+}
+
+// TestUntaintedVMWhoseResumeFailed: a run ends, as if killed, while its VM waits for its commit. The next apply goes on
+// with it, and PVE refuses the commit. The guest runs on, the VM is in state, and its user can keep it.
+func TestUntaintedVMWhoseResumeFailed(t *testing.T) {
+	t.Parallel()
+	inTime(t, func(t *testing.T, w *rig.World) {
+		const more = "description = \"complete\"\n"
+		uncommitted(t, w, more, false)
+		cred := w.Sim.Credentials()
+		w.Change(func(world *state.World) {
+			config := world.Guests[500].Config
+			config["description"] = rig.Resign(cred, config["description"], rig.OfADeadProcess)
+		})
+		was := rig.GuestOf(w, 500).Running
+		s := w.Session(t, rig.TokenNoSSH, theAwaited(more))
+		commit := refusedAt(http.MethodPut, "/config")
+		commit.Match.Nth = 2 // the first takes the VM over
+		w.Sim.SetFaults([]fault.Rule{commit})
+		rig.MustSay(t, s.Run(t.Context()), "not now", "was started before this run went on with it", "terraform untaint")
+		w.Sim.SetFaults(nil)
+		s.Taint(rig.VMAddress, false)
+		rig.Must(t, s.Converge(t.Context()))
+		if is := rig.GuestOf(w, 500); is.Running != was || is.Config["description"] != "complete" || isProven(t, s) {
+			t.Errorf("proof %t, VM %v", isProven(t, s), is.Config)
+		}
 	})
 }

@@ -1,0 +1,136 @@
+package create
+
+import (
+	"context"
+	"maps"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/clock"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+)
+
+// interrupted is another run of a create, with Ctrl-C after its request m.
+func interrupted(m int) func(*testing.T, bench, Request) (Created, error) {
+	return func(t *testing.T, b bench, r Request) (Created, error) {
+		t.Helper()
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		seen := -1000
+		config := pve.Config{Endpoint: b.sim.Endpoint(), CACertificate: b.sim.CAPEM(), DialTLSContext: b.sim.DialTLSContext,
+			Clock: b.jobs.Clock, Trace: func(_ context.Context, message string, _ map[string]string) {
+				if message != "PVE request" {
+					return
+				}
+				if seen++; seen == m {
+					cancel()
+				}
+			}}
+		token(&config, b.sim.Credentials())
+		next := creatorWith(t, config)
+		seen = 0
+		return next.Create(ctx, r)
+	}
+}
+
+// refused is another run of a create, whose writes of options PVE refuses from the nth on: the first takes the VM over.
+func refused(nth int) func(*testing.T, bench, Request) (Created, error) {
+	return func(t *testing.T, b bench, r Request) (Created, error) {
+		t.Helper()
+		next := creatorOf(t, b.sim, token)
+		b.sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: http.MethodPut, Path: "/nodes/{node}/qemu/{vmid}/config", Nth: nth},
+			Phase: fault.Before, Status: 500, Reason: "no space", Times: -1}})
+		return next.Create(t.Context(), r)
+	}
+}
+
+// afterHours kills a run before its request n, lets ten hours pass, and has another run go on.
+type afterHours struct {
+	died    bool
+	was, is *state.Guest // VM 150 before the other run and after it
+	created Created
+	err     error
+}
+
+func goOn(t *testing.T, request func() Request, n int, next func(*testing.T, bench, Request) (Created, error)) (h afterHours) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		b := benchOf(t, pvesim.Options{Clock: clock.Real{}, Latency: -1}, token)
+		look := func() (g *state.Guest) {
+			b.change(func(w *state.World) {
+				if at := w.Guests[150]; at != nil {
+					copied := *at
+					copied.Config = maps.Clone(at.Config)
+					g = &copied
+				}
+			})
+			return g
+		}
+		b.change(func(w *state.World) { delete(w.Guests[9000].Config, "protection") })
+		if h.died = b.kill(t, deadProcess(t, b.Creator), request(), n); !h.died {
+			return
+		}
+		time.Sleep(10 * time.Hour)
+		h.was = look()
+		h.created, h.err = next(t, b, request())
+		h.is = look()
+	})
+	return h
+}
+
+// TestResumedVMThatIsInUseStays: a run is killed, and the next apply goes on with its VM ten hours later. It is
+// interrupted after one of its requests, or PVE refuses its commit. A VM that was complete by then, or whose guest was
+// started, may be in use: it stays, in state, and its guest runs on. Any other one is taken back whole.
+func TestResumedVMThatIsInUseStays(t *testing.T) {
+	started := func(g *state.Guest) bool { return g.Running != nil }
+	off := func() Request { r := startedVM(); r.Start = false; return r }
+	for name, c := range map[string]struct {
+		request func() Request
+		inUse   func(*state.Guest) bool
+	}{
+		"started":  {startedVM, started},
+		"off":      {off, func(*state.Guest) bool { return true }},
+		"template": {func() Request { r := off(); r.Spec.Template = to(true); return r }, func(g *state.Guest) bool { return g.Config["template"] == "1" }},
+		"clone":    {func() Request { r := ofTemplate(); r.VMID, r.Start, r.Spec.Name = 150, true, to("web"); return r }, started},
+	} {
+		kept, gone, last := 0, 0, map[bool]int{}
+		check := func(n int, h afterHours) {
+			stays := h.created.Guest.VMID == 150 && h.created.Proof != nil && h.created.Stays != ""
+			switch untouched := h.is != nil && h.was != nil && h.is.Running == h.was.Running && h.created.Guest.VMID == 0; {
+			case h.err == nil, h.was == nil, untouched: // left to the next apply
+			case c.inUse(h.was) && h.is != nil && h.is.Running == h.was.Running && stays:
+				kept++
+			case !c.inUse(h.was) && h.is == nil && h.created.Guest.VMID == 0:
+				gone++
+			default:
+				t.Errorf("%s, killed before %d: it was %v, and is %v: %+v, %v", name, n, h.was, h.is, h.created, h.err)
+			}
+		}
+		for n, died := 1, true; died; n++ {
+			h := goOn(t, c.request, n, refused(2))
+			if died = h.died; h.was != nil {
+				last[c.inUse(h.was)] = n
+			}
+			check(n, h)
+		}
+		for _, n := range last {
+			if name == "off" || name == "template" {
+				break // as with started
+			}
+			for m, failed := 1, true; failed; m++ {
+				h := goOn(t, c.request, n, interrupted(m))
+				failed = h.err != nil
+				check(n, h)
+			}
+		}
+		t.Logf("%s: %d stayed, %d were taken back", name, kept, gone)
+		if kept == 0 || gone == 0 && name != "off" {
+			t.Errorf("%s: only %d stayed, and %d were taken back", name, kept, gone)
+		}
+	}
+}
