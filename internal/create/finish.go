@@ -109,15 +109,45 @@ func (a *borrowing) start(ctx context.Context) error {
 }
 
 // setFirewall enforces the configured firewall. A clone keeps what its template has beside it. A VM made from scratch
-// may find a file that an earlier VM of its VMID left, which PVE does not remove; it keeps nothing of that.
+// may find a file that an earlier VM of its VMID left, which PVE does not remove; it keeps nothing of that. If another
+// run has made it, the file may be that VM's, and an administrator may have worked on it since: that is named.
 func (a *attempt) setFirewall(ctx context.Context) error {
-	want := *a.r.Firewall
-	if a.from == nil && want.Rules == nil {
+	want, clean := *a.r.Firewall, a.from == nil && !a.resumed
+	switch {
+	case clean && want.Rules == nil:
 		want.Rules = []guest.FirewallRule{}
+	case a.from == nil:
+		nameFirewall(ctx, a)
 	}
 	defer a.view.NoteSeen(false)
 	a.beside.firewall = true
-	return a.creator.guests.SetFirewall(ctx, a.node, a.vmid, nil, &want, a.from == nil, a.look)
+	return a.creator.guests.SetFirewall(ctx, a.node, a.vmid, nil, &want, clean, a.look)
+}
+
+// nameFirewall names what a resumed VM has in its firewall that this create does not set. Rules that are configured are
+// all rules.
+func nameFirewall(ctx context.Context, a *attempt) {
+	has, err := a.creator.guests.ReadFirewall(ctx, a.node, a.vmid)
+	if err != nil { // nor will it be set
+		return
+	}
+	stays, goes := guest.OtherOptions(has, a.r.Firewall), guest.UnknownRules(has, a.r.Firewall.Rules)
+	if a.r.Firewall.Rules == nil {
+		stays, goes = append(stays, goes...), nil
+	}
+	goes = append(goes, guest.ChangedOptions(has, a.r.Firewall)...)
+	var text []string
+	if len(stays) > 0 {
+		text = append(text, "This create does not set these, and leaves them:\n  "+strings.Join(stays, "\n  "))
+	}
+	if len(goes) > 0 {
+		text = append(text, "The configuration has these otherwise, and they are replaced:\n  "+strings.Join(goes, "\n  "))
+	}
+	if len(text) > 0 {
+		text = append(text, "They were set since the run that began the VM has ended, or for an earlier VM of the id")
+		a.warnings = append(a.warnings, guest.Warning{Summary: fmt.Sprintf("Firewall of VM %d", a.vmid),
+			Detail: strings.Join(text, "\n")})
+	}
 }
 
 // addToHA puts a new VM under HA. It notes before the request that there may be an entry, which the undo then removes.

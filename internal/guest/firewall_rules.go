@@ -173,6 +173,18 @@ func unknownRules(has []rule, want []FirewallRule) []string {
 	return unknown
 }
 
+// OtherOptions describes the options of a firewall about which a configuration says nothing.
+func OtherOptions(has, want *Firewall) []string {
+	var others []string
+	wanted, is := want.options(), has.options()
+	for _, name := range slices.Sorted(maps.Keys(is)) {
+		if _, said := wanted[name]; !said {
+			others = append(others, fmt.Sprintf("%s: %s", name, is[name]))
+		}
+	}
+	return others
+}
+
 // ChangedOptions describes the options of a firewall to which a configuration gives other values.
 func ChangedOptions(has, want *Firewall) []string {
 	var changed []string
