@@ -45,10 +45,7 @@ func (a *attempt) migrate(ctx context.Context) error {
 // lock was waited for. PVE frees local disks where they were, and does not ask the other guests (qemu-server
 // QemuMigrate.pm phase3_cleanup).
 func mayMigrate(ctx context.Context, a *attempt) error {
-	if pve.Elapsed(a.first.alone, a.creator.jobs.Clock.Now()) < guard.UseLife {
-		return nil
-	}
-	if err := a.creator.destroyer.CheckUncommitted(ctx, a.view.Node(), a.mark); err != nil {
+	if err := guard.CheckMade(ctx, a.creator.destroyer.Guard, a.view.Node(), a.mark, a.first.alone); err != nil {
 		return &guest.FieldError{Path: "node", Summary: fmt.Sprintf("VM %d was not migrated to node %s", a.vmid, a.node),
 			Detail: "PVE frees local disks on the node that they leave, and another guest that uses one would lose it", Err: err}
 	}
@@ -63,7 +60,7 @@ func (a *attempt) convert(ctx context.Context) error {
 	}
 	_, err := a.perform(ctx, request.Request{Type: "qmtemplate",
 		Send: a.creator.api.QEMU(a.node, a.vmid).ConvertToTemplate}, func(ctx context.Context) error {
-		if err := a.creator.destroyer.CheckUncommitted(ctx, a.node, a.mark); err != nil {
+		if err := guard.CheckMade(ctx, a.creator.destroyer.Guard, a.node, a.mark, time.Time{}); err != nil {
 			return &guest.FieldError{Path: "template", Summary: fmt.Sprintf("VM %d was not made a template", a.vmid),
 				Detail: "PVE renames the disks of a template, and another guest that uses one would lose it", Err: err}
 		}

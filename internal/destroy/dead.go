@@ -186,6 +186,21 @@ func (m *Made) isUnproven(slot, volume string) bool {
 	return !slices.Contains(m.unlogged, slot) || m.isExchanged(slot, volume)
 }
 
+// noteCopied takes the disks in further slots that a clone says it has filled for its copies, and returns them: the
+// task reads its source anew, which may have got them after the create had read it (qemu-server API2/Qemu.pm clone_vm).
+func (m *Made) noteCopied(log []string, config map[string]string) (volumes []string) {
+	if m == nil || m.unlogged == nil {
+		return nil
+	}
+	for _, slot := range task.SlotsFilled(log) {
+		if !slices.Contains(m.unlogged, slot) {
+			m.unlogged, m.first[slot] = append(m.unlogged, slot), guest.VolumeOf(config[slot])
+			volumes = append(volumes, m.first[slot])
+		}
+	}
+	return volumes
+}
+
 // disksIn are the disks of a VM in those slots.
 func disksIn(vmid int, config map[string]string, are func(slot, volume string) bool) []string {
 	var all []string

@@ -259,3 +259,22 @@ func (r *removal) listOwn(ctx context.Context, has map[string]string) ([]string,
 	}
 	return idsOf(found), err
 }
+
+// checkVisible finds out on which storages the identity can see volumes without a VM.
+func (r *removal) checkVisible(ctx context.Context) {
+	var err error
+	for attempt := range 3 {
+		if r.d.jobs.Pause(ctx, attempt) != nil {
+			break
+		}
+		if err = r.Baseline.CheckVisible(ctx, r.d.guests); err == nil {
+			return
+		}
+	}
+	if err != nil {
+		for _, storage := range r.Baseline.Storages {
+			r.Baseline.Unlisted[storage] = err
+		}
+		r.Baseline.Storages = nil
+	}
+}

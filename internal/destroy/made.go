@@ -2,6 +2,7 @@ package destroy
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -115,7 +116,15 @@ func (m *Made) Others(ctx context.Context, api pve.Reader, tasks []pve.UPID, vmi
 	}
 	var work []string
 	for _, upid := range tasks {
-		if typ := upid.Type(); typ != "qmclone" && typ != "qmmove" { // these name slots only: the first look shows the disks
+		switch typ := upid.Type(); {
+		case typ == "qmclone" && len(open) > 0:
+			log, err := api.Tasks().Log(ctx, upid, makerLines)
+			if err != nil {
+				return nil, fmt.Errorf("look which slots task %s has filled: %w", upid, err)
+			}
+			m.noteCopied(log, config)
+			maps.DeleteFunc(open, func(slot, value string) bool { return !m.isUnproven(slot, guest.VolumeOf(value)) })
+		case typ != "qmmove": // that names slots only: the first look shows the disks
 			work = append(work, string(upid))
 		}
 	}

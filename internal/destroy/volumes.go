@@ -15,6 +15,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/task"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
 )
 
 // attach gives our VM the volumes of its VMID that it does not name, so that they are destroyed with it. Volumes that
@@ -281,7 +282,8 @@ func (r *removal) checkAdopted(ctx context.Context, f *facts) (outcome, error) {
 	}
 	rest := slices.DeleteFunc(slices.Clone(found), func(volume string) bool { return !isUnproven(volume) })
 	isMade := func(made []string, volume string) bool { // the name of one in state proves nothing: it has another size
-		return slices.Contains(made, volume) && !isInState(volume)
+		isIt := func(one string) bool { return volid.Same(one, volume) } // a template's have another name
+		return slices.ContainsFunc(made, isIt) && !isInState(volume)
 	}
 	var moves []string
 	for _, upid := range r.Tasks.UPIDs {
@@ -293,8 +295,11 @@ func (r *removal) checkAdopted(ctx context.Context, f *facts) (outcome, error) {
 			return nextPass, fmt.Errorf("look which volumes task %s has made: %w", upid, err)
 		}
 		made, _ := task.VolumesMade(log)
-		if upid.Type() == "qmmove" {
+		switch upid.Type() {
+		case "qmmove":
 			moves = append(moves, task.SlotsFilled(log)...)
+		case "qmclone":
+			made = r.Made.noteCopied(log, f.config.Values)
 		}
 		rest = slices.DeleteFunc(rest, func(volume string) bool { return isMade(made, volume) })
 	}
@@ -319,25 +324,6 @@ func (r *removal) checkAdopted(ctx context.Context, f *facts) (outcome, error) {
 func (m *memory) own(volumes ...string) {
 	for _, volume := range volumes {
 		m.of(volume).own = true
-	}
-}
-
-// checkVisible finds out on which storages the identity can see volumes without a VM.
-func (r *removal) checkVisible(ctx context.Context) {
-	var err error
-	for attempt := range 3 {
-		if r.d.jobs.Pause(ctx, attempt) != nil {
-			break
-		}
-		if err = r.Baseline.CheckVisible(ctx, r.d.guests); err == nil {
-			return
-		}
-	}
-	if err != nil {
-		for _, storage := range r.Baseline.Storages {
-			r.Baseline.Unlisted[storage] = err
-		}
-		r.Baseline.Storages = nil
 	}
 }
 

@@ -300,8 +300,11 @@ func (g *Guard) moveInState(ctx context.Context, tasks *request.Tasks, v InState
 func (g *Guard) MoveUncommitted(ctx context.Context, tasks *request.Tasks, node string, mark ownership.Mark, m vm.Move,
 	alone time.Time) error {
 	return g.jobs.Contend(ctx, node, mark.VMID, func(ctx context.Context) error {
+		if err := CheckMade(ctx, g, node, mark, alone); err != nil {
+			return fmt.Errorf("%s was not moved to %s: %w", m.Slot, m.Storage, err)
+		}
 		e, err := g.Prove(ctx, Claim{Node: node, VMID: mark.VMID, Whole: true, Own: true, Guest: bears(mark),
-			Untouched: pve.Elapsed(alone, g.clock.Now()) < UseLife})
+			Untouched: true})
 		if err != nil {
 			return fmt.Errorf("%s was not moved to %s: %w", m.Slot, m.Storage, err)
 		}

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/ownership"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/volumeuse"
@@ -93,4 +95,28 @@ func isRunning(ctx context.Context, g *Guard, other pve.Resource) (bool, error) 
 		return false, nil
 	}
 	return status.IsRunning(), err
+}
+
+// CheckMade makes sure that no other guest has got a disk of a VM that a create has made and not committed, as far as
+// that can be told: an *InUseError. At the time alone no other guest had any of its disks, and a third party takes
+// longer than UseLife to find and attach one. A guest that cannot be read does not stop the create, and one on a node
+// that is away is not waited for: that node would keep the whole cluster from making VMs.
+func CheckMade(ctx context.Context, g *Guard, node string, mark ownership.Mark, alone time.Time) error {
+	if pve.Elapsed(alone, g.clock.Now()) < UseLife {
+		return nil
+	}
+	resources, _, err := g.api.Listing().Recent(ctx)
+	if err != nil {
+		return ctx.Err()
+	}
+	for _, n := range resources.Nodes() {
+		if away, err := g.api.Listing().IsAway(ctx, n.Node); away || err != nil {
+			return ctx.Err()
+		}
+	}
+	err = g.CheckUncommitted(ctx, node, mark)
+	if used := (*InUseError)(nil); errors.As(err, &used) {
+		return err
+	}
+	return ctx.Err()
 }

@@ -156,7 +156,8 @@ type Guest struct {
 	Silent     bool // the agent was asked and did not answer
 	// Placeholder: there is only the empty VM under which a destroy takes a volume away, and no VM any more.
 	Placeholder bool
-	// Leftover is the proof for a VM that bears the mark of a create; nil for any other.
+	// Leftover is the proof for a VM that bears the mark of a create; nil for any other. Read tells it only of a mark that
+	// this identity has signed.
 	Leftover *Proof
 	// Untraced: it is gone, and no task of the cluster names its VMID.
 	Untraced bool

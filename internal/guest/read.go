@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest/agent"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/ownership"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
@@ -42,6 +43,9 @@ func (g *Guests) Read(ctx context.Context, ref Ref) (Guest, Presence, error) {
 	guest, seen, err := judge(ref, at)
 	if err != nil || seen != Found || guest.Placeholder {
 		return guest, seen, err
+	}
+	if mark, marked := ownership.Parse(at.Config.Current()["description"]); marked && !g.IsGenuine(mark) {
+		guest.Leftover = nil // of another identity's create, or forged
 	}
 	err = g.complete(ctx, ref, at.Listed, &guest, asked)
 	return guest, Found, err

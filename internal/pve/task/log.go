@@ -102,13 +102,15 @@ func DisksMade(log []string) map[string]string {
 
 // SlotsFilled are the slots that the log of a clone or a move says it fills with a copy: until April 2026 it does not
 // name the new volume, and a linked clone never does (qemu-server QemuServer.pm clone_disk). The log of an import has
-// the same line with the slot of its source.
+// the same line with the slot of its source. A cloud-init drive is no copy, but made anew.
 func SlotsFilled(log []string) (slots []string) {
 	for _, line := range log {
 		for _, how := range []string{"full", "linked"} {
 			if rest, ok := strings.CutPrefix(line, "create "+how+" clone of drive "); ok {
-				slot, _, _ := strings.Cut(rest, "(")
-				slots = append(slots, strings.TrimSpace(slot))
+				slot, source, _ := strings.Cut(rest, "(")
+				if !strings.Contains(source, "-cloudinit") {
+					slots = append(slots, strings.TrimSpace(slot))
+				}
 			}
 		}
 	}

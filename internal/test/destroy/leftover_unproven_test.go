@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -137,6 +138,34 @@ func TestLeftoverSeenMarkedAndCompletedSince(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestLeftoverInWhosePlaceAnotherIsMade: the proof of a leftover is lost, it is removed by hand, and another identity's create makes a VM
+// under its id, which bears the mark of that create. Nothing touches that VM.
+func TestLeftoverInWhosePlaceAnotherIsMade(t *testing.T) {
+	t.Parallel()
+	const theirs = "99999999-1111-2222-3333-444444444444"
+	for what, c := range leftovers {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			w, s := leftover(t, c.was)
+			s.SetPrivate(c.address, nil)
+			w.Change(func(world *state.World) {
+				g := world.Guests[300]
+				for was, is := range map[string]string{`transaction: \w+`: "transaction: 0123456789abcdef", `user: \S+`: "user: other@pve!ci",
+					`\nuuid: \S+`: "\nuuid: " + theirs} {
+					g.Config["description"] = regexp.MustCompile(was).ReplaceAllString(g.Config["description"], is)
+				}
+				g.Config["smbios1"], g.Config["name"] = "uuid="+theirs, "theirs"
+			})
+			was := rig.GuestOf(w, 300)
+			rig.Must(t, s.Refresh(t.Context()))
+			rig.MustSay(t, s.Destroy(t.Context()), "state rm")
+			if is := rig.GuestOf(w, 300); !maps.Equal(is.Config, was.Config) {
+				t.Errorf("the VM was %v, and is %v", was.Config, is.Config)
+			}
+		})
 	}
 }
 
