@@ -187,7 +187,8 @@ func (m *Made) isUnproven(slot, volume string) bool {
 }
 
 // noteCopied takes the disks in further slots that a clone says it has filled for its copies, and returns them: the
-// task reads its source anew, which may have got them after the create had read it (qemu-server API2/Qemu.pm clone_vm).
+// task reads its source itself, which may have got them after the create had read it (qemu-server API2/Qemu.pm
+// clone_vm).
 func (m *Made) noteCopied(log []string, config map[string]string) (volumes []string) {
 	if m == nil || m.unlogged == nil {
 		return nil

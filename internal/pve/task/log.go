@@ -102,7 +102,7 @@ func DisksMade(log []string) map[string]string {
 
 // SlotsFilled are the slots that the log of a clone or a move says it fills with a copy: until April 2026 it does not
 // name the new volume, and a linked clone never does (qemu-server QemuServer.pm clone_disk). The log of an import has
-// the same line with the slot of its source. A cloud-init drive is no copy, but made anew.
+// the same line with the slot of its source. A cloud-init drive is no copy, but a new one.
 func SlotsFilled(log []string) (slots []string) {
 	for _, line := range log {
 		for _, how := range []string{"full", "linked"} {
