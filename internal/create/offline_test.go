@@ -51,8 +51,8 @@ func TestTemplateWhileANodeIsOff(t *testing.T) {
 	})
 }
 
-// TestSourceThatGetsADisk: the source of a clone gets a further disk after the create has read it, and before PVE clones it, which reads
-// it anew (qemu-server API2/Qemu.pm clone_vm). The copy of that disk is the create's own: it is completed with it, or goes whole.
+// TestSourceThatGetsADisk: the source of a clone gets a further disk after the create has read it, and before PVE clones it, which
+// reads it itself (qemu-server API2/Qemu.pm clone_vm). The copy of that disk is the create's own: it is completed with it, or goes whole.
 func TestSourceThatGetsADisk(t *testing.T) {
 	for _, fails := range []bool{true, false} {
 		for k := 1; k < 7; k++ {
