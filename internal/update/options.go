@@ -50,7 +50,7 @@ func (u *update) setOptions(ctx context.Context, t todo, unplugged map[string]st
 		u.claim.Next = identityAfter(config, c)
 	}
 	u.reached.Options = true
-	if err := u.apply(ctx, c, config, slots{u}.stillFree(t.attached())); err != nil {
+	if err := u.apply(ctx, c, config, slots{u}.stillFree(t.given())); err != nil {
 		var taken *guest.FieldError // stillFree has found a volume with another guest
 		refused := pve.IsKind(err, pve.DigestMismatch) || errors.As(err, &taken)
 		// A lost answer may have done it before, and root may have filled a slot.

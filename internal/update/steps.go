@@ -86,7 +86,7 @@ func (u *update) stepsAfterTheOptions(r *results) []saga.Step {
 	return []saga.Step{
 		{Name: "look who else has the disks that VM %d was given",
 			Why: "another operation may have looked before they were attached here",
-			Do:  func(ctx context.Context) error { return slots{u}.keepBorrowed(ctx, r.sent.attached) }},
+			Do:  func(ctx context.Context) error { return slots{u}.keepBorrowed(ctx, r.todo.given()) }},
 		{Name: "keep the boot order of VM %d",
 			Why: "PVE adds a new optical drive to it by itself",
 			Do:  func(ctx context.Context) error { return u.keepBootOrder(ctx, r.sent) }},

@@ -197,6 +197,14 @@ func (t todo) attached() map[string]string {
 	return all
 }
 
+// given are those of the attached disks that the VM had in no slot when the change was worked out. The others only
+// change their slot: whether another guest has them, too, is as it was.
+func (t todo) given() map[string]string {
+	all, held := t.attached(), guest.HoldingsOf(t.read)
+	maps.DeleteFunc(all, func(_, volume string) bool { return held.SlotOf(volume) != "" })
+	return all
+}
+
 // sends reports whether an option is part of a change.
 func sends(c vm.Change, option string) bool {
 	_, set := c.Set[option]

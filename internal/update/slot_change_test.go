@@ -1,0 +1,86 @@
+package update
+
+import (
+	"maps"
+	"net/http"
+	"testing"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/thirdparty"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+)
+
+// toSlot has the plan put the disk of scsi1 into scsi2, and grow that of scsi0.
+func toSlot(r *Request) {
+	r.Planned.Disks = maps.Clone(r.Prior.Disks)
+	r.Planned.Disks["scsi2"] = r.Planned.Disks["scsi1"]
+	delete(r.Planned.Disks, "scsi1")
+	with(r, "scsi0", func(d *vm.Disk) { d.Size = new(int64(2 << 30)) })
+}
+
+// heldInSCSI1 makes the VM that holds a disk, and gives the disk to the VM.
+func heldInSCSI1(t *testing.T, w *world) (volume string) {
+	t.Helper()
+	w.task(w.api.Node("pve1").CreateVM(t.Context(), pve.Params{"vmid": "300", vm.HolderSlot: "shared-nfs:1",
+		"description": vm.HolderDescription(""), "protection": "1"}))
+	inWorld(w, func(all *state.World) {
+		volume = guest.VolumeOf(all.Guests[holder].Config[vm.HolderSlot])
+		all.Guests[theVM].Config["scsi1"] = volume + ",size=1G"
+	})
+	return volume
+}
+
+// TestSlotChangeIsNoNewUse: a disk changes its slot that the VM shares with another guest, or whose holder is busy. It
+// had the disk all along, so it keeps it.
+func TestSlotChangeIsNoNewUse(t *testing.T) {
+	runs := func(g *state.Guest) {
+		g.Running = &state.Running{QMPStatus: "running", PID: 99, Booted: maps.Clone(g.Config)}
+	}
+	for name, prepare := range map[string]func(t *testing.T, w *world) string{
+		"a device of two guests": func(t *testing.T, w *world) string {
+			t.Helper()
+			root := w.asRoot(t)
+			w.must(root.QEMU("pve1", 8000).UpdateConfig(t.Context(), pve.Params{"scsi5": passed + ",shared=1"}))
+			w.must(root.QEMU("pve1", theVM).UpdateConfig(t.Context(), pve.Params{"scsi1": passed + ",shared=1"}))
+			return passed
+		},
+		"a held disk of two guests": func(t *testing.T, w *world) string {
+			t.Helper()
+			volume := heldInSCSI1(t, w)
+			inWorld(w, func(all *state.World) { all.Guests[8000].Config["unused3"] = volume })
+			return volume
+		},
+		"its holder is locked": func(t *testing.T, w *world) string {
+			t.Helper()
+			w.sim.SetThirdParties([]thirdparty.Order{{Act: thirdparty.Lock, VMID: holder, Lock: "migrate", ForMS: 600_000,
+				Before: fault.Match{Method: http.MethodGet, Path: "/nodes/{node}/qemu/{vmid}/pending"}}})
+			return heldInSCSI1(t, w)
+		},
+		"its holder runs": func(t *testing.T, w *world) string {
+			t.Helper()
+			volume := heldInSCSI1(t, w)
+			inWorld(w, func(all *state.World) { runs(all.Guests[holder]) })
+			return volume
+		},
+	} {
+		for _, power := range []string{"running", "stopped"} {
+			t.Run(name+", "+power, func(t *testing.T) {
+				t.Parallel()
+				w := newWorld(t, pve.Params{"scsi0": "local-zfs:1", "scsihw": "virtio-scsi-pci", "boot": "order=scsi0"})
+				volume := prepare(t, w)
+				if power == "running" {
+					w.start()
+				}
+				r := w.request()
+				toSlot(&r)
+				_, warnings, err := w.update(r)
+				if config := w.config(); err != nil || len(warnings) > 0 || guest.VolumeOf(config["scsi2"]) != volume {
+					t.Errorf("%v, %v; %v after %v", err, warnings, config, w.writes())
+				}
+			})
+		}
+	}
+}
