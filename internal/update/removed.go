@@ -189,6 +189,14 @@ func (v volumes) restore(ctx context.Context, slot string, d removedDisk, cause 
 		"its removal"), v.view.Node()), errors.Join(cause, err))
 }
 
+// withoutUnused is a configuration less its detached volumes, which no guest reads or writes.
+func withoutUnused(config pve.PendingConfig) pve.PendingConfig {
+	config.Entries = slices.DeleteFunc(slices.Clone(config.Entries), func(e pve.PendingValue) bool {
+		return vm.IsUnused(e.Key)
+	})
+	return config
+}
+
 // reattach puts a drive back into the slot that it has left, if neither has been used since. It returns the entry that
 // has the volume meanwhile, if one does. Before each try isFree shows that no other guest has got the volume: PVE
 // attaches it without asking (qemu-server API2/Qemu.pm create_disks).
@@ -207,7 +215,7 @@ func (s slots) reattach(ctx context.Context, slot string, d removedDisk,
 		if held.Slots[slot] != "" || held.SlotOf(d.volume) != "" || entry == "" && owner == s.vmid {
 			return nil
 		}
-		if err := ownUse(ctx, s.update, d.volume, entry, config); err != nil {
+		if err := ownUse(ctx, s.update, d.volume, entry, withoutUnused(config)); err != nil {
 			return err
 		}
 		if err := isFree(ctx); err != nil {

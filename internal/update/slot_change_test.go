@@ -84,3 +84,38 @@ func TestSlotChangeIsNoNewUse(t *testing.T) {
 		}
 	}
 }
+
+// refuseTheSecond has PVE refuse the request that attaches the disk after it was unplugged.
+func refuseTheSecond(w *world) {
+	w.sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: http.MethodPut, Path: "/nodes/{node}/qemu/{vmid}/config",
+		Nth: 2}, Phase: fault.Before, Status: 500, Reason: "storage is busy"}})
+}
+
+// TestSlotChangeBesideADetachedTwin: a running guest's disk changes its slot, and the VM has it detached under another
+// name, too. It comes into the new slot, or back into the old one.
+func TestSlotChangeBesideADetachedTwin(t *testing.T) {
+	const own = "400/vm-400-disk-7.raw"
+	for slot, fails := range map[string]bool{"scsi2": false, "scsi1": true} {
+		t.Run(slot, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, pve.Params{"scsi0": "local-zfs:1", "scsihw": "virtio-scsi-pci", "boot": "order=scsi0"})
+			inWorld(w, mountTwice)
+			inWorld(w, func(all *state.World) {
+				all.Put(&state.Volume{Storage: "shared-nfs", Name: own, Content: "images", VMID: theVM, Format: "raw",
+					Size: 1 << 30})
+				all.Guests[theVM].Config["scsi1"] = "shared-nfs:" + own + ",size=1G"
+				all.Guests[theVM].Config["unused0"] = "nfs-new:" + own
+			})
+			w.start()
+			r := w.request()
+			toSlot(&r)
+			if fails {
+				refuseTheSecond(w)
+			}
+			_, _, err := w.update(r)
+			if config := w.config(); (err != nil) != fails || guest.VolumeOf(config[slot]) != "shared-nfs:"+own {
+				t.Errorf("%v; %v after %v", err, config, w.writes())
+			}
+		})
+	}
+}
