@@ -1,6 +1,7 @@
 package update
 
 import (
+	"fmt"
 	"maps"
 	"net/http"
 	"testing"
@@ -117,5 +118,36 @@ func TestSlotChangeBesideADetachedTwin(t *testing.T) {
 				t.Errorf("%v; %v after %v", err, config, w.writes())
 			}
 		})
+	}
+}
+
+// TestSlotChangeWithANodeOff: a running guest's disk changes its slot while a guest of a node that is off cannot be
+// read. It comes into the new slot, or back into the old one.
+func TestSlotChangeWithANodeOff(t *testing.T) {
+	for slot, fails := range map[string]bool{"scsi2": false, "scsi1": true} {
+		for _, held := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, held %t", slot, held), func(t *testing.T) {
+				t.Parallel()
+				w := newWorld(t, pve.Params{"scsi0": "local-zfs:1", "scsi1": "shared-nfs:1", "scsihw": "virtio-scsi-pci",
+					"boot": "order=scsi0"})
+				w.task(w.api.Node("pve2").CreateVM(t.Context(), pve.Params{"vmid": "555", "scsi0": "shared-nfs:1"}))
+				if held {
+					heldInSCSI1(t, w)
+				}
+				w.start()
+				r := w.request()
+				volume := r.Prior.Disks["scsi1"].Volume
+				inWorld(w, func(all *state.World) { all.Nodes["pve2"].Online = false })
+				toSlot(&r)
+				if fails {
+					refuseTheSecond(w)
+				}
+				_, warnings, err := w.update(r)
+				if config := w.config(); (err != nil) != fails || len(warnings) > 0 ||
+					guest.VolumeOf(config[slot]) != volume {
+					t.Errorf("%v, %v; %v after %v", err, warnings, config, w.writes())
+				}
+			})
+		}
 	}
 }

@@ -7,8 +7,10 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guard"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/volumeuse"
 )
 
 // emptySlots empties the slots that must be empty before the rest of a change is sent. They are those of disks that
@@ -139,13 +141,21 @@ func (s slots) unplug(ctx context.Context, t todo, slots []string) (_ todo, unpl
 }
 
 // putBack puts the disks that were unplugged to change their slots back to their old slots, after a failure. It looks
-// for other users as the change itself did: one that another guest has got meanwhile stays detached.
+// for other users: one that another guest is seen to have stays detached. A look that fails shows none, and the VM had
+// the disk all along.
 func (s slots) putBack(ctx context.Context, unplugged map[string]string, cause error) error {
 	ctx, cancel := s.changer.jobs.Grace(ctx)
 	defer cancel()
 	for _, slot := range slices.Sorted(maps.Keys(unplugged)) {
 		d := removedDisk{volume: guest.VolumeOf(unplugged[slot]), drive: unplugged[slot]}
-		entry, err := s.reattach(ctx, slot, d, func(ctx context.Context) error { return s.isFree(ctx, d.volume) })
+		entry, err := s.reattach(ctx, slot, d, func(ctx context.Context) error {
+			var used *guard.InUseError
+			var taken *volumeuse.BorrowedError
+			if err := s.isFree(ctx, d.volume); errors.As(err, &used) || errors.As(err, &taken) {
+				return err
+			}
+			return nil
+		})
 		if err == nil {
 			continue
 		}
