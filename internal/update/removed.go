@@ -177,6 +177,8 @@ func (v volumes) restore(ctx context.Context, slot string, d removedDisk, cause 
 		return v.notDestroyed(slot, d.volume, "It could not be destroyed", cause)
 	case entry == "":
 		return v.notDestroyed(slot, d.volume, "It could not be destroyed, and may be detached", errors.Join(cause, err))
+	case errors.Is(err, errFilled):
+		return v.notDestroyed(slot, d.volume, "It stays detached, as "+entry, errors.Join(cause, err))
 	case errors.As(err, &own):
 		if !errors.As(cause, &own) {
 			cause = errors.Join(cause, err)
@@ -197,6 +199,9 @@ func withoutUnused(config pve.PendingConfig) pve.PendingConfig {
 	return config
 }
 
+// errFilled is why a disk does not return to its slot that has another one by now.
+var errFilled = errors.New("the slot was filled meanwhile")
+
 // reattach puts a drive back into the slot that it has left, if neither has been used since. It returns the entry that
 // has the volume meanwhile, if one does. Before each try isFree shows that no other guest has got the volume: PVE
 // attaches it without asking (qemu-server API2/Qemu.pm create_disks).
@@ -212,8 +217,11 @@ func (s slots) reattach(ctx context.Context, slot string, d removedDisk,
 		entry = unusedEntry(config.Current(), d.volume)
 		held := guest.HoldingsOf(config)
 		owner, _ := volid.Owner(d.volume) // PVE notes no volume of another id as unused
-		if held.Slots[slot] != "" || held.SlotOf(d.volume) != "" || entry == "" && owner == s.vmid {
+		if held.SlotOf(d.volume) != "" || entry == "" && owner == s.vmid {
 			return nil
+		}
+		if has := held.Slots[slot]; has != "" {
+			return fmt.Errorf("%w: %s of VM %d has %s", errFilled, slot, s.vmid, has)
 		}
 		if err := ownUse(ctx, s.update, d.volume, entry, withoutUnused(config)); err != nil {
 			return err

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
@@ -149,5 +150,53 @@ func TestSlotChangeWithANodeOff(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestHalfASwap: a running guest swaps two disks, and PVE attaches the first one and fails at the second. That one can
+// come into neither slot, and the error says so. Likewise for a disk that PVE does not destroy, and whose slot is filled.
+func TestHalfASwap(t *testing.T) {
+	const path = "/nodes/{node}/qemu/{vmid}/config"
+	for name, c := range map[string]struct {
+		plan  func(*Request)
+		fails fault.Match
+	}{
+		"swap": {func(r *Request) {
+			r.Planned.Disks = maps.Clone(r.Prior.Disks)
+			r.Planned.Disks["scsi1"], r.Planned.Disks["scsi2"] = r.Prior.Disks["scsi2"], r.Prior.Disks["scsi1"]
+		}, fault.Match{Method: http.MethodPut, Path: path, Nth: 2}},
+		"destroy": {func(r *Request) {
+			r.DestroyRemoved = true
+			r.Planned.Disks = maps.Clone(r.Prior.Disks)
+			delete(r.Planned.Disks, "scsi1")
+		}, fault.Match{Method: http.MethodPost, Path: path}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, pve.Params{"scsi0": "local-zfs:1", "scsi1": "local-zfs:1", "scsi2": "local-zfs:1",
+				"scsihw": "virtio-scsi-pci", "boot": "order=scsi0"})
+			w.start()
+			r := w.request()
+			first, second := r.Prior.Disks["scsi1"].Volume, r.Prior.Disks["scsi2"].Volume
+			c.plan(&r)
+			w.sim.SetFaults([]fault.Rule{{Match: c.fails, Phase: fault.Before, Status: 500, Reason: "it broke"}})
+			w.answered = func() {
+				if w.sim.FaultsFired() == 0 {
+					return
+				}
+				w.answered = nil
+				w.alter(func(g *state.Guest) {
+					delete(g.Config, "scsi2")
+					delete(g.Config, unusedEntry(g.Config, second))
+					g.Config["scsi1"] = second + ",size=1G"
+				})
+			}
+			_, _, err := w.update(r)
+			for _, want := range []string{first, "It stays detached, as unused0", "scsi1 of VM 400 has " + second} {
+				if err == nil || !strings.Contains(err.Error(), want) {
+					t.Errorf("want %q, got %v\n%v", want, err, w.config())
+				}
+			}
+		})
 	}
 }
