@@ -40,7 +40,7 @@ func (d disks) movesNow(ctx context.Context, t todo, config pve.PendingConfig) (
 	if waiting < 0 && !slices.ContainsFunc(t.change.Moves, changes) {
 		return t.change.Moves, nil, nil
 	}
-	restarts := d.r.Restart != RestartNever && d.r.PowerState != guest.Stopped
+	restarts := d.r.Restart != RestartNever && d.r.PowerState != guest.Stopped && !d.r.HA.Stops()
 	if restarts {
 		status, err := d.view.Status(ctx)
 		if err != nil {
@@ -79,10 +79,7 @@ func aioOf(d vm.Disk) string {
 	return *d.AIO
 }
 
-// shapeDisks moves and grows existing disks that stay in their slots, before their options change. A move writes the
-// active configuration only. An option of the disk that waits for a restart stands in a pending line with the old
-// volume, which the next boot would restore (qemu-server API2/Qemu.pm move_vm_disk). So pending values of these slots
-// are dropped first, and sent again afterwards, a third party's too.
+// shapeDisks moves and grows existing disks that stay in their slots, before their options change.
 func (d disks) shapeDisks(ctx context.Context, t todo) (_ todo, done shaped, err error) {
 	config, err := d.view.Fresh(ctx)
 	if err != nil {
@@ -98,29 +95,39 @@ func (d disks) shapeDisks(ctx context.Context, t todo) (_ todo, done shaped, err
 	if len(slots) == 0 {
 		return t, done, nil
 	}
-	waiting := slices.DeleteFunc(config.Waiting(), func(option string) bool { return !slots[option] })
-	if len(waiting) > 0 {
-		if err := d.revert(ctx, waiting, config); err != nil {
-			return t, done, fmt.Errorf("drop what waits for a restart before a disk changes (%s): %w",
-				valuesOf(waiting, config.Merged()), err)
-		}
-	}
-	done.redrawn = slots[t.base.CloudInit.Slot]
-	done.moved = movedFrom(config.Current(), shape.Moves)
-	if err = d.moveDisks(ctx, shape.Moves, done.moved); err == nil && len(shape.Grow) > 0 {
-		err = d.view.Grow(ctx, shape.Grow)
-	}
-	err = errors.Join(err, d.waitAgain(ctx, waiting, config))
+	done.moved, err = d.reshape(ctx, config, shape)
+	done.redrawn = done.moved != nil && slots[t.base.CloudInit.Slot]
 	if err != nil {
-		return t, done, err
-	}
-	if err := d.stillShaped(ctx, config, shape); err != nil {
 		return t, done, err
 	}
 	if t, err = recompare(ctx, d.update, t, func(slot string) bool { return slots[slot] }); err == nil {
 		err = d.checkMoved(t, slotsOf(vm.Change{Moves: shape.Moves}))
 	}
 	return t, done, err
+}
+
+// reshape moves and grows disks in their slots. A move writes the active configuration only. An option of the disk that
+// waits for a restart stands in a pending line with the old volume, which the next boot would restore (qemu-server
+// API2/Qemu.pm move_vm_disk). So pending values of these slots are dropped first, and sent again afterwards, a third
+// party's too. It returns the volumes that disks have moved from, nil if it has not begun.
+func (d disks) reshape(ctx context.Context, config pve.PendingConfig, shape vm.Change) (moved map[string]string,
+	err error) {
+	slots := slotsOf(shape)
+	waiting := slices.DeleteFunc(config.Waiting(), func(option string) bool { return !slots[option] })
+	if len(waiting) > 0 {
+		if err := d.revert(ctx, waiting, config); err != nil {
+			return nil, fmt.Errorf("drop what waits for a restart before a disk changes (%s): %w",
+				valuesOf(waiting, config.Merged()), err)
+		}
+	}
+	moved = movedFrom(config.Current(), shape.Moves)
+	if err = d.moveDisks(ctx, shape.Moves, moved); err == nil && len(shape.Grow) > 0 {
+		err = d.view.Grow(ctx, shape.Grow)
+	}
+	if err := errors.Join(err, d.waitAgain(ctx, waiting, config)); err != nil {
+		return moved, err
+	}
+	return moved, d.stillShaped(ctx, config, shape)
 }
 
 // stillMoved refuses to go on with slots whose disk a third party has exchanged since it was moved: that request may
@@ -312,11 +319,7 @@ func (d disks) shapeLateDisks(ctx context.Context, moves []vm.Move, grow []vm.Gr
 			return nil, d.notYet(m.Slot, "storage", "moved")
 		}
 	}
-	moved = movedFrom(config.Current(), moves)
-	if err = d.moveDisks(ctx, moves, moved); err == nil && len(now) > 0 {
-		err = d.view.Grow(ctx, now)
-	}
-	return moved, err
+	return d.reshape(ctx, config, vm.Change{Moves: moves, Grow: now})
 }
 
 // checkGrowth refuses to import and grow a disk in a slot that a running guest has not let go of, if the policy allows

@@ -32,7 +32,8 @@ func (u *update) moveDisks(ctx context.Context, moves []vm.Move, from map[string
 		return &guest.FieldError{Path: "disks",
 			Summary: fmt.Sprintf("A disk of running VM %d cannot be moved with aio = \"io_uring\"", u.vmid),
 			Detail: "That is what a disk without aio has. Set aio = \"native\" or \"threads\" on it as well: then the VM is " +
-				"restarted first, and moved after that. Or stop the VM for the move, with power_state = \"stopped\"",
+				"restarted first, and moved after that, unless reboot_policy or the state of its HA entry forbids a restart. " +
+				"Or stop the VM for the move, with power_state = \"stopped\"",
 			Err: err}
 	}
 	if fault.KeptBySnapshot(err) {

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
@@ -58,6 +59,67 @@ func TestMoveOfADiskThatWaits(t *testing.T) {
 				t.Errorf("%v, and %v waits, after %v: %v", is, waits, w.writes(), err)
 			case c.says == "" && (err != nil || content != "the one that waits" || !strings.HasPrefix(is["sata0"], "local-lvm:") || is["unused0"] != was):
 				t.Errorf("%v with %q, and %v waits, after %v: %v", is, content, waits, w.writes(), err)
+			}
+		})
+	}
+}
+
+// TestLateMoveBesideWhatWaits: a disk that gets another aio and another storage moves after the restart. No restart comes,
+// or a value waits in the slot by then. The next start brings back no volume that PVE has freed at the end of the move.
+func TestLateMoveBesideWhatWaits(t *testing.T) {
+	goesOff := func(w *world) { // its user shuts it down; qm cleanup leaves pending what waits (vm_stop_cleanup)
+		w.answered = onceSent(w, "/config", func() { w.alter(func(g *state.Guest) { g.Running = nil }) })
+	}
+	isSet := func(w *world) { // an administrator sets an option of the disk after the restart
+		pid := w.running().PID
+		w.answered = func() {
+			now := ""
+			w.alter(func(g *state.Guest) {
+				if g.Running != nil && g.Running.PID != pid && len(g.Pending) == 0 {
+					now = g.Config["scsi1"]
+				}
+			})
+			if now != "" {
+				w.answered = nil
+				w.must(w.api.QEMU("pve1", theVM).UpdateConfig(w.t.Context(), pve.Params{"scsi1": now + ",ssd=1"}))
+			}
+		}
+	}
+	for name, c := range map[string]struct {
+		ha     *guest.HA
+		begins func(*world)
+		option string
+	}{
+		"HA stops it":               {&guest.HA{State: new("stopped")}, func(*world) {}, ""},
+		"HA stops it, disabled":     {&guest.HA{State: new("disabled")}, func(*world) {}, ""},
+		"it goes off":               {nil, goesOff, ""},
+		"an administrator's option": {nil, isSet, ",ssd=1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, pve.Params{"scsi0": "local-zfs:1", "scsi1": "local-zfs:1", "scsihw": "virtio-scsi-pci", "boot": "order=scsi0"})
+			inWorld(w, administer)
+			w.start()
+			r := w.request()
+			with(&r, "scsi1", func(d *vm.Disk) { d.AIO, d.Storage, d.Volume = new("threads"), "local-lvm", "" })
+			r.HA = c.ha
+			c.begins(w)
+			g, _, err := w.update(r)
+			if w.answered = nil; err != nil {
+				t.Fatal(err, w.writes())
+			}
+			moved := guest.VolumeOf(w.config()["scsi1"])
+			if w.sim.Advance(5 * time.Minute); c.ha == nil {
+				if w.running() != nil {
+					w.task(w.api.QEMU("pve1", theVM).HardStop(t.Context(), pve.Params{}))
+				}
+				w.task(w.api.QEMU("pve1", theVM).Start(t.Context(), pve.Params{}))
+			}
+			is, exists := w.config()["scsi1"], false
+			inWorld(w, func(all *state.World) { exists = all.Volume("pve1", guest.VolumeOf(is)) != nil })
+			if !exists || !strings.HasPrefix(is, moved+",") || !strings.HasPrefix(is, "local-lvm:") ||
+				!strings.Contains(is, "aio=threads") || !strings.Contains(is, c.option) || g.Spec.Disks["scsi1"].Volume != moved {
+				t.Errorf("scsi1 is %s, which exists: %t, and was moved to %s; state has %s", is, exists, moved,
+					g.Spec.Disks["scsi1"].Volume)
 			}
 		})
 	}
