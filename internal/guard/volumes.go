@@ -30,37 +30,60 @@ func (g *Guard) HasVolume(ctx context.Context, node, volume string) (bool, error
 	return len(b.Unlisted) > 0, err
 }
 
-// CheckRunning makes sure, as far as this identity sees the guests, that none that runs uses volumes of a VM that is to
-// be started. An *InUseError names those that do; any other error says which guests were not seen.
-func CheckRunning(ctx context.Context, g *Guard, node string, vmid int, volumes []string) error {
+// Neighbor is another guest that runs with a volume of a VM.
+type Neighbor struct {
+	VMID   int
+	Volume string
+	Uptime time.Duration // zero: not known
+
+	told string
+}
+
+// Neighbors are the guests that run with volumes of a VM, as far as this identity sees them. The error says which were
+// not seen.
+func Neighbors(ctx context.Context, g *Guard, node string, vmid int, volumes []string) (all []Neighbor, err error) {
 	if len(volumes) == 0 {
-		return nil
+		return nil, nil
 	}
 	scope, err := g.Scope(ctx, nil, node, volumes)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	readings, unseen := readEach(ctx, g, scope)
 	for _, volume := range volumes {
-		used := &InUseError{Volume: volume}
 		for _, use := range readings {
 			for _, user := range use.UsersOn(node, volume, vmid) {
 				if !user.Attached || user.Unclear {
 					continue
 				}
-				switch runs, err := isRunning(ctx, g, user.Guest); {
+				switch runs, uptime, err := isRunning(ctx, g, user.Guest); {
 				case err != nil:
 					unseen = append(unseen, fmt.Errorf("see whether %s runs: %w", user, err))
 				case runs:
-					used.Users = append(used.Users, user.String())
+					all = append(all, Neighbor{user.Guest.VMID, volume, uptime, user.String()})
 				}
 			}
 		}
-		if len(used.Users) > 0 {
-			return used
-		}
 	}
-	return errors.Join(unseen...)
+	return all, errors.Join(unseen...)
+}
+
+// CheckRunning makes sure, as far as this identity sees the guests, that none that runs uses volumes of a VM that is to
+// be started, but the known ones. An *InUseError names those that do; any other error says which guests were not seen.
+func CheckRunning(ctx context.Context, g *Guard, node string, vmid int, volumes []string, known []Neighbor) error {
+	all, unseen := Neighbors(ctx, g, node, vmid, volumes)
+	used := &InUseError{}
+	for _, n := range all {
+		isKnown := slices.ContainsFunc(known, func(k Neighbor) bool { return k.VMID == n.VMID && k.Volume == n.Volume })
+		if isKnown || used.Volume != "" && used.Volume != n.Volume {
+			continue
+		}
+		used.Volume, used.Users = n.Volume, append(used.Users, n.told)
+	}
+	if used.Volume != "" {
+		return used
+	}
+	return unseen
 }
 
 // readEach reads the guests of a scope or, where not all of the cluster can be read, those of each node by itself.
@@ -85,16 +108,16 @@ func readEach(ctx context.Context, g *Guard, scope string) (readings []*volumeus
 	return readings, unseen
 }
 
-// isRunning reports whether a guest runs now; PVE's listing is some seconds old.
-func isRunning(ctx context.Context, g *Guard, other pve.Resource) (bool, error) {
+// isRunning reports whether a guest runs now, and for how long; PVE's listing is some seconds old.
+func isRunning(ctx context.Context, g *Guard, other pve.Resource) (bool, time.Duration, error) {
 	if other.Type != "qemu" {
-		return other.Status == string(guest.Running), nil
+		return other.Status == string(guest.Running), 0, nil
 	}
 	status, err := g.api.QEMU(other.Node, other.VMID).Status(ctx)
 	if pve.IsKind(err, pve.NotFound) { // it is gone, or has moved away from its disk
-		return false, nil
+		return false, 0, nil
 	}
-	return status.IsRunning(), err
+	return status.IsRunning(), time.Duration(status.Uptime) * time.Second, err
 }
 
 // CheckMade makes sure that no other guest has got a disk of a VM that a create has made and not committed, as far as

@@ -1,8 +1,12 @@
 package update
 
 import (
+	"fmt"
+	"maps"
 	"net/http"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
@@ -42,6 +46,66 @@ func TestGuestThatWasNotAsked(t *testing.T) {
 				t.Errorf("%d stops: %v after %v", stops, err, w.writes())
 			}
 		})
+	}
+}
+
+// TestRestartBesideAGuestThatShares: VM 8000 has run with a disk of VM 400 all the time, such as for a cluster of their
+// own, and VM 400 starts again beside it. One that gets the disk while VM 400 is off, such as one in which an
+// administrator mends it, keeps it from that.
+func TestRestartBesideAGuestThatShares(t *testing.T) {
+	give := func(all *state.World) { all.Guests[8000].Config["scsi5"] = all.Guests[theVM].Config["scsi0"] }
+	for how, run := range map[string]func(w *world, lock func()) error{
+		"force": func(w *world, lock func()) error {
+			w.start()
+			lock()
+			w.ignoreShutdown()
+			r := w.request()
+			r.Planned.CPU.Cores, r.Restart = new(int64(2)), RestartForcibly
+			_, _, err := w.update(r)
+			return err
+		},
+		"late": func(w *world, lock func()) error {
+			w.start()
+			lock()
+			w.ignoreShutdown()
+			r := w.request()
+			r.Planned.CPU.Cores = new(int64(2))
+			w.when(200*time.Second, func() { w.sim.EndGuest(theVM) })
+			_, _, err := w.update(r)
+			return err
+		},
+		"PVE does not start it": func(w *world, lock func()) error {
+			u, before := w.restarting()
+			lock()
+			return power{u}.awaitStart(w.t.Context(), before)
+		},
+	} {
+		for _, shares := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, %t", how, shares), func(t *testing.T) {
+				t.Parallel()
+				w := newWorld(t, pve.Params{"cores": "1", "scsi0": "local-zfs:1", "scsihw": "virtio-scsi-pci"})
+				inWorld(w, func(all *state.World) {
+					g := all.Guests[8000]
+					if shares {
+						give(all)
+					}
+					g.Running = &state.Running{QMPStatus: "running", PID: 99, StartedAt: all.Clock.Now(), Booted: maps.Clone(g.Config)}
+				})
+				w.sim.Advance(time.Minute)
+				root := w.asRoot(t)
+				err := run(w, func() {
+					w.lock(http.MethodPost, "/nodes/{node}/qemu/{vmid}/status/start", nil)
+					w.answered = onceSent(w, "/status/start", func() {
+						w.must(root.QEMU("pve1", 8000).UpdateConfig(t.Context(), pve.Params{"scsi5": w.config()["scsi0"]}))
+					})
+				})
+				w.answered = nil
+				if on := w.running() != nil; on != shares || (err == nil) != shares ||
+					!shares && !strings.Contains(err.Error(), "VM 8000") {
+					t.Errorf("it runs: %t, %v after %v", on, err, w.writes())
+				}
+			})
+		}
 	}
 }
 

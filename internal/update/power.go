@@ -183,28 +183,26 @@ func (p power) start(ctx context.Context) (started bool, err error) {
 			"gone off since. The plan says nothing of a start; the next one does.")
 		return false, nil
 	}
-	result, err := p.startBesideNone(ctx)
+	result, err := p.startBeside(ctx, nil)
 	if result.Warnings > 0 {
 		p.warn(fmt.Sprintf("Start of VM %d ended with warnings", p.vmid), strings.Join(result.Log, "\n"))
 	}
 	return true, err
 }
 
-// startBesideNone starts the guest, unless another one runs with one of its disks. It looks before each try, since a
-// wait for a lock may last hours.
-func (p power) startBesideNone(ctx context.Context) (pve.TaskResult, error) {
-	return p.changer.guests.StartBy(ctx, p.view.Power(p.hasItsDisks), p.view.Node(), p.vmid)
+// startBeside starts the guest, unless another one runs with one of its disks that is not known to have done so before.
+// It looks before each try, since a wait for a lock may last hours.
+func (p power) startBeside(ctx context.Context, known []guard.Neighbor) (pve.TaskResult, error) {
+	look := func(ctx context.Context) error { return p.hasItsDisks(ctx, known) }
+	return p.changer.guests.StartBy(ctx, p.view.Power(look), p.view.Node(), p.vmid)
 }
 
-// hasItsDisks refuses to start a guest beside another one that runs with one of its disks, such as one in which an
-// administrator mends it: two guests on one disk destroy what is on it. PVE does not ask (qemu-server QemuServer.pm
-// vm_start_nolock); QEMU locks a disk against guests of its own node only.
-func (p power) hasItsDisks(ctx context.Context) error {
+// ownDisks are the volumes and devices that no other guest may run with.
+func (p power) ownDisks(ctx context.Context) (volumes []string, err error) {
 	config, err := p.view.Known(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	var volumes []string
 	for slot, volume := range guest.HoldingsOf(config).Slots {
 		_, owned := volid.Owner(volume)
 		device := volid.IsDevice(volume) && !vm.IsOptical(config.Current()[slot]) && !vm.IsOptical(config.Merged()[slot])
@@ -213,6 +211,17 @@ func (p power) hasItsDisks(ctx context.Context) error {
 		}
 	}
 	slices.Sort(volumes)
+	return volumes, nil
+}
+
+// hasItsDisks refuses to start a guest beside another one that runs with one of its disks, such as one in which an
+// administrator mends it: two guests on one disk destroy what is on it. PVE does not ask (qemu-server QemuServer.pm
+// vm_start_nolock); QEMU locks a disk against guests of its own node only.
+func (p power) hasItsDisks(ctx context.Context, known []guard.Neighbor) error {
+	volumes, err := p.ownDisks(ctx)
+	if err != nil {
+		return err
+	}
 	if len(volumes) == 0 {
 		return nil
 	}
@@ -221,7 +230,7 @@ func (p power) hasItsDisks(ctx context.Context) error {
 	// an earlier try's
 	p.warnings = slices.DeleteFunc(p.warnings, func(w guest.Warning) bool { return w.Summary == beside })
 	var used *guard.InUseError
-	switch err := guard.CheckRunning(ctx, p.changer.destroyer.Guard, p.view.Node(), p.vmid, volumes); {
+	switch err := guard.CheckRunning(ctx, p.changer.destroyer.Guard, p.view.Node(), p.vmid, volumes, known); {
 	case errors.As(err, &used):
 		at, next := "power_state", "apply again"
 		switch {
@@ -259,5 +268,5 @@ func (p power) mayEnterHA(ctx context.Context) error {
 	case p.r.HA.Stops() || status.IsRunning():
 		return nil
 	}
-	return p.hasItsDisks(ctx)
+	return p.hasItsDisks(ctx, nil)
 }

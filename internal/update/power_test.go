@@ -27,7 +27,7 @@ func (w *world) running() *state.Running {
 }
 
 // restarting is an update in the middle of a restart, whose guest is off and has not come up again.
-func (w *world) restarting() (*update, pve.GuestStatus) {
+func (w *world) restarting() (*update, ran) {
 	w.t.Helper()
 	w.start()
 	r := w.request()
@@ -43,7 +43,7 @@ func (w *world) restarting() (*update, pve.GuestStatus) {
 	u.view.Forget()
 	w.sim.EndGuest(theVM)
 	w.sim.ResetOps()
-	return u, before
+	return u, ran{GuestStatus: before, began: w.clock.Now()}
 }
 
 // TestAwaitStartSparesAnotherVM: while a restart is awaited the VM is destroyed, and a third party's gets its id. It is

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guard"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
@@ -114,12 +115,38 @@ func (p power) due(config pve.PendingConfig, sent []string) []string {
 	})
 }
 
+// ran is a guest as it ran before its restart, which began then.
+type ran struct {
+	pve.GuestStatus
+
+	began  time.Time
+	beside []guard.Neighbor // that it may be started beside again
+}
+
+// withNeighbors notes the guests that have run with a disk of this one since before its restart: they shared it on
+// purpose, and a refusal of the start would leave it off. The look comes before a wait for a lock, in which a guest may
+// get the disk that runs already. Those that it does not see are unknown.
+func (p power) withNeighbors(ctx context.Context, before ran) ran {
+	ctx, cancel := p.changer.jobs.Grace(ctx)
+	defer cancel()
+	volumes, err := p.ownDisks(ctx)
+	if err != nil || len(volumes) == 0 {
+		return before
+	}
+	defer p.view.Forget()
+	before.beside, _ = guard.Neighbors(ctx, p.changer.destroyer.Guard, p.view.Node(), p.vmid, volumes)
+	since := pve.Elapsed(before.began, p.changer.clock.Now())
+	before.beside = slices.DeleteFunc(before.beside, func(n guard.Neighbor) bool { return n.Uptime <= since })
+	return before
+}
+
 // reboot restarts the guest through PVE, which stops its process and starts a new one. PVE's task ends with the stop;
 // another task starts the guest (qemu-server QemuServer.pm vm_reboot, qmeventd). Before each further try it looks
 // whether the guest has been restarted meanwhile, which afterReboot finds too.
-func (p power) reboot(ctx context.Context, before pve.GuestStatus, due []string) error {
+func (p power) reboot(ctx context.Context, status pve.GuestStatus, due []string) error {
+	before := ran{GuestStatus: status, began: p.changer.clock.Now()}
 	timeout := guest.StopTimeout(p.r.StopTimeout)
-	if isPaused(before) {
+	if isPaused(status) {
 		return p.pausedGuest(due, nil)
 	}
 	params, asked := guest.Within(timeout), true
@@ -129,12 +156,12 @@ func (p power) reboot(ctx context.Context, before pve.GuestStatus, due []string)
 			return nil
 		}
 		status, err := p.lookAgain(ctx)
-		if err == nil && isAnother(before, status) {
+		if err == nil && isAnother(before.GuestStatus, status) {
 			err = errObeyed
 		}
 		return err
 	}
-	_, err := p.view.Power(look)(ctx, request.Request{Type: "qmreboot", Done: p.isNewProcess(before),
+	_, err := p.view.Power(look)(ctx, request.Request{Type: "qmreboot", Done: p.isNewProcess(before.GuestStatus),
 		Send: func(ctx context.Context) (pve.UPID, error) {
 			return p.changer.api.QEMU(p.view.Node(), p.vmid).Reboot(ctx, params)
 		}})
@@ -145,18 +172,19 @@ func (p power) reboot(ctx context.Context, before pve.GuestStatus, due []string)
 }
 
 // afterReboot handles a failed restart. A guest that did not shut down in time may still do so: then it is started.
-func (p power) afterReboot(ctx context.Context, before pve.GuestStatus, due []string, cause error) error {
-	if again, err := p.isNewProcess(before)(ctx); again && err == nil {
+func (p power) afterReboot(ctx context.Context, before ran, due []string, cause error) error {
+	if again, err := p.isNewProcess(before.GuestStatus)(ctx); again && err == nil {
 		return nil
 	}
 	late := fmt.Sprintf("The guest did not shut down within %s", guest.StopTimeout(p.r.StopTimeout))
-	switch {
-	case !disobeyed(cause):
+	if !disobeyed(cause) {
 		return p.notRestarted("PVE did not restart it", due, cause)
-	case p.r.Restart == RestartForcibly:
+	}
+	before = p.withNeighbors(ctx, before)
+	if p.r.Restart == RestartForcibly {
 		return p.force(ctx, before, due, p.notRestarted(late, due, cause))
 	}
-	again := p.isNewProcess(before)
+	again := p.isNewProcess(before.GuestStatus)
 	ended, _ := p.watchDisobedient(ctx, func(ctx context.Context) (bool, error) {
 		if started, err := again(ctx); started || err != nil {
 			return started, err
@@ -179,13 +207,13 @@ func (p power) afterReboot(ctx context.Context, before pve.GuestStatus, due []st
 }
 
 // startAgain starts a guest that went off after PVE had given up its restart, even after an interrupt.
-func (p power) startAgain(ctx context.Context, before pve.GuestStatus) error {
+func (p power) startAgain(ctx context.Context, before ran) error {
 	ctx, cancel := p.changer.jobs.Grace(ctx)
 	defer cancel()
-	if again, err := p.isNewProcess(before)(ctx); again && err == nil {
+	if again, err := p.isNewProcess(before.GuestStatus)(ctx); again && err == nil {
 		return nil
 	}
-	if _, err := p.startBesideNone(ctx); err != nil {
+	if _, err := p.startBeside(ctx, before.beside); err != nil {
 		return fmt.Errorf("VM %d shut down late for its restart and does not start again: %w", p.vmid, err)
 	}
 	return nil
@@ -215,7 +243,7 @@ func isAnother(before, now pve.GuestStatus) bool {
 
 // awaitStart waits until the guest runs again, even after an interrupt, which must not leave it off. If PVE does not
 // start it, this does, so that the error has PVE's reason.
-func (p power) awaitStart(ctx context.Context, before pve.GuestStatus) error {
+func (p power) awaitStart(ctx context.Context, before ran) error {
 	ctx, cancel := p.changer.jobs.Grace(ctx)
 	defer cancel()
 	deadline := p.changer.clock.Now().Add(time.Minute)
@@ -223,7 +251,7 @@ func (p power) awaitStart(ctx context.Context, before pve.GuestStatus) error {
 		if err := p.changer.jobs.Pause(ctx, attempt); err != nil {
 			return fmt.Errorf("wait for VM %d to start again: %w", p.vmid, err)
 		}
-		switch again, err := p.isNewProcess(before)(ctx); {
+		switch again, err := p.isNewProcess(before.GuestStatus)(ctx); {
 		case again && err == nil:
 			return nil
 		case pve.IsKind(err, pve.NotFound):
@@ -235,7 +263,8 @@ func (p power) awaitStart(ctx context.Context, before pve.GuestStatus) error {
 			}
 		}
 	}
-	if _, err := p.startBesideNone(ctx); err != nil {
+	before = p.withNeighbors(ctx, before)
+	if _, err := p.startBeside(ctx, before.beside); err != nil {
 		return fmt.Errorf("VM %d shut down for its restart and does not start again: %w", p.vmid, err)
 	}
 	return nil
@@ -246,7 +275,7 @@ var errObeyed = errors.New("the guest has shut down")
 
 // force cuts off a guest that was asked to shut down and did not obey, and starts it again, as reboot_policy = "force"
 // asks for. Before each try it looks whether the guest has obeyed by then: a wait for a lock may last hours.
-func (p power) force(ctx context.Context, before pve.GuestStatus, due []string, disobeyed error) error {
+func (p power) force(ctx context.Context, before ran, due []string, disobeyed error) error {
 	if ctx.Err() != nil {
 		return disobeyed
 	}
@@ -256,7 +285,7 @@ func (p power) force(ctx context.Context, before pve.GuestStatus, due []string, 
 		switch {
 		case err != nil:
 			refused = errors.Join(disobeyed, err)
-		case !status.IsRunning(), isAnother(before, status):
+		case !status.IsRunning(), isAnother(before.GuestStatus, status):
 			refused = errObeyed
 		case isPaused(status):
 			refused = p.pausedGuest(due, disobeyed)
@@ -273,7 +302,7 @@ func (p power) force(ctx context.Context, before pve.GuestStatus, due []string, 
 	}
 	late, cancel := p.changer.jobs.Grace(ctx) // an interrupt must not leave it off
 	defer cancel()
-	if _, err = p.startBesideNone(late); err != nil {
+	if _, err = p.startBeside(late, before.beside); err != nil {
 		return errors.Join(fmt.Errorf("VM %d was stopped for its restart and does not start", p.vmid), err)
 	}
 	p.warn(fmt.Sprintf("VM %d was cut off and started again", p.vmid), "It did not restart when it was asked to: "+
