@@ -109,6 +109,46 @@ func TestRestartBesideAGuestThatShares(t *testing.T) {
 	}
 }
 
+// TestErrorsAfterTheHardStop: a guest that was cut off for its restart is started, also where the end of the stop was
+// not seen. One that cannot be seen any more may be off, and the error says so; one that runs on is not.
+func TestErrorsAfterTheHardStop(t *testing.T) {
+	const current, stop = "/nodes/{node}/qemu/{vmid}/status/current", "/nodes/{node}/qemu/{vmid}/status/stop"
+	for name, c := range map[string]struct {
+		method, path string
+		times        int
+		runs         bool
+		says         string
+	}{
+		"a few looks fail":    {http.MethodGet, current, 3, true, ""},
+		"all looks fail":      {http.MethodGet, current, -1, false, "start it: `qm start 400` on node pve1"},
+		"the stop is refused": {http.MethodPost, stop, -1, true, "stop VM 400 to restart it"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, pve.Params{"cores": "1", "scsi0": "local-zfs:1"})
+			w.start()
+			w.ignoreShutdown()
+			r := w.request()
+			r.Planned.CPU.Cores, r.Restart = new(int64(2)), RestartForcibly
+			fail := func() {
+				w.sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: c.method, Path: c.path}, Phase: fault.Before,
+					Status: http.StatusInternalServerError, Reason: "got timeout", Times: c.times}})
+			}
+			if w.answered = onceSent(w, "/status/stop", fail); c.path == stop {
+				w.answered = nil
+				fail()
+			}
+			_, _, err := w.update(r)
+			w.answered = nil
+			said := fmt.Sprint(err)
+			if runs := w.running() != nil; runs != c.runs || !strings.Contains(said, c.says) || (err == nil) != (c.says == "") ||
+				runs && strings.Contains(said, "may be off") {
+				t.Errorf("it runs: %t, %v after %v", runs, err, w.writes())
+			}
+		})
+	}
+}
+
 // onceSent does something at the first answer after a write to a path that ends so.
 func onceSent(w *world, suffix string, do func()) func() {
 	did := false

@@ -1,6 +1,7 @@
 package update
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -280,6 +281,7 @@ func (p power) force(ctx context.Context, before ran, due []string, disobeyed er
 		return disobeyed
 	}
 	var refused error
+	mayBeSent := false
 	err := p.stopHard(ctx, func(ctx context.Context) error {
 		status, err := p.lookAgain(ctx)
 		switch {
@@ -289,12 +291,19 @@ func (p power) force(ctx context.Context, before ran, due []string, disobeyed er
 			refused = errObeyed
 		case isPaused(status):
 			refused = p.pausedGuest(due, disobeyed)
+		default:
+			mayBeSent = true
 		}
 		return refused
 	})
 	switch {
 	case errors.Is(refused, errObeyed):
 		return p.startAgain(ctx, before)
+	case err != nil && mayBeSent:
+		failed := cmp.Or(refused, fmt.Errorf("stop VM %d to restart it: %w", p.vmid, err))
+		if again, err := p.isBack(ctx, before, failed); again || err != nil {
+			return err
+		}
 	case refused != nil:
 		return refused
 	case err != nil:
@@ -308,4 +317,24 @@ func (p power) force(ctx context.Context, before ran, due []string, disobeyed er
 	p.warn(fmt.Sprintf("VM %d was cut off and started again", p.vmid), "It did not restart when it was asked to: "+
 		disobeyed.Error())
 	return nil
+}
+
+// isBack looks at a guest whose hard stop has failed, or was not seen to end: it may be off all the same, and is to
+// start then. It is an error if it runs on, or cannot be seen.
+func (p power) isBack(ctx context.Context, before ran, failed error) (bool, error) {
+	status, err := p.lookAgain(ctx)
+	var another *guest.IdentityError
+	switch {
+	case errors.As(err, &another), pve.IsKind(err, pve.NotFound):
+		return false, errors.Join(failed, err)
+	case err != nil:
+		return false, &guest.FieldError{Path: "reboot_policy", Summary: fmt.Sprintf("VM %d may be off", p.vmid),
+			Detail: fmt.Sprintf("It was cut off for its restart, or was about to be, and could not be seen since. If it is "+
+				"off, start it: `qm start %d` on node %s", p.vmid, p.view.Node()), Err: errors.Join(failed, err)}
+	case isAnother(before.GuestStatus, status):
+		return true, nil
+	case status.IsRunning():
+		return false, failed
+	}
+	return false, nil
 }
