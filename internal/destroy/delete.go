@@ -31,6 +31,10 @@ type Request struct {
 	KeepReferences bool
 	// OwnHA: the configuration has made the VM's HA entry.
 	OwnHA bool
+	// OwnFirewall: the state has the VM's firewall.
+	OwnFirewall bool
+	// Replaced: a new VM takes its place.
+	Replaced bool
 	// Holder: the VM holds a disk for others (vm.HolderText). Its protection, which is ours, is lifted right before it is
 	// destroyed; and all guests must be visible, since its volume is there to be attached to others.
 	Holder bool

@@ -197,6 +197,43 @@ func (q references) ha(ctx context.Context) (lines []string) {
 	return lines
 }
 
+// Settings names the firewall and the permissions of a VM's id that the configuration has not made. PVE removes them
+// with the VM whatever it is told (qemu-server API2/Qemu.pm destroy_vm).
+func (d *Destroyer) Settings(ctx context.Context, r Request) (lines []string) {
+	vmid, node := r.Ref.VMID, r.Ref.Node
+	if !r.OwnFirewall {
+		lines = guest.FirewallFor(ctx, d.guests, node, vmid)
+	}
+	lines = append(lines, guest.FirewallRefsFor(ctx, d.guests, node, vmid)...)
+	permissions := guest.PermissionsFor
+	if r.Pool != "" { // it lends its members permissions
+		permissions = guest.GrantsFor
+	}
+	return append(lines, permissions(ctx, d.guests, vmid)...)
+}
+
+// learnSettings looks, while the guest shuts down, for the settings that the VM's successor begins without.
+func (d *destruction) learnSettings(ctx context.Context) error {
+	if d.r.Replaced {
+		r := d.r
+		r.Ref.Node, r.Pool = d.node, d.pool
+		d.settings = d.d.Settings(ctx, r)
+	}
+	return nil
+}
+
+// nameSettings warns of settings that went with a VM. Of a replacement by -replace Terraform shows no warning of the
+// plan.
+func nameSettings(vmid int, settings []string) []guest.Warning {
+	if len(settings) == 0 {
+		return nil
+	}
+	return []guest.Warning{{Summary: fmt.Sprintf("Settings of the id of VM %d went with it", vmid),
+		Detail: "PVE removed them with the VM:\n  " + strings.Join(settings, "\n  ") + "\nThe VM that takes its place has " +
+			"those that its configuration or its source gives it. Set the others again, or put the firewall into the " +
+			"configuration."}}
+}
+
 // namePurged warns of what went with a VM that others had set up for it.
 func namePurged(vmid int, purged []string) []guest.Warning {
 	if len(purged) == 0 {

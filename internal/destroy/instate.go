@@ -34,6 +34,7 @@ type destruction struct {
 	// copied are the nodes that may have copies of its volumes, and why.
 	copied   map[string]string
 	purged   []string // what PVE takes the VM out of with its destroy, and that the configuration has not made
+	settings []string // those of its id that go with it, of a VM that is replaced
 	warnings []guest.Warning
 }
 
@@ -63,7 +64,9 @@ func (d *destruction) steps(surveyed func()) []step {
 		{"a refusal must leave everything as it was", refusals{d}.refuse},
 		{"what holds the VM may change it, so the two looks above are repeated after a wait", lockWait{d}.unlocked},
 		{"the guest takes its time, in which the privileges for the last look are asked",
-			func(ctx context.Context) error { return together(ctx, shutdown{d}.shutDown, d.learnRights) }},
+			func(ctx context.Context) error {
+				return together(ctx, shutdown{d}.shutDown, d.learnRights, d.learnSettings)
+			}},
 	}
 }
 
@@ -126,7 +129,8 @@ func (d *destruction) removeStopped(ctx context.Context) ([]saga.Residue, error)
 	}
 	d.warnings = append(d.warnings, d.nameCopies(ctx, r, left)...)
 	if r.deleted.gone {
-		d.warnings = slices.Concat(d.warnings, snapshotsLeft(vmid, d.snapshots), namePurged(vmid, d.purged))
+		d.warnings = slices.Concat(d.warnings, snapshotsLeft(vmid, d.snapshots), namePurged(vmid, d.purged),
+			nameSettings(vmid, d.settings))
 	}
 	return left, err
 }

@@ -72,27 +72,7 @@ func New(api *pve.Client, shell Shell, clock pve.Clock, exclusive ...string) *Se
 		Power:     power.New(jobs, guests, remover.Guard), Files: file.New(jobs, remover.Guard, files)}
 }
 
-// PermissionsFor names the permissions that this identity sees on a VMID. PVE removes them with the VM.
-func (s *Service) PermissionsFor(ctx context.Context, vmid int) []string {
-	return guest.PermissionsFor(ctx, s.Guests, vmid)
-}
-
-// GrantsFor names the access control entries on a VMID.
-func (s *Service) GrantsFor(ctx context.Context, vmid int) []string {
-	return guest.GrantsFor(ctx, s.Guests, vmid)
-}
-
-// FirewallFor names the firewall that this identity sees under a VMID. PVE removes it with the VM.
-func (s *Service) FirewallFor(ctx context.Context, node string, vmid int) []string {
-	return guest.FirewallFor(ctx, s.Guests, node, vmid)
-}
-
 // CheckAlias returns a *guard.AliasError if a volume that a VM is to get is one that it has under another name.
 func (s *Service) CheckAlias(ctx context.Context, node string, vmid int, volume string, held guest.Holdings) error {
 	return guard.CheckAlias(ctx, s.Guard, node, vmid, volume, held)
-}
-
-// FirewallRefsFor names the IP sets and aliases in that firewall.
-func (s *Service) FirewallRefsFor(ctx context.Context, node string, vmid int) []string {
-	return guest.FirewallRefsFor(ctx, s.Guests, node, vmid)
 }

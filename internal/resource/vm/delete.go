@@ -40,6 +40,7 @@ func (r *Resource) Delete(ctx context.Context, req resource.DeleteRequest, resp 
 	defer cancel()
 
 	request := state.DeleteRequest(private)
+	request.Replaced = planning.IsReplaced(ctx, req.Private)
 	// Where it stays, the state keeps what this says. Of a VM that was read and has no identity the state says so already.
 	if request.Ref.Proof == nil && request.Ref.Identity == (guest.Identity{}) {
 		resp.Diagnostics.Append(kit.Unproven.Write(ctx, resp.Private, true)...)

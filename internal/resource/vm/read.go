@@ -42,7 +42,7 @@ func (r *Resource) Read(ctx context.Context, req resource.ReadRequest, resp *res
 	}
 	r.run.NoteInState(int(model.Value(state.VMID)))
 	if failed := private.Failed(guest.Identity{}); failed.IsFailed() {
-		r.run.NoteRefreshed(int(model.Value(state.VMID)), model.Value(state.Name), failed)
+		r.run.NoteRefreshed(model.Value(state.Name), failed, state.DeleteRequest(private))
 	}
 	ctx, cancel := context.WithTimeout(ctx, kit.Duration(state.Timeouts.Limits().Read, kit.ReadTimeout))
 	defer cancel()
@@ -75,7 +75,7 @@ func (r *Resource) Read(ctx context.Context, req resource.ReadRequest, resp *res
 		resp.Diagnostics.Append(diags...)
 		resp.Diagnostics.Append(private.NoteDrives(ctx, resp.Private, &state, found)...)
 		resp.Diagnostics.Append(private.ForgetOwed(ctx, resp.Private, found)...)
-		r.run.NoteRefreshed(found.VMID, model.Value(found.Spec.Name), noted.Failed(found.Identity))
+		r.run.NoteRefreshed(model.Value(found.Spec.Name), noted.Failed(found.Identity), state.DeleteRequest(noted))
 		resp.Diagnostics.Append(model.WriteLegacyBoot(ctx, resp.Private, found.LegacyBoot, private)...)
 		refresh(ctx, model.WithTagStyle(ctx, r.Session, v, state.Tags, found.Spec.Tags), req, resp,
 			state.WithKnownAddresses(found), private,

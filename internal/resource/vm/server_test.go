@@ -107,13 +107,7 @@ func (*fake) ReadFirewall(context.Context, string, int) (*guest.Firewall, error)
 	return &guest.Firewall{}, nil
 }
 
-func (*fake) FirewallFor(context.Context, string, int) []string { return nil }
-
-func (*fake) FirewallRefsFor(context.Context, string, int) []string { return nil }
-
-func (*fake) PermissionsFor(context.Context, int) []string { return nil }
-
-func (*fake) GrantsFor(context.Context, int) []string { return nil }
+func (*fake) Settings(context.Context, destroy.Request) []string { return nil }
 
 func (*fake) Purged(context.Context, destroy.Request) []string { return nil }
 

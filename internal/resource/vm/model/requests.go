@@ -155,8 +155,8 @@ func (m *Model) DeleteRequest(private PrivateState) destroy.Request {
 	request := destroy.Request{Ref: m.Ref(private), Left: private.Residues, Pool: Value(m.Pool),
 		Disks: destroy.Disks{Known: append(m.own(), private.Detached...), Slots: map[string]string{},
 			Sizes: m.sizes(private)},
-		StopTimeout: kit.Duration(m.ShutdownTimeout, 0),
-		OwnHA:       private.Managed["ha"] || private.Lost && m.HA != nil} // the destroy of a tainted VM has no notes
+		StopTimeout: kit.Duration(m.ShutdownTimeout, 0), OwnFirewall: m.Firewall != nil,
+		OwnHA: private.Managed["ha"] || private.Lost && m.HA != nil} // the destroy of a tainted VM has no notes
 	maps.Copy(request.Slots, private.Added)  // those that wait, too
 	maps.Copy(request.Slots, private.Others) // none where no refresh was made for the destroy of a tainted VM
 	for slot, disk := range m.Disks {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/destroy"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/framework/plan"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/model"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
@@ -205,16 +206,7 @@ func (p warnings) warnLostSettings(ctx context.Context) {
 	if p.Config.IsSet("ha") { // else warnPurged names the entry
 		lost = append(lost, p.unmanaged("ha")...)
 	}
-	node := model.Value(p.Prior.Node)
-	if p.Prior.Firewall == nil {
-		lost = append(lost, p.Machines.FirewallFor(ctx, node, vmid)...)
-	}
-	lost = append(lost, p.Machines.FirewallRefsFor(ctx, node, vmid)...)
-	permissions := p.Machines.PermissionsFor
-	if p.Prior.Pool != nil { // it lends its members permissions
-		permissions = p.Machines.GrantsFor
-	}
-	lost = append(lost, permissions(ctx, vmid)...)
+	lost = append(lost, p.Machines.Settings(ctx, p.Prior.DeleteRequest(p.private))...)
 	if len(lost) > 0 {
 		p.diags.AddWarning(fmt.Sprintf("The replacement of %s loses settings of its id", p.Prior.Thing()),
 			fmt.Sprintf("PVE removes them with the VM, and the configuration does not set them again: %s. Note them first "+
@@ -256,4 +248,23 @@ func (p warnings) warnPurged(ctx context.Context) {
 		fmt.Sprintf("PVE does that with the destroy:\n  %s\nNote them first.%s on_destroy.purge = false, in an apply before "+
 			"this one, leaves backup jobs as they are, and refuses the destroy for the others.", strings.Join(lines, "\n  "),
 			next))
+}
+
+// warnUnshown names the jobs and the settings of a VM that no plan was shown, and that this new one may replace, once
+// for each. The leftover of a failed create goes only while no job names it (Purged).
+func (p warnings) warnUnshown(ctx context.Context, r destroy.Request) {
+	vmid := int64(r.Ref.VMID)
+	if p.Machines == nil || p.Run.acts() || r.Ref.Proof != nil || !p.Run.isFirstToName(vmid) {
+		return
+	}
+	r.OwnHA = r.OwnHA || p.Config.IsSet("ha")
+	lines := append(p.Machines.Purged(ctx, r), p.Machines.Settings(ctx, r)...)
+	if len(lines) == 0 {
+		return
+	}
+	p.diags.AddWarning(model.Thing(vmid, "", "")+" leaves jobs and settings behind",
+		fmt.Sprintf("Where the plan replaces this VM, since that is tainted, PVE takes it out of these jobs and HA rules, "+
+			"and removes these settings of its id:\n  %s\nNote them first (/etc/pve/firewall/%d.fw, `ha-manager config`, "+
+			"`pveum acl list`). The VM that takes its place begins without them, but for those that its configuration or "+
+			"its source gives it.", strings.Join(lines, "\n  "), vmid))
 }

@@ -91,10 +91,7 @@ type Machines interface {
 	InForce(ctx context.Context, node string, vmid int, waits bool) (preflight.InForce, error)
 	ReadFirewall(ctx context.Context, node string, vmid int) (*guest.Firewall, error)
 	IsHeld(ctx context.Context, node string, vmid int, volume string) error
-	FirewallFor(ctx context.Context, node string, vmid int) []string
-	FirewallRefsFor(ctx context.Context, node string, vmid int) []string
-	PermissionsFor(ctx context.Context, vmid int) []string
-	GrantsFor(ctx context.Context, vmid int) []string
+	Settings(ctx context.Context, r destroy.Request) []string
 	Purged(ctx context.Context, r destroy.Request) []string
 }
 

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/destroy"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/kit"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/model"
@@ -41,6 +42,7 @@ type seenVM struct {
 	changing bool // the configuration changes, replaces or destroys it
 	shown    bool // Terraform has shown its state to a plan, so it is not tainted
 	told     bool // the plan tells of its disks that go with it
+	named    bool // and of its jobs and settings, where they were looked for
 	// former are names by which its disks were attached, and that they do not have any more
 	former []string
 }
@@ -49,6 +51,7 @@ type refreshedVM struct {
 	at    int // its place among the refreshes
 	name  string
 	knows model.FailedVM
+	goes  destroy.Request // its destroy, should it be tainted
 }
 
 type shownVM struct {
@@ -138,12 +141,13 @@ func (r *Run) WasInState(vmid int) bool { return r.seen(vmid).inState }
 
 // NoteRefreshed notes what is known of a VM that was refreshed, should it be tainted. Terraform plans a VM right after
 // its refresh.
-func (r *Run) NoteRefreshed(vmid int, name string, what model.FailedVM) {
+func (r *Run) NoteRefreshed(name string, what model.FailedVM, goes destroy.Request) {
+	vmid := goes.Ref.VMID
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.refreshes++
 	if delete(r.open, vmid); !r.of(vmid).shown || what.IsFailed() {
-		r.open[vmid] = refreshedVM{r.refreshes, name, what}
+		r.open[vmid] = refreshedVM{r.refreshes, name, what, goes}
 	}
 }
 
@@ -170,6 +174,12 @@ func (r *Run) shownAs(key shownKey) (shownVM, bool) {
 // isFirstToTell reports whether nothing was told yet of a VM's disks that go with it.
 func (r *Run) isFirstToTell(vmid int64) (first bool) {
 	r.note(int(vmid), func(vm *seenVM) { first, vm.told = !vm.told, true })
+	return first
+}
+
+// isFirstToName reports whether the run looks for the first time for the jobs and settings of a VM that may be tainted.
+func (r *Run) isFirstToName(vmid int64) (first bool) {
+	r.note(int(vmid), func(vm *seenVM) { first, vm.named = !vm.named, true })
 	return first
 }
 
@@ -248,6 +258,7 @@ func (r *Run) passFailed(ctx context.Context, p *Planning, mayGo map[int]refresh
 		}
 		for _, vmid := range replaceable(p, mayGo) {
 			pass[vmid] = mayGo[vmid].knows
+			warnings{p}.warnUnshown(ctx, mayGo[vmid].goes)
 		}
 	}
 	if len(pass) > 0 {

@@ -67,12 +67,18 @@ func noteSources(ctx context.Context, p *Planning, prior kit.PrivateReader) diag
 	was, diags := key.Read(ctx, prior)
 	var is []source
 	if p.creating() && !p.Run.acts() && !p.left {
-		is = sourcesOf(p.Plan)
+		is = append([]source{}, sourcesOf(p.Plan)...)
 	}
-	if len(was) > 0 || len(is) > 0 {
+	if was != nil || is != nil {
 		diags.Append(key.Write(ctx, p.out, is)...)
 	}
 	return diags
+}
+
+// IsReplaced reports whether a destroy makes room for a new VM: there is a note, though it may name nothing.
+func IsReplaced(ctx context.Context, private kit.PrivateReader) bool {
+	all, _ := kit.Note[[]source](model.KeySources).Read(ctx, private) // RefuseOwnSources tells why not
+	return all != nil
 }
 
 // RefuseOwnSources refuses the destroy that begins the replacement of a VM by a copy of itself, or of a disk of it.
