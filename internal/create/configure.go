@@ -6,11 +6,13 @@ import (
 	"maps"
 	"strings"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guard"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/property"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
 )
 
 // configure enforces the configuration on a copy, and leaves the rest as the source has it. It changes what it has
@@ -176,14 +178,29 @@ func (a *attempt) shape(ctx context.Context) error {
 	}
 	if len(a.change.Moves) > 0 {
 		a.made.Want(a.moving)
+		read, err := a.view.Known(ctx)
+		if err == nil {
+			err = checkSlots(ctx, a)
+		}
+		if err != nil {
+			return err
+		}
 		a.view.NoteSeen(false)
-		a.view.Forget()
 		for _, m := range a.change.Moves {
-			err := a.creator.destroyer.MoveUncommitted(ctx, &a.view.Tasks, a.node, a.mark, m, a.first.alone)
+			a.view.Forget()
+			moved := guard.Moved{Move: m, Volume: guest.VolumeOf(read.Current()[m.Slot])}
+			err := a.creator.destroyer.MoveUncommitted(ctx, &a.view.Tasks, a.node, a.mark, moved, a.first.alone)
 			if err != nil {
 				return err
 			}
-			a.made.Moved(m.Slot)
+			now, err := a.view.Fresh(ctx)
+			if err != nil {
+				return err
+			}
+			if volid.Storage(guest.VolumeOf(now.Current()[m.Slot])) == m.Storage { // else it is a third party's
+				a.made.Moved(m.Slot)
+				a.made.Saw(a.vmid, now.Current())
+			}
 		}
 	}
 	for _, g := range a.change.Grow {

@@ -295,9 +295,15 @@ func (g *Guard) moveInState(ctx context.Context, tasks *request.Tasks, v InState
 	return g.move(ctx, tasks, e, m)
 }
 
+// Moved is the move of the disk that a slot must have.
+type Moved struct {
+	vm.Move
+	Volume string
+}
+
 // MoveUncommitted does the same with a disk of a VM that a create has made and not committed. At the time alone no
 // other guest had any of its disks, and a third party takes longer than UseLife to find and attach one.
-func (g *Guard) MoveUncommitted(ctx context.Context, tasks *request.Tasks, node string, mark ownership.Mark, m vm.Move,
+func (g *Guard) MoveUncommitted(ctx context.Context, tasks *request.Tasks, node string, mark ownership.Mark, m Moved,
 	alone time.Time) error {
 	return g.jobs.Contend(ctx, node, mark.VMID, func(ctx context.Context) error {
 		if err := CheckMade(ctx, g, node, mark, alone); err != nil {
@@ -308,7 +314,12 @@ func (g *Guard) MoveUncommitted(ctx context.Context, tasks *request.Tasks, node 
 		if err != nil {
 			return fmt.Errorf("%s was not moved to %s: %w", m.Slot, m.Storage, err)
 		}
-		return g.move(ctx, tasks, e, m)
+		if has := guest.VolumeOf(e.config.Values[m.Slot]); has != m.Volume {
+			return &guest.FieldError{Path: "disks", Summary: fmt.Sprintf("%s of VM %d has got another disk", m.Slot, mark.VMID),
+				Detail: fmt.Sprintf("It had %s, and has %s now: a third party has put it there while the VM was being made. It "+
+					"was not moved to %s", m.Volume, has, m.Storage)}
+		}
+		return g.move(ctx, tasks, e, m.Move)
 	})
 }
 
