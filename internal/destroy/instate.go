@@ -90,6 +90,12 @@ func (d *destruction) removeStopped(ctx context.Context) ([]saga.Residue, error)
 	if err != nil {
 		return nil, err
 	}
+	// before the guests are read again: a look between that and the deletion would be time for others
+	reused, err := reusedSince(ctx, d, d.node, d.config.Current())
+	if err != nil {
+		return nil, err
+	}
+	volumes = slices.DeleteFunc(volumes, func(volume string) bool { return slices.Contains(reused, volume) })
 	use, fresh := d.use, true
 	if d.acted {
 		if again := d.readUseAgain(ctx, volumes); again != nil {
@@ -332,13 +338,6 @@ func (d *destruction) take(node string, config pve.PendingConfig, at time.Time) 
 		return nil
 	}
 	return mayDestroy(d.r, node, current)
-}
-
-// storages are those of a node.
-func (d *destruction) storages(ctx context.Context, node string) ([]pve.Storage, error) {
-	return d.d.storages.Since(ctx, node, d.asked, func(ctx context.Context) ([]pve.Storage, error) {
-		return d.d.api.Node(node).Storages(ctx, "")
-	})
 }
 
 // proveSelf makes evidence that the VM is the one in state and, if it is to be unlocked, that no task holds it.

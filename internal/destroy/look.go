@@ -278,3 +278,10 @@ func (r *removal) checkVisible(ctx context.Context) {
 		r.Baseline.Storages = nil
 	}
 }
+
+// storages are those of a node.
+func (d *destruction) storages(ctx context.Context, node string) ([]pve.Storage, error) {
+	return d.d.storages.Since(ctx, node, d.asked, func(ctx context.Context) ([]pve.Storage, error) {
+		return d.d.api.Node(node).Storages(ctx, "")
+	})
+}
