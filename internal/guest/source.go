@@ -75,10 +75,9 @@ func FindSource(resources pve.Resources, clone *Clone) (pve.Resource, error) {
 	at, elsewhere := clone.Path(), ""
 	for _, r := range resources {
 		switch {
-		case r.Type != "qemu" || !clone.matches(r):
-		case clone.Node == "" || r.Node == clone.Node:
+		case clone.Means(r):
 			matches = append(matches, r)
-		default:
+		case r.Type == "qemu" && clone.matches(r):
 			at, elsewhere = "clone.node", fmt.Sprintf(". VM %d is on node %s", r.VMID, r.Node)
 		}
 	}
@@ -140,6 +139,11 @@ func templates(resources pve.Resources) string {
 		all = append(all[:most], fmt.Sprintf("and %d more", more))
 	}
 	return ". The templates are " + strings.Join(all, ", ")
+}
+
+// Means reports whether a guest is one that the configuration may mean.
+func (c *Clone) Means(r pve.Resource) bool {
+	return r.Type == "qemu" && c.matches(r) && (c.Node == "" || r.Node == c.Node)
 }
 
 func (c *Clone) matches(r pve.Resource) bool {

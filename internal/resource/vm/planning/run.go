@@ -11,6 +11,7 @@ import (
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/destroy"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/kit"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/model"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
@@ -29,7 +30,7 @@ type Run struct {
 	shown   map[shownKey]shownVM
 	growing map[string]bool // ids of volumes
 	copies  []newCopy
-	leaving []model.Model // VMs that plans destroy
+	leaving []pve.Resource // VMs that plans destroy
 	sources map[sourceKey]*sourceRead
 	// refreshes counts the VMs that were refreshed
 	refreshes int

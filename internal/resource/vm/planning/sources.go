@@ -47,14 +47,18 @@ func sourcesOf(m model.Model) []source {
 
 // goesWith reports whether a source is gone once a VM is destroyed. A volume that carries the id of the VM counts under
 // any name: the disk may have moved since.
-func (s source) goesWith(m model.Model) bool {
+func (s source) goesWith(leaves pve.Resource) bool {
 	if s.Clone == nil {
 		owner, owned := volid.Owner(s.Volume)
-		return owned && int64(owner) == model.Value(m.VMID)
+		return owned && owner == leaves.VMID
 	}
-	_, err := guest.FindSource(pve.Resources{{Type: "qemu", VMID: int(model.Value(m.VMID)), Node: model.Value(m.Node),
-		Name: model.Value(m.Name), Tags: strings.Join(m.AllTags(), ";"), Template: model.Value(m.Template)}}, s.Clone)
-	return err == nil
+	return s.Clone.Means(leaves)
+}
+
+// listed is a VM in state as PVE's listing has it.
+func listed(m model.Model) pve.Resource {
+	return pve.Resource{Type: "qemu", VMID: int(model.Value(m.VMID)), Node: model.Value(m.Node),
+		Name: model.Value(m.Name), Tags: strings.Join(m.AllTags(), ";"), Template: model.Value(m.Template)}
 }
 
 // noteSources passes on what a new VM is copied of to the destroy of the VM that it replaces, if it does. Terraform
@@ -85,7 +89,7 @@ func IsReplaced(ctx context.Context, private kit.PrivateReader) bool {
 func RefuseOwnSources(ctx context.Context, private kit.PrivateReader, prior model.Model) diag.Diagnostics {
 	all, diags := kit.Note[[]source](model.KeySources).Read(ctx, private)
 	for _, s := range all {
-		if s.goesWith(prior) {
+		if s.goesWith(listed(prior)) {
 			at, _ := model.Locator{}.Attribute(s.At)
 			diags.AddAttributeError(at, "Cannot replace "+prior.Thing(), s.why(prior)+
 				": nothing would be left to copy. Nothing was touched. "+copyFirst(prior))
@@ -97,7 +101,7 @@ func RefuseOwnSources(ctx context.Context, private kit.PrivateReader, prior mode
 // warnOwnSources warns of such a replacement, and refuses it where the new VM is to have the id of this one.
 func (p warnings) warnOwnSources() {
 	for _, s := range sourcesOf(p.Plan) {
-		if !s.goesWith(p.Prior) {
+		if !s.goesWith(listed(p.Prior)) {
 			continue
 		}
 		at, _ := model.Locator{}.Attribute(s.At)
@@ -123,11 +127,11 @@ func (s source) why(m model.Model) string {
 }
 
 // named is a source that goes with a VM, for people.
-func (s source) named(m model.Model) string {
+func (s source) named(leaves pve.Resource) string {
 	if s.Volume != "" {
-		return fmt.Sprintf("%s of VM %d", s.Volume, model.Value(m.VMID))
+		return fmt.Sprintf("%s of VM %d", s.Volume, leaves.VMID)
 	}
-	return fmt.Sprintf("VM %d", model.Value(m.VMID))
+	return fmt.Sprintf("VM %d", leaves.VMID)
 }
 
 // newCopy is a new VM of a plan, with its sources.
@@ -137,19 +141,19 @@ type newCopy struct {
 }
 
 // noteCopy notes a new VM that is copied of something, and returns the VMs that plans of the run have destroyed.
-func (r *Run) noteCopy(c newCopy) []model.Model {
+func (r *Run) noteCopy(c newCopy) []pve.Resource {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.copies = append(r.copies, c)
-	return slices.Clone(r.leaving)
+	return slices.Clip(r.leaving) // no copy: it is only appended to
 }
 
 // noteLeaving notes a VM that a plan destroys, and returns the new ones that are copied of something.
-func (r *Run) noteLeaving(m model.Model) []newCopy {
+func (r *Run) noteLeaving(leaves pve.Resource) []newCopy {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.leaving = append(r.leaving, m)
-	return slices.Clone(r.copies)
+	r.leaving = append(r.leaving, leaves)
+	return slices.Clip(r.copies)
 }
 
 // warnLeavingSources warns of a source that goes with a VM which the same configuration has no more. Terraform orders
@@ -158,19 +162,20 @@ func (p warnings) warnLeavingSources() {
 	if p.Run.acts() || p.left {
 		return
 	}
-	warn := func(c newCopy, leaves model.Model, put func(at string, summary, detail string)) {
+	warn := func(c newCopy, leaves pve.Resource, put func(at string, summary, detail string)) {
 		for _, s := range c.sources {
 			if s.goesWith(leaves) {
 				put(s.At, fmt.Sprintf("%s is copied of a VM that is destroyed", c.thing),
 					fmt.Sprintf("%s of %s names %s, and the same plan destroys that VM. Terraform may do that first, and nothing "+
 						"would be left to copy. Let the copy be made in an apply of its own, while VM %d stays as it is.", s.At, c.thing,
-						s.named(leaves), model.Value(leaves.VMID)))
+						s.named(leaves), leaves.VMID))
 			}
 		}
 	}
 	if !p.creating() {
-		for _, c := range p.Run.noteLeaving(p.Prior) {
-			warn(c, p.Prior, func(_, summary, detail string) { p.diags.AddWarning(summary, detail) })
+		leaves := listed(p.Prior)
+		for _, c := range p.Run.noteLeaving(leaves) {
+			warn(c, leaves, func(_, summary, detail string) { p.diags.AddWarning(summary, detail) })
 		}
 		return
 	}
