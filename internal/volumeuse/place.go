@@ -244,14 +244,17 @@ func keyOf(file string) string {
 // isNumbered reports whether a path names a volume by a number that the kernel gave it, by an id of LVM's own, or by
 // its contents. It can be any volume.
 func isNumbered(file string) bool {
+	if !strings.HasPrefix(file, "/dev/") { // as most are
+		return false
+	}
 	name := LastPart(file)
 	if slices.Contains([]string{"/dev/block", "/dev/disk/by-uuid", "/dev/disk/by-label", "/dev/disk/by-partuuid",
 		"/dev/disk/by-partlabel", "/dev/disk/by-diskseq"}, path.Dir(path.Clean(file))) {
 		return true
 	}
-	return strings.HasPrefix(file, "/dev/") && (strings.HasPrefix(name, "dm-uuid-") ||
+	return strings.HasPrefix(name, "dm-uuid-") ||
 		slices.ContainsFunc([]string{"dm-", "zd", "rbd"}, func(prefix string) bool {
 			rest, ok := strings.CutPrefix(name, prefix)
 			return ok && rest != "" && strings.Trim(rest, "0123456789") == ""
-		}))
+		})
 }
