@@ -44,8 +44,11 @@ func (g *Guests) Read(ctx context.Context, ref Ref) (Guest, Presence, error) {
 	if err != nil || seen != Found || guest.Placeholder {
 		return guest, seen, err
 	}
-	if mark, marked := ownership.Parse(at.Config.Current()["description"]); marked && !g.IsGenuine(mark) {
-		guest.Leftover = nil // of another identity's create, or forged
+	if guest.Leftover != nil {
+		mark, _ := ownership.Parse(at.Config.Current()["description"])
+		if !g.IsGenuine(mark) { // of another identity's create, or forged
+			guest.Leftover = nil
+		}
 	}
 	err = g.complete(ctx, ref, at.Listed, &guest, asked)
 	return guest, Found, err
