@@ -205,7 +205,7 @@ func (d *Destroyer) Settings(ctx context.Context, r Request) (lines []string) {
 		lines = guest.FirewallFor(ctx, d.guests, node, vmid)
 	}
 	lines = append(lines, guest.FirewallRefsFor(ctx, d.guests, node, vmid)...)
-	permissions := guest.PermissionsFor
+	permissions := guest.RecentPermissionsFor
 	if r.Pool != "" { // it lends its members permissions
 		permissions = guest.GrantsFor
 	}

@@ -239,8 +239,20 @@ func (g *Guests) Permissions(ctx context.Context) (map[string]map[string]bool, e
 // any guest of the id, whatever it is told (qemu-server API2/Qemu.pm destroy_vm; pve-access-control AccessControl.pm
 // remove_vm_access).
 func PermissionsFor(ctx context.Context, g *Guests, vmid int) []string {
+	paths, _ := g.api.Access().Permissions(ctx, "") // none are seen then
+	return permissionsIn(paths, vmid)
+}
+
+// RecentPermissionsFor is the same by an answer that is at most a minute old, for sentences: PVE works out the
+// privileges on all paths for it.
+func RecentPermissionsFor(ctx context.Context, g *Guests, vmid int) []string {
+	paths, _ := g.Permissions(ctx)
+	return permissionsIn(paths, vmid)
+}
+
+func permissionsIn(paths map[string]map[string]bool, vmid int) []string {
 	path := fmt.Sprintf("/vms/%d", vmid)
-	if paths, err := g.api.Access().Permissions(ctx, ""); err != nil || paths[path] == nil {
+	if paths[path] == nil {
 		return nil
 	}
 	return []string{"permissions on " + path + ", or its place in a pool"}
