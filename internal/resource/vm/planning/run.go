@@ -26,7 +26,7 @@ type Run struct {
 	planned []PlannedVM
 	vms     map[int]*seenVM
 	// open are the VMs of notShown
-	open    map[int]refreshedVM
+	open    map[int]*refreshedVM
 	shown   map[shownKey]shownVM
 	growing map[string]bool // ids of volumes
 	copies  []newCopy
@@ -48,6 +48,7 @@ type seenVM struct {
 	former []string
 }
 
+// refreshedVM is not changed once it is noted: the plans of many new VMs share it.
 type refreshedVM struct {
 	at    int // its place among the refreshes
 	name  string
@@ -82,7 +83,7 @@ func (k shownKey) isKnown() bool { return k.leftover != 0 || !k.identity.IsZero(
 
 // NewRun begins one.
 func NewRun() *Run {
-	return &Run{vms: map[int]*seenVM{}, open: map[int]refreshedVM{}, shown: map[shownKey]shownVM{},
+	return &Run{vms: map[int]*seenVM{}, open: map[int]*refreshedVM{}, shown: map[shownKey]shownVM{},
 		growing: map[string]bool{}, sources: map[sourceKey]*sourceRead{}}
 }
 
@@ -148,14 +149,15 @@ func (r *Run) NoteRefreshed(name string, what model.FailedVM, goes destroy.Reque
 	defer r.mu.Unlock()
 	r.refreshes++
 	if delete(r.open, vmid); !r.of(vmid).shown || what.IsFailed() {
-		r.open[vmid] = refreshedVM{r.refreshes, name, what, goes}
+		r.open[vmid] = &refreshedVM{r.refreshes, name, what, goes}
 	}
 }
 
 // noteShown notes that Terraform has shown the state of a VM to a plan, so that it is not tainted.
 func (r *Run) noteShown(vm shownVM, key shownKey) {
 	r.note(int(vm.vmid), func(seen *seenVM) {
-		if seen.shown = true; !r.open[int(vm.vmid)].knows.IsFailed() {
+		seen.shown = true
+		if open := r.open[int(vm.vmid)]; open != nil && !open.knows.IsFailed() {
 			delete(r.open, int(vm.vmid))
 		}
 		if key.isKnown() {
@@ -185,7 +187,7 @@ func (r *Run) isFirstToName(vmid int64) (first bool) {
 }
 
 // failed are those of some VMs of which a failed create or destroy left something.
-func failed(vms map[int]refreshedVM) map[int]model.FailedVM {
+func failed(vms map[int]*refreshedVM) map[int]model.FailedVM {
 	all := map[int]model.FailedVM{}
 	for vmid, vm := range vms {
 		if vm.knows.IsFailed() {
@@ -196,7 +198,7 @@ func failed(vms map[int]refreshedVM) map[int]model.FailedVM {
 }
 
 // notShown are the refreshed VMs whose state no plan was shown, and those that have failed, by VMID.
-func (r *Run) notShown() map[int]refreshedVM {
+func (r *Run) notShown() map[int]*refreshedVM {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return maps.Clone(r.open)
@@ -247,12 +249,12 @@ const mostPassed = 64
 // that have failed, and of those that this one may replace. Terraform does not tell which that is, if any, and name and
 // id of the new one may be others: it is one of mayGo, which no plan was shown when this one began, nor is at its end.
 // A VM that is not tainted is shown right after its refresh.
-func (r *Run) passFailed(ctx context.Context, p *Planning, mayGo map[int]refreshedVM) {
+func (r *Run) passFailed(ctx context.Context, p *Planning, mayGo map[int]*refreshedVM) {
 	pass := failed(mayGo)
 	if (cloning{p}).replaces() { // the destroy is handed all
 		refusals{p}.refuseUntold()
 	} else {
-		maps.DeleteFunc(mayGo, func(vmid int, _ refreshedVM) bool { return r.seen(vmid).shown })
+		maps.DeleteFunc(mayGo, func(vmid int, _ *refreshedVM) bool { return r.seen(vmid).shown })
 		for _, vmid := range slices.Sorted(maps.Keys(mayGo)) {
 			warnings{p}.warnDisksOf(int64(vmid), model.Thing(int64(vmid), "", ""), mayGo[vmid].knows.Added,
 				"The plan shows none of them. Where it replaces this VM, since that is tainted, they are destroyed with it")
@@ -269,7 +271,7 @@ func (r *Run) passFailed(ctx context.Context, p *Planning, mayGo map[int]refresh
 
 // replaceable are the VMs of some that a new one may replace: that of its id and name, or else those of its id or its
 // name, and the last ones that were refreshed.
-func replaceable(p *Planning, vms map[int]refreshedVM) []int {
+func replaceable(p *Planning, vms map[int]*refreshedVM) []int {
 	named, name, id := p.Config.At("name").IsKnown(), model.Value(p.Plan.Name), int(model.Value(p.Plan.VMID))
 	if same, ok := vms[id]; ok && named && same.name == name {
 		return []int{id}
