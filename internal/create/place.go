@@ -77,6 +77,9 @@ func sortedIDs(ids []string) []string {
 	return slices.DeleteFunc(slices.Compact(ids), func(id string) bool { return id == "" })
 }
 
+// tpmStateSize is the size of a TPM state in bytes (qemu-server QemuServer/Drive.pm, TPM_STATE_DISK_SIZE).
+const tpmStateSize = 4 << 20
+
 // wanted are the volumes that the request is to make which makes the VM.
 func wanted(r Request, from *source, vmid int) []destroy.Wanted {
 	cloudInit := fmt.Sprintf("vm-%d-cloudinit", vmid) // qemu-server API2/Qemu.pm create_disks, QemuServer.pm clone_disk
@@ -104,7 +107,7 @@ func wanted(r Request, from *source, vmid int) []destroy.Wanted {
 		all = append(all, destroy.Wanted{Storage: d.Storage, Size: 1})
 	}
 	if d := r.Spec.TPMState; d != nil {
-		all = append(all, destroy.Wanted{Storage: d.Storage, Size: 4 << 20})
+		all = append(all, destroy.Wanted{Storage: d.Storage, Size: tpmStateSize})
 	}
 	if storage := r.Spec.CloudInit.Storage; storage != "" {
 		all = append(all, destroy.Wanted{Storage: storage, Name: cloudInit})
@@ -140,6 +143,8 @@ func (s *source) wanted(cloudInit string) []destroy.Wanted {
 		switch {
 		case strings.Contains(volume, "-cloudinit"):
 			w.Name = cloudInit
+		case slot == "tpmstate0": // copied in full since PVE 8.3.3 (qemu-server API2/Qemu.pm clone_vm)
+			w.Size = tpmStateSize
 		case !full:
 			w.Base = volume
 		default:

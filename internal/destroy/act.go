@@ -173,6 +173,9 @@ func (r *removal) rememberDestroy(ctx context.Context, config map[string]string,
 	if task != "" {
 		r.tasks.ended[task] = cleanedUp
 	}
+	for volume, known := range r.volumes {
+		known.copied = known.copied && !(task.Node() == r.Baseline.Node && guest.Uses(config, volume))
+	}
 	stayed := notRemoved(result.Log)
 	r.remember(stayed)
 	if result.Warnings > len(stayed) {

@@ -241,3 +241,23 @@ func tellSnapshotOnly(r *removal) {
 		"(`pvesm list STORAGE --vmid %d`) before you remove any", r.VMID, strings.Join(snapshotOnly, ", "), r.Baseline.Node,
 		r.VMID)})
 }
+
+// freeCopies frees the copies of a killed migration while the VM, on its own node, keeps the VMID from others.
+func freeCopies(ctx context.Context, r *removal, f *facts) {
+	if f.node == r.Baseline.Node {
+		return
+	}
+	r.left = slices.DeleteFunc(r.left, func(v string) bool {
+		if !r.of(v).copied {
+			return false
+		}
+		_ = r.free(ctx, r.ours(f.node), v) // the next look tells
+		r.of(v).tried++
+		return true
+	})
+}
+
+// isIn reports whether the configuration of a VM on some node names a volume of the baseline's node.
+func isIn(r *removal, node string, config map[string]string, volume string) bool {
+	return guest.Uses(config, volume) && (node == r.Baseline.Node || !r.of(volume).copied)
+}

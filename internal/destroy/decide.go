@@ -99,8 +99,8 @@ func rules() []rule {
 			func(f facts, _ memory, p policy) bool {
 				return f.lock() != "" && p.committed && !guest.IsHalfDestroyed(f.config.Values)
 			}, (*removal).awaitUnlocked},
-		{"wait for a lock of others", "only a create, a clone or a destroy of ours may have left a lock",
-			func(f facts, _ memory, _ policy) bool { return f.lock() != "" && !guest.IsOwnLock(f.lock()) },
+		{"wait for a lock of others", "only a task of ours that makes, moves or destroys the VM may have left a lock",
+			func(f facts, m memory, _ policy) bool { return f.lock() != "" && !m.tasks.mayHaveLeft(f.lock()) },
 			func(r *removal, _ context.Context, f *facts) (outcome, error) {
 				return nextPass, request.LockedBy(f.lock(), fmt.Sprintf("destroy VM %d on node %s", r.VMID, f.node))
 			}},

@@ -250,9 +250,13 @@ func (r *removal) listOwn(ctx context.Context, has map[string]string) ([]string,
 			r.Made.readMakers(ctx, r.d.api, r.tasks, found, r.Baseline)
 		}
 		r.Made.addUnderWay(found)
+		if err := noteCopies(ctx, r); err != nil {
+			return nil, err
+		}
+		isOurs := func(volume string) bool { return r.Made.known[volume] || r.of(volume).copied }
 		inSlots := unknownDisks(r, has)
-		r.unproven = slices.DeleteFunc(idsOf(r.Made.rest(found)), func(v string) bool { return slices.Contains(inSlots, v) })
-		found = slices.DeleteFunc(found, func(v pve.Volume) bool { return !r.Made.known[v.ID] })
+		r.unproven = slices.DeleteFunc(idsOf(found), func(v string) bool { return isOurs(v) || slices.Contains(inSlots, v) })
+		found = slices.DeleteFunc(found, func(v pve.Volume) bool { return !isOurs(v.ID) })
 	}
 	for _, v := range found {
 		r.of(v.ID).volume = v

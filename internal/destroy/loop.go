@@ -1,6 +1,7 @@
 package destroy
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -74,6 +75,7 @@ type volumeMemory struct {
 	tried        int        // how often it was to go with the VM
 	why          string     // why it did not
 	own          bool       // it is ours, though it is an unused disk of the VM
+	copied       bool       // a killed migration has made it: one of that name is also on the VM's node
 	letGo        bool       // PVE had adopted it, and it was taken out of the configuration
 	snapshotOnly bool       // only a snapshot of a committed VM has it, and it is not known to be the VM's
 }
@@ -194,6 +196,7 @@ func (r *removal) loop(ctx context.Context) error {
 			break
 		}
 		if pve.IsKind(err, pve.Locked) { // the holder of the lock will have done some time
+			q.Node = cmp.Or(r.view.at(), q.Node)
 			if failed = q.Wait(ctx, err); failed == nil {
 				attempt--
 				continue

@@ -1,6 +1,7 @@
 package destroy
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -34,15 +35,6 @@ type Made struct {
 	first      map[string]string // the first disk of each slot, by the first look or by the log of its task
 	moved      []string          // the slots whose disks the create has moved, once that was seen to have ended well
 	corrected  bool              // the log of the task that makes the VM was asked for them
-}
-
-// Wanted is a volume that the task which makes the VM is to make.
-type Wanted struct {
-	Storage string
-	Name    string // "" = PVE chooses
-	Base    string // the volume that it is a linked clone of
-	Size    int64  // bytes; 0 = not known
-	Format  string // "" = the storage's
 }
 
 // NewMade makes a Made from the volumes that a create is known to have made, all that it asks for, and the slots that
@@ -235,6 +227,9 @@ func (m *Made) readMakers(ctx context.Context, api *pve.Client, e endings, found
 		}
 		m.read[upid] = true
 		m.readMaker(log, how == killed, found, b)
+		if how == killed && upid.Type() == "qmtemplate" {
+			m.addRenamed(found)
+		}
 	}
 	for _, c := range e.tasks.Commands[m.commands:] {
 		m.commands++
@@ -262,6 +257,18 @@ func tellsNotFreed(log []string, volume string, made bool) bool {
 	name := volume[strings.LastIndexAny(volume, ":/")+1:]
 	isOther := func(line string) bool { return !strings.Contains(line, name) }
 	return task.TellsNotFreed(slices.DeleteFunc(slices.Clone(log), isOther), volume)
+}
+
+// addRenamed adds the disks that a killed conversion to a template has renamed: PVE writes the configuration after each
+// (qemu-server QemuServer.pm template_create), so one of a new name may be in none.
+func (m *Made) addRenamed(found []pve.Volume) {
+	for _, v := range found {
+		for was := range maps.Clone(m.known) {
+			if was != v.ID && volid.Same(was, v.ID) && !slices.Contains(idsOf(found), was) {
+				m.known[v.ID] = true
+			}
+		}
+	}
 }
 
 // logged returns the volumes that a log says were made. A line with nothing but a name stands for one volume of that
@@ -310,7 +317,8 @@ func (m *Made) addUnderWay(found []pve.Volume) {
 	if !m.died {
 		return
 	}
-	open := slices.Clone(m.wanted)
+	open := slices.Clone(m.wanted) // those that say the most first, that no volume takes the place of another
+	slices.SortStableFunc(open, func(a, b Wanted) int { return cmp.Compare(b.says(), a.says()) })
 	m.wanted = nil
 	fit := func(v pve.Volume) int { return slices.IndexFunc(open, func(w Wanted) bool { return w.fits(v) }) }
 	for _, v := range found {
@@ -322,22 +330,4 @@ func (m *Made) addUnderWay(found []pve.Volume) {
 	if len(rest) == 1 {
 		m.known[rest[0].ID] = true
 	}
-}
-
-func (w Wanted) fits(v pve.Volume) bool {
-	name, _, _ := strings.Cut(v.ID[strings.LastIndexAny(v.ID, ":/")+1:], ".")
-	return volid.Storage(v.ID) == w.Storage && (w.Format == "" || v.Format == "" || w.Format == v.Format) &&
-		(w.Name == "" || w.Name == name) && (w.Base == "" || strings.HasPrefix(v.ID, w.Base+"/")) &&
-		hasSize(v, w.Size)
-}
-
-// hasSize reports whether a listed volume can be the one of a former size, or one that was asked for, in bytes; 0: it
-// is not known, and any will do. Of an inactive qcow2 volume on LVM only its logical volume is known, which has room
-// for the tables too: for each cluster, 8 bytes in 64 KiB, 16 in 128 KiB with subclusters, and as much for its
-// reference counts at the most (pve-storage LVMPlugin.pm calculate_lvm_size).
-func hasSize(v pve.Volume, was int64) bool {
-	if v.Size == 0 && v.Approximate > 0 {
-		return v.Approximate >= was && vm.FitsSize(max(was, v.Approximate-was/4096-1<<20), was)
-	}
-	return was == 0 || v.Size != 0 && vm.FitsSize(v.Size, was)
 }

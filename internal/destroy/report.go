@@ -96,7 +96,7 @@ func (r *report) leftovers(failed error) []saga.Residue {
 	has := r.view.has()
 	stays := r.committed || spares(r.removal, has) || len(adopted(r.removal, has)) > 0
 	for _, v := range r.left {
-		if stays && r.view.at() != "" && guest.Uses(has, v) {
+		if stays && r.view.at() != "" && isIn(r.removal, r.view.at(), has, v) {
 			continue // it is the VM's, which stands
 		}
 		why := reason
@@ -123,7 +123,7 @@ func (r *report) guest(node, reason string) saga.Residue {
 	}
 	if r.view.unsure || r.view.ambiguous || r.tasks.othersWork { // another user may be making it
 		command = shell.VM("qm config {vmid} && pvenode task list --vmid {vmid} --source all", r.VMID)
-	} else if guest.IsOwnLock(has["lock"]) {
+	} else if r.tasks.mayHaveLeft(has["lock"]) {
 		command = shell.And(shell.VM("qm unlock {vmid}", r.VMID), command)
 	}
 	left := saga.Residue{Kind: "guest", Node: node, ID: fmt.Sprint(r.VMID), Reason: reason, Command: command,

@@ -2,11 +2,15 @@ package destroy
 
 import (
 	"fmt"
+	"math"
+	"strings"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/ownership"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
 )
 
 // Target is a VM of ours that is to be removed, with the proof that it is ours.
@@ -145,4 +149,40 @@ func (t *Target) doubt(v verdict, node, lock string) error {
 	}
 	return fmt.Errorf("VM %d on node %s is half made (lock %q), and whether our request made it cannot be told: "+
 		"its answer or the log of its task was lost. Look at the node's task list before removing it", t.VMID, node, lock)
+}
+
+// Wanted is a volume that the task which makes the VM is to make.
+type Wanted struct {
+	Storage string
+	Name    string // "" = PVE chooses
+	Base    string // the volume that it is a linked clone of
+	Size    int64  // bytes; 0 = not known
+	Format  string // "" = the storage's
+}
+
+// says ranks by how much is known of the volume: its name, its base, its size. A larger one fits less often, since
+// storages round up.
+func (w Wanted) says() int64 {
+	if w.Name != "" || w.Base != "" {
+		return math.MaxInt64
+	}
+	return w.Size
+}
+
+func (w Wanted) fits(v pve.Volume) bool {
+	name, _, _ := strings.Cut(v.ID[strings.LastIndexAny(v.ID, ":/")+1:], ".")
+	return volid.Storage(v.ID) == w.Storage && (w.Format == "" || v.Format == "" || w.Format == v.Format) &&
+		(w.Name == "" || w.Name == name) && (w.Base == "" || strings.HasPrefix(v.ID, w.Base+"/")) &&
+		hasSize(v, w.Size)
+}
+
+// hasSize reports whether a listed volume can be the one of a former size, or one that was asked for, in bytes; 0: it
+// is not known, and any will do. Of an inactive qcow2 volume on LVM only its logical volume is known, which has room
+// for the tables too: for each cluster, 8 bytes in 64 KiB, 16 in 128 KiB with subclusters, and as much for its
+// reference counts at the most (pve-storage LVMPlugin.pm calculate_lvm_size).
+func hasSize(v pve.Volume, was int64) bool {
+	if v.Size == 0 && v.Approximate > 0 {
+		return v.Approximate >= was && vm.FitsSize(max(was, v.Approximate-was/4096-1<<20), was)
+	}
+	return was == 0 || v.Size != 0 && vm.FitsSize(v.Size, was)
 }

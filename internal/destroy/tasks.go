@@ -71,6 +71,31 @@ func (e *endings) worst() ending {
 	return worst
 }
 
+// mayHaveLeft reports whether a task of ours may have left a lock: one of a migration only where such a task of ours
+// was killed, since others migrate VMs, too.
+func (e *endings) mayHaveLeft(lock string) bool {
+	wasKilled := func(upid pve.UPID) bool { return upid.Type() == "qmigrate" && e.ended[upid] == killed }
+	return guest.IsOwnLock(lock) || lock == "migrate" && slices.ContainsFunc(e.tasks.UPIDs, wasKilled)
+}
+
+// noteCopies notes the volumes that a killed migration of ours has copied to the node of the baseline. The VM is still
+// where it was, and so are the disks that it names: PVE destroys none of the copies with it.
+func noteCopies(ctx context.Context, r *removal) error {
+	for _, upid := range r.Tasks.UPIDs {
+		if upid.Type() != "qmigrate" || r.tasks.ended[upid] != killed || upid.Node() == r.Baseline.Node {
+			continue
+		}
+		log, err := r.d.api.Tasks().Log(ctx, upid, makerLines)
+		if err != nil && !pve.IsKind(err, pve.NotFound) { // a log that PVE has removed proves nothing
+			return fmt.Errorf("look which volumes task %s has copied: %w", upid, err)
+		}
+		for _, volume := range task.VolumesCopied(log) {
+			r.of(volume).copied = true
+		}
+	}
+	return nil
+}
+
 // noteAll notes how those of our tasks have ended of which that is not known yet.
 func (e *endings) noteAll(ctx context.Context, api *pve.Client) {
 	for _, upid := range e.tasks.UPIDs {

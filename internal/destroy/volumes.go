@@ -24,9 +24,10 @@ func (r *removal) attach(ctx context.Context, f *facts) (outcome, error) {
 	f.attached = true
 	config := f.config.Values
 	params, next := pve.Params{}, 0
+	freeCopies(ctx, r, f)
 	for _, v := range r.left {
 		// The next look tells what free has done.
-		if guest.Uses(config, v) || r.of(v).tried > 0 && r.free(ctx, r.ours(f.node), v) == nil {
+		if isIn(r, f.node, config, v) || r.of(v).tried > 0 && r.free(ctx, r.ours(f.node), v) == nil {
 			continue
 		}
 		for ; config[fmt.Sprintf("unused%d", next)] != ""; next++ {
@@ -48,7 +49,7 @@ func (r *removal) attach(ctx context.Context, f *facts) (outcome, error) {
 		}
 	}
 	for _, v := range r.left {
-		if alone && r.of(v).tried == 0 && !guest.Uses(config, v) {
+		if alone && r.of(v).tried == 0 && !isIn(r, f.node, config, v) {
 			_ = r.free(ctx, r.ours(f.node), v) // the next look tells
 		}
 		r.of(v).tried++
@@ -222,7 +223,9 @@ func (r *removal) forgetDestroyed(ctx context.Context) {
 	}
 	stayed := notRemoved(log)
 	r.remember(stayed)
-	r.left = slices.DeleteFunc(r.left, func(v string) bool { return stayed[v] == "" && guest.Uses(r.deleted.config, v) })
+	r.left = slices.DeleteFunc(r.left, func(v string) bool {
+		return stayed[v] == "" && isIn(r, r.deleted.task.Node(), r.deleted.config, v)
+	})
 }
 
 // forgetUsed drops volumes that no longer exist, and volumes that a third party's configuration uses.

@@ -55,6 +55,19 @@ func VolumesMade(log []string) (ids, names []string) {
 	return ids, names
 }
 
+// VolumesCopied are the volumes that the log of a migration says it has copied, by their ids on the target (qemu-server
+// QemuMigrate.pm sync_offline_local_volumes).
+func VolumesCopied(log []string) (ids []string) {
+	for _, line := range log {
+		_, rest, is := strings.Cut(line, "' is '")
+		id, isCopy := strings.CutSuffix(rest, "' on the target")
+		if is && isCopy && strings.Contains(line, " volume '") {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
 // IsSafeToStop tells by the log of a running task that cleans up after itself whether it can be stopped now. It cannot
 // while QEMU copies the disk of a running guest and the end may be near: a signal after QEMU has changed over to the
 // new volume frees that volume, and the configuration has the old one; one at the end of a clone leaves its source

@@ -88,3 +88,18 @@ func TestTellsNotFreed(t *testing.T) {
 		}
 	}
 }
+
+// TestVolumesCopied: a migration says of each volume what it is called on the target, once it is there (qemu-server QemuMigrate.pm
+// sync_offline_local_volumes).
+func TestVolumesCopied(t *testing.T) {
+	log := []string{
+		"2026-01-01 00:00:00 copying local disk images",
+		"2026-01-01 00:00:01 volume 'local-zfs:vm-100-disk-0' is 'local-zfs:vm-100-disk-1' on the target",
+		"2026-01-01 00:00:02 volume 'local:100/vm-100-disk-0.qcow2' is 'local2:100/vm-100-disk-0.qcow2' on the target",
+		"2026-01-01 00:00:03 ERROR: storage migration for 'local-lvm:vm-100-disk-2' to storage 'local-lvm' failed",
+	}
+	want := []string{"local-zfs:vm-100-disk-1", "local2:100/vm-100-disk-0.qcow2"}
+	if got := VolumesCopied(log); !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
