@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -64,6 +65,9 @@ type Scenario struct {
 	Request create.Request
 }
 
+// Node is that of the VM: that of its template, unless another one is configured.
+func (sc Scenario) Node() string { return cmp.Or(sc.Request.Node, "pve1") }
+
 // Triggers are the faults that begin an undo.
 func (b *CreateBench) Triggers(ops []pvesim.Op) []fault.Rule {
 	var rules []fault.Rule
@@ -121,7 +125,7 @@ func (b *CreateBench) Incomplete(sc Scenario) string {
 	if !ok {
 		return "success, and no VM"
 	}
-	if diff := ContentDiff(before, after.Without(sc.VMID, "pve1")); diff != "" {
+	if diff := ContentDiff(before, after.Without(sc.VMID, sc.Node())); diff != "" {
 		return "success, and something else changed (-before +after):\n" + diff
 	}
 	want := "golden image"
@@ -133,38 +137,61 @@ func (b *CreateBench) Incomplete(sc Scenario) string {
 		return "success, and the VM is locked"
 	case guest.Config["description"] != want:
 		return fmt.Sprintf("description is %q, want %q", guest.Config["description"], want)
-	case guest.Running == nil:
-		return "success, and the VM does not run"
+	case (guest.Running != nil) != sc.Request.Start:
+		return fmt.Sprintf("success, and that the VM runs is %t", guest.Running != nil)
+	case guest.Node != sc.Node():
+		return "success, and the VM is on " + guest.Node
+	case (guest.Config["template"] == "1") != (sc.Request.Spec.Template != nil && *sc.Request.Spec.Template):
+		return "wrong template"
 	case guest.Config["name"] != *sc.Request.Spec.Name:
 		return "wrong name"
 	}
 	if text := after.lacksBeside(sc); text != "" {
 		return text
 	}
-	for slot, disk := range sc.Request.Spec.Disks {
-		if size := ",size=" + property.FormatSize(*disk.Size); !strings.Contains(guest.Config[slot]+",", size+",") {
-			return fmt.Sprintf("%s is %q, want %s", slot, guest.Config[slot], size)
-		}
+	if text := lacksDisk(guest.Config, sc); text != "" {
+		return text
 	}
 	if p := sc.Request.Spec.Protection; p != nil && (guest.Config["protection"] == "1") != *p {
 		return "wrong protection"
 	}
-	owned := 0
-	for _, v := range after.Volumes {
-		if v.VMID != sc.VMID || v.Node != "pve1" {
-			continue
-		}
-		owned++
+	owned := after.VolumesOf(sc.VMID, sc.Node())
+	for _, v := range owned {
 		if !slices.ContainsFunc(slices.Collect(maps.Values(guest.Config)), func(value string) bool {
 			return strings.HasPrefix(value, v.Storage+":"+v.Name)
 		}) {
 			return fmt.Sprintf("volume %s:%s is in no slot", v.Storage, v.Name)
 		}
 	}
-	if owned == 0 {
+	if len(owned) == 0 {
 		return "no volumes"
 	}
 	return ""
+}
+
+// lacksDisk describes a configured disk that is elsewhere or of another size; "" if there is none.
+func lacksDisk(config map[string]string, sc Scenario) string {
+	for slot, disk := range sc.Request.Spec.Disks {
+		if !strings.HasPrefix(config[slot], cmp.Or(disk.Storage, "local")) {
+			return fmt.Sprintf("%s is %q, want it on %s", slot, config[slot], disk.Storage)
+		}
+		if disk.Size != nil && !strings.Contains(config[slot]+",", ",size="+property.FormatSize(*disk.Size)+",") {
+			return fmt.Sprintf("%s is %q, want %s", slot, config[slot], property.FormatSize(*disk.Size))
+		}
+	}
+	return ""
+}
+
+// Begin changes the world that every case begins with.
+func (b *CreateBench) Begin(change func(*state.World)) {
+	if b.Base != nil {
+		b.Reset()
+	}
+	w := b.Sim.World()
+	w.Lock()
+	change(w)
+	w.Unlock()
+	b.Base = b.Sim.Snapshot()
 }
 
 // FaultIdentity is who creates, and whether it has SSH to the node.
@@ -248,9 +275,9 @@ func (b *CreateBench) shell() *ssh.Shell { return Operator(b.t, b.Sim) }
 
 // populate adds objects that no guest here owns: orphans of id 100, which an automatic create therefore must pass over, and
 // of the ids 101 and 200 on the other node.
-func (b *CreateBench) populate() {
-	w := b.Sim.World()
-	w.Lock()
+func (b *CreateBench) populate() { b.Begin(addStrangers) }
+
+func addStrangers(w *state.World) {
 	for _, v := range []state.Volume{
 		{Storage: "local-zfs", Node: "pve1", Name: "vm-100-disk-3", VMID: 100},
 		{Storage: "local-zfs", Node: "pve1", Name: "vm-777-disk-0", VMID: 777},
@@ -266,8 +293,6 @@ func (b *CreateBench) populate() {
 	w.Firewall[8000] = &state.FirewallFile{Options: map[string]string{"enable": "1"}}
 	w.Firewall[9000] = &state.FirewallFile{Options: map[string]string{"enable": "1"}}
 	w.HA["vm:8000"] = &state.HAResource{SID: "vm:8000", State: "ignored", Options: map[string]string{"comment": "a third party's"}}
-	w.Unlock()
-	b.Base = b.Sim.Snapshot()
 }
 
 // Reset puts the world back and forgets faults and operations.

@@ -145,10 +145,15 @@ func (b *CreateBench) Content(snapshot []byte) Content {
 	return w
 }
 
+// isOf reports whether a volume carries an id, on that node or for all nodes.
+func isOf(v state.Volume, vmid int, node string) bool {
+	return v.VMID == vmid && (v.Node == node || v.Node == "")
+}
+
 // Without is the world less everything that carries an id on a node.
 func (w Content) Without(vmid int, node string) Content {
 	w.Guests = slices.DeleteFunc(slices.Clone(w.Guests), func(g state.Guest) bool { return g.VMID == vmid })
-	w.Volumes = slices.DeleteFunc(slices.Clone(w.Volumes), func(v state.Volume) bool { return v.VMID == vmid && v.Node == node })
+	w.Volumes = slices.DeleteFunc(slices.Clone(w.Volumes), func(v state.Volume) bool { return isOf(v, vmid, node) })
 	w.Firewall = slices.DeleteFunc(slices.Clone(w.Firewall), func(f fireFile) bool { return f.VMID == vmid })
 	w.HA = slices.DeleteFunc(slices.Clone(w.HA), func(h haEntry) bool { return h.SID == "vm:"+strconv.Itoa(vmid) })
 	pools := slices.Clone(w.Pools)
@@ -157,6 +162,11 @@ func (w Content) Without(vmid int, node string) Content {
 	}
 	w.Pools = pools
 	return w
+}
+
+// VolumesOf are the volumes that carry an id, on that node or for all nodes.
+func (w Content) VolumesOf(vmid int, node string) []state.Volume {
+	return slices.DeleteFunc(slices.Clone(w.Volumes), func(v state.Volume) bool { return !isOf(v, vmid, node) })
 }
 
 // Guest returns a guest of the content.

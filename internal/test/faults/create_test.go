@@ -229,10 +229,10 @@ func (c *sweepCase) wantBefore(t *testing.T, left int, why string) {
 			t.Errorf("%s: the rival's VM is gone or changed: %v (%s)", c, rival.Config, why)
 			return
 		}
-		if n := c.rivalVolumes(after, rival.Config["scsi0"]); n != 1+left {
+		if n := c.rivalVolumes(after, rival); n != 1+left {
 			t.Errorf("%s: %d volumes carry the rival's id, want one of the rival's and %d of ours (%s)", c, n, left, why)
 		}
-		after = after.Without(c.sc.VMID, "pve1")
+		after = after.Without(c.sc.VMID, rival.Node)
 	}
 	if diff := engine.ContentDiff(before, after); diff != "" {
 		t.Errorf("%s: the world is not as before (-before +after):\n%s\n%s", c, diff, why)
@@ -240,18 +240,14 @@ func (c *sweepCase) wantBefore(t *testing.T, left int, why string) {
 }
 
 // rivalVolumes counts the volumes of the id, and makes sure that the rival's still holds its data.
-func (c *sweepCase) rivalVolumes(after engine.Content, scsi0 string) int {
-	n, intact := 0, false
-	for _, v := range after.Volumes {
-		if v.VMID == c.sc.VMID && v.Node == "pve1" {
-			n++
-			intact = intact || strings.HasPrefix(scsi0, v.Storage+":"+v.Name) && v.Data == "the third party's data"
-		}
-	}
-	if !intact {
+func (c *sweepCase) rivalVolumes(after engine.Content, rival state.Guest) int {
+	of := after.VolumesOf(c.sc.VMID, rival.Node)
+	if !slices.ContainsFunc(of, func(v state.Volume) bool {
+		return strings.HasPrefix(rival.Config["scsi0"], v.Storage+":"+v.Name) && v.Data == "the third party's data"
+	}) {
 		return -1
 	}
-	return n
+	return len(of)
 }
 
 // checkLeftovers holds what is left against the table of what may be left, looks that it is named and really there, and
