@@ -87,7 +87,9 @@ var others = map[string][]string{
 		"internal/terraformtest", "internal/test/lab", "internal/test/rig", "internal/test/share", "internal/update", "internal/vm",
 		"internal/vm/property"},
 	"internal/test/faults": {"internal/create", "internal/guest", "internal/pvesim", "internal/pvesim/fault",
-		"internal/pvesim/state", "internal/saga", "internal/terraformtest", "internal/test/engine", "internal/test/rig", "internal/vm"},
+		"internal/pvesim/state", "internal/saga", "internal/terraformtest", "internal/test/engine", "internal/test/kinds", "internal/test/rig",
+		"internal/vm"},
+	"internal/test/kinds": {"internal/guest", "internal/pvesim/state", "internal/vm"}, // no create: its tests play them, too
 	"internal/test/kill": {"internal/provider", "internal/pvesim", "internal/pvesim/clock", "internal/pvesim/fault",
 		"internal/pvesim/state", "internal/terraformtest", "internal/test/engine", "internal/test/rig"},
 	"internal/test/lab": {"internal/terraformtest"}, // no simulator: its cases are about any cluster
@@ -119,7 +121,7 @@ var others = map[string][]string{
 
 // testEdges are imports that only the tests of a package may have.
 var testEdges = map[string][]string{
-	"internal/create":         simulator(),
+	"internal/create":         append(simulator(), "internal/test/kinds"),
 	"internal/destroy":        simulator(),
 	"internal/shell":          {"internal/test/printed"},
 	"internal/resource/kit":   {"internal/test/printed"},

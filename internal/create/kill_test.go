@@ -141,7 +141,7 @@ func TestResumeACreate(t *testing.T) {
 				if died = b.kill(t, k.process, k.of(), n); died {
 					kills++
 					left += min(1, len(b.vms()))
-					if b.converges(t, fmt.Sprintf("%s, killed before request %d", k.name, n), k, foreign, slow) {
+					if b.converges(t, fmt.Sprintf("%s, killed before request %d", k.name, n), k.of(), foreign, slow) {
 						resumed++
 					}
 				}
@@ -175,11 +175,11 @@ func (b bench) everything() (all []string) {
 // converges has another run make the VM at once. resumed: it has continued that of the dead run. A task of the server
 // takes slow, of which the create makes several, and a clone that another run makes in the same minute counts as one of
 // the dead run.
-func (b bench) converges(t *testing.T, what string, k killed, foreign int, slow time.Duration) (resumed bool) {
+func (b bench) converges(t *testing.T, what string, r Request, foreign int, slow time.Duration) (resumed bool) {
 	t.Helper()
 	died := b.jobs.Clock.Now()
 	time.Sleep(startUp)
-	created, err := creatorOf(t, b.sim, token).Create(t.Context(), k.of())
+	created, err := creatorOf(t, b.sim, token).Create(t.Context(), r)
 	if err != nil {
 		t.Errorf("%s: %v", what, err)
 		return false
@@ -331,7 +331,7 @@ func TestResumeACreateTwice(t *testing.T) {
 						return
 					}
 					kills++
-					if b.converges(t, fmt.Sprintf("%s, killed before requests %d and %d", k.name, first, second), k, foreign, 0) {
+					if b.converges(t, fmt.Sprintf("%s, killed before requests %d and %d", k.name, first, second), k.of(), foreign, 0) {
 						resumed++
 					}
 				})
