@@ -13,6 +13,8 @@ import (
 // StorageConfig is what a storage points to, by the cluster's configuration (pve-storage, options of the plugins).
 type StorageConfig struct {
 	ID, Type string
+	// Nodes are those that have it, "" if all have.
+	Nodes string
 	// Path is the directory on the node, of storages of files.
 	Path         string
 	Shared       bool
@@ -35,6 +37,7 @@ func (s StorageConfig) RBDPool() string { return cmp.Or(s.Pool, "rbd") + "/" + s
 type storageConfigWire struct {
 	Storage      wire.String     `json:"storage"`
 	Type         wire.String     `json:"type"`
+	Nodes        wire.String     `json:"nodes"`
 	Path         wire.String     `json:"path"`
 	Shared       wire.Bool       `json:"shared"`
 	IsMountpoint wire.String     `json:"is_mountpoint"`
@@ -65,7 +68,8 @@ func (c ClusterReader) StorageConfigs(ctx context.Context) ([]StorageConfig, err
 	for _, w := range list {
 		monitors := strings.FieldsFunc(string(w.MonHost), func(r rune) bool { return strings.ContainsRune(" ,;", r) })
 		slices.Sort(monitors)
-		s := StorageConfig{ID: string(w.Storage), Type: string(w.Type), Path: string(w.Path), Shared: bool(w.Shared),
+		s := StorageConfig{ID: string(w.Storage), Type: string(w.Type), Nodes: string(w.Nodes), Path: string(w.Path),
+			Shared:       bool(w.Shared),
 			IsMountpoint: w.IsMountpoint != "" && w.IsMountpoint != "no" && w.IsMountpoint != "0",
 			ContentDirs:  string(w.ContentDirs), Server: string(w.Server), Subdir: string(w.Subdir),
 			Export: string(cmp.Or(w.Export, w.Share, w.Volume, w.FSName)), Pool: string(w.Pool),

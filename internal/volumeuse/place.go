@@ -59,7 +59,9 @@ func (s *Reader) Scope(ctx context.Context, resources pve.Resources, node string
 			continue
 		}
 		id := volid.Storage(volume)
-		if storage, ok := resources.Storage(node, id); !ok || storage.Shared || places.Reach(id) {
+		storage, ok := resources.Storage(node, id)
+		mounted := mayBeShare(places[id]) && places.isElsewhere(resources, node, id)
+		if !ok || storage.Shared || mounted || places.isOnNetwork(id) {
 			return "", nil
 		}
 		for _, other := range resources.Storages(node) {
@@ -80,12 +82,27 @@ func families() map[string]string {
 
 // Reach reports whether other machines reach a storage, although its entry may not say that it is shared: a volume
 // group with a base is on iSCSI (pve-storage 9.1.7 LVMPlugin.pm on_add_hook), and a directory may be that of a share.
-// One that an administrator mounts may be a share, too (DirPlugin.pm, is_mountpoint).
-func (p Places) Reach(id string) bool {
+// One that an administrator mounts may be a share, too.
+func (p Places) Reach(id string) bool { return mayBeShare(p[id]) || p.isOnNetwork(id) }
+
+// mayBeShare reports whether an administrator has mounted a directory (DirPlugin.pm, is_mountpoint), and it is not a
+// disk that PVE's interface has mounted for the storage of that name and the nodes that have such a disk
+// (API2/Disks/Directory.pm create). BTRFSPlugin.pm refuses other file systems than its own (assert_btrfs).
+func mayBeShare(c pve.StorageConfig) bool {
+	byInterface := c.Nodes != "" && c.Path == "/mnt/pve/"+c.ID
+	return c.Type == "dir" && c.IsMountpoint && !byInterface
+}
+
+// isElsewhere reports whether another node has a storage, or one under another name that may be the same place.
+func (p Places) isElsewhere(resources pve.Resources, node, id string) bool {
+	return slices.ContainsFunc(resources, func(r pve.Resource) bool {
+		return r.Type == "storage" && r.Node != node && p.Compare(id, r.Storage) != Apart
+	})
+}
+
+// isOnNetwork reports whether the configuration of the storages says that other machines reach one.
+func (p Places) isOnNetwork(id string) bool {
 	at := p[id]
-	if at.IsMountpoint {
-		return true
-	}
 	for _, other := range p {
 		inShare := at.Path != "" && other.Path != "" && isWithin(at.Path, other.Path) && isNetwork(other)
 		if inShare || at.VGName != "" && other.VGName == at.VGName && other.Base != "" {
@@ -182,7 +199,7 @@ func unclearUnless(apart, same bool) Likeness {
 
 // compareFiles compares two storages of files. A directory that an administrator has mounted may be that of any export.
 func compareFiles(x, y pve.StorageConfig) Likeness {
-	mounted := func(c pve.StorageConfig) bool { return isNetwork(c) || c.IsMountpoint || c.Shared }
+	mounted := func(c pve.StorageConfig) bool { return isNetwork(c) || mayBeShare(c) || c.Shared }
 	plain := x.ContentDirs == "" && y.ContentDirs == ""
 	switch {
 	case path.Clean(x.Path) == path.Clean(y.Path),

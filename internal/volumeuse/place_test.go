@@ -14,6 +14,10 @@ func TestPlaces(t *testing.T) {
 	mount := func(path string) pve.StorageConfig {
 		return pve.StorageConfig{Type: "dir", Path: path, IsMountpoint: true}
 	}
+	disk := mount("/mnt/pve/ssd")
+	disk.ID, disk.Nodes = "ssd", "pve1,pve2"
+	nowhere := disk
+	nowhere.Nodes = ""
 	nfs := func(server, export string) pve.StorageConfig {
 		return pve.StorageConfig{Type: "nfs", Server: server, Export: export, Path: "/mnt/pve/" + server + export}
 	}
@@ -30,29 +34,33 @@ func TestPlaces(t *testing.T) {
 		a, b pve.StorageConfig
 		want Likeness
 	}{
-		"one directory":                   {dir("/srv/a"), dir("/srv/a/"), Same},
-		"two directories":                 {dir("/srv/a"), dir("/srv/b"), Apart},
-		"one in the other":                {dir("/srv/a"), dir("/srv/a/b"), Apart},
-		"one with directories of its own": {dir("/srv/a"), own, Unclear},
-		"the mount of an export":          {dir("/mnt/pve/nas/tank"), nfs("nas", "/tank"), Same},
-		"an export, mounted by hand":      {mount("/mnt/a"), nfs("nas", "/tank"), Unclear},
-		"an export and a directory":       {dir("/srv/a"), nfs("nas", "/tank"), Apart},
-		"one export":                      {nfs("nas", "/tank"), nfs("nas", "/tank"), Same},
-		"two exports":                     {nfs("nas", "/tank"), nfs("nas", "/pool"), Apart},
-		"an export in the other":          {nfs("nas", "/tank"), nfs("nas", "/tank/a"), Unclear},
-		"an export of another name":       {nfs("nas", "/tank"), nfs("192.0.2.1", "/tank"), Unclear},
-		"two protocols":                   {nfs("nas", "/tank"), pve.StorageConfig{Type: "cifs", Server: "nas", Export: "tank", Path: "/mnt/pve/c"}, Unclear},
-		"one volume group":                {lvm("lvm", "pve"), lvm("lvmthin", "pve"), Same},
-		"two volume groups":               {lvm("lvm", "pve"), lvm("lvm", "san"), Apart},
-		"one dataset":                     {zfs("zfspool", "tank", ""), zfs("zfspool", "tank", ""), Same},
-		"two datasets":                    {zfs("zfspool", "tank/a", ""), zfs("zfspool", "tank/b", ""), Apart},
-		"a dataset over iSCSI":            {zfs("zfspool", "tank", ""), zfs("zfs", "tank", "192.0.2.1"), Unclear},
-		"one target":                      {zfs("zfs", "tank", "192.0.2.1"), zfs("zfs", "tank", "192.0.2.1"), Same},
-		"one pool of Ceph":                {rbd("", "", "a,b"), rbd("rbd", "", "a,b"), Same},
-		"one pool by other monitors":      {rbd("rbd", "", "a,b"), rbd("rbd", "", ""), Unclear},
-		"two namespaces":                  {rbd("rbd", "x", "a"), rbd("rbd", "y", "a"), Apart},
-		"a file and a device":             {dir("/srv/a"), lvm("lvm", "pve"), Apart},
-		"a plugin of another program":     {pve.StorageConfig{Type: "linstor"}, lvm("lvm", "pve"), Unclear},
+		"one directory":                                     {dir("/srv/a"), dir("/srv/a/"), Same},
+		"two directories":                                   {dir("/srv/a"), dir("/srv/b"), Apart},
+		"one in the other":                                  {dir("/srv/a"), dir("/srv/a/b"), Apart},
+		"one with directories of its own":                   {dir("/srv/a"), own, Unclear},
+		"the mount of an export":                            {dir("/mnt/pve/nas/tank"), nfs("nas", "/tank"), Same},
+		"an export, mounted by hand":                        {mount("/mnt/a"), nfs("nas", "/tank"), Unclear},
+		"an export and a disk that PVE's interface mounted": {disk, nfs("nas", "/tank"), Apart},
+		"an export, mounted where PVE mounts disks":         {nowhere, nfs("nas", "/tank"), Unclear},
+		"an export and a file system of one machine": {pve.StorageConfig{Type: "btrfs", Path: "/mnt/a", IsMountpoint: true},
+			nfs("nas", "/tank"), Apart},
+		"an export and a directory":   {dir("/srv/a"), nfs("nas", "/tank"), Apart},
+		"one export":                  {nfs("nas", "/tank"), nfs("nas", "/tank"), Same},
+		"two exports":                 {nfs("nas", "/tank"), nfs("nas", "/pool"), Apart},
+		"an export in the other":      {nfs("nas", "/tank"), nfs("nas", "/tank/a"), Unclear},
+		"an export of another name":   {nfs("nas", "/tank"), nfs("192.0.2.1", "/tank"), Unclear},
+		"two protocols":               {nfs("nas", "/tank"), pve.StorageConfig{Type: "cifs", Server: "nas", Export: "tank", Path: "/mnt/pve/c"}, Unclear},
+		"one volume group":            {lvm("lvm", "pve"), lvm("lvmthin", "pve"), Same},
+		"two volume groups":           {lvm("lvm", "pve"), lvm("lvm", "san"), Apart},
+		"one dataset":                 {zfs("zfspool", "tank", ""), zfs("zfspool", "tank", ""), Same},
+		"two datasets":                {zfs("zfspool", "tank/a", ""), zfs("zfspool", "tank/b", ""), Apart},
+		"a dataset over iSCSI":        {zfs("zfspool", "tank", ""), zfs("zfs", "tank", "192.0.2.1"), Unclear},
+		"one target":                  {zfs("zfs", "tank", "192.0.2.1"), zfs("zfs", "tank", "192.0.2.1"), Same},
+		"one pool of Ceph":            {rbd("", "", "a,b"), rbd("rbd", "", "a,b"), Same},
+		"one pool by other monitors":  {rbd("rbd", "", "a,b"), rbd("rbd", "", ""), Unclear},
+		"two namespaces":              {rbd("rbd", "x", "a"), rbd("rbd", "y", "a"), Apart},
+		"a file and a device":         {dir("/srv/a"), lvm("lvm", "pve"), Apart},
+		"a plugin of another program": {pve.StorageConfig{Type: "linstor"}, lvm("lvm", "pve"), Unclear},
 	} {
 		places := Places{"a": c.a, "b": c.b}
 		if got, back := places.Compare("a", "b"), places.Compare("b", "a"); got != c.want || back != c.want {
@@ -120,40 +128,52 @@ func TestComparePaths(t *testing.T) {
 	}
 }
 
-// TestScope: the guests of other nodes count too if a shared storage may be the same place.
+// TestScope: the guests of other nodes count too if other nodes may have the place, as a storage that is shared or by a mount.
 func TestScope(t *testing.T) {
-	w := newWorld(t)
-	scope := func() string {
+	mount := func(path string, nodes ...string) func(*state.World) {
+		return func(all *state.World) {
+			s := all.Storages["local2"]
+			s.Path, s.Nodes, s.Options = path, nodes, map[string]string{"is_mountpoint": "1"}
+		}
+	}
+	alone := func(change func(*state.World)) func(*state.World) {
+		return func(all *state.World) { delete(all.Storages, "shared-nfs"); change(all) }
+	}
+	beside := func(path string) func(*state.World) {
+		return alone(func(all *state.World) {
+			mount("/mnt/data", "pve1")(all)
+			all.Storages["other"] = &state.Storage{ID: "other", Type: "dir", Path: path, Nodes: []string{"pve2"},
+				Options: map[string]string{"is_mountpoint": "1"}}
+		})
+	}
+	for name, c := range map[string]struct {
+		change func(*state.World)
+		want   string
+	}{
+		"a directory of the node":  {func(*state.World) {}, "pve1"},
+		"the directory of a share": {func(all *state.World) { all.Storages["local2"].Path = "/mnt/pve/shared-nfs" }, ""},
+		"a directory of a share":   {func(all *state.World) { all.Storages["local2"].Path = "/mnt/pve/shared-nfs/vms" }, ""},
+		"a volume group on iSCSI": {func(all *state.World) {
+			s := all.Storages["local2"]
+			s.Type, s.Path, s.Options = "lvm", "san", map[string]string{"base": "target:0.0.1.scsi-36001405"}
+		}, ""},
+		"a mount on every node":                           {alone(mount("/mnt/data")), ""},
+		"a mount on one node":                             {alone(mount("/mnt/data", "pve1")), "pve1"},
+		"a mount on one node, beside a share":             {mount("/mnt/data", "pve1"), ""},
+		"a mount on one node, and that of another node":   {beside("/mnt/data/"), ""},
+		"a mount on one node, and another of another one": {beside("/mnt/other"), "pve1"},
+		"disks that PVE's interface mounted":              {mount("/mnt/pve/local2", "pve1", "pve2"), "pve1"},
+		"a mount where PVE mounts disks":                  {alone(mount("/mnt/pve/local2")), ""},
+	} {
+		w := newWorld(t)
+		w.change(c.change)
 		resources, err := w.s.api.Cluster().Resources(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		node, err := w.s.Scope(t.Context(), resources, "pve1", []string{"local2:300/vm-300-disk-0.raw"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return node
-	}
-	if got := scope(); got != "pve1" {
-		t.Errorf("a directory of the node: %q", got)
-	}
-	other := newWorld(t)
-	other.change(func(all *state.World) { all.Storages["local2"].Path = "/mnt/pve/shared-nfs" })
-	w = other
-	if got := scope(); got != "" {
-		t.Errorf("the directory of a share: %q", got)
-	}
-	for name, change := range map[string]func(*state.Storage){
-		"a directory of a share":                   func(s *state.Storage) { s.Path = "/mnt/pve/shared-nfs/vms" },
-		"a directory that an administrator mounts": func(s *state.Storage) { s.Options = map[string]string{"is_mountpoint": "yes"} },
-		"a volume group on iSCSI": func(s *state.Storage) {
-			s.Type, s.Path, s.Options = "lvm", "san", map[string]string{"base": "target:0.0.1.scsi-36001405"}
-		},
-	} {
-		w = newWorld(t)
-		w.change(func(all *state.World) { change(all.Storages["local2"]) })
-		if got := scope(); got != "" {
-			t.Errorf("%s that is not marked shared: %q", name, got)
+		got, err := w.s.Scope(t.Context(), resources, "pve1", []string{"local2:300/vm-300-disk-0.raw"})
+		if got != c.want || err != nil {
+			t.Errorf("%s: %q, %v", name, got, err)
 		}
 	}
 }

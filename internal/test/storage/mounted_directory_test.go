@@ -1,24 +1,32 @@
 package storage_test
 
 import (
+	"strings"
 	"testing"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
 )
+
+// withoutShares takes the shared storages from a cluster, and gives its other node a guest without a disk.
+func withoutShares(world *state.World) {
+	for id, s := range world.Storages {
+		if s.Shared {
+			delete(world.Storages, id)
+		}
+	}
+	world.Guests[600] = &state.Guest{VMID: 600, Type: "qemu", Node: "pve2", Config: map[string]string{"name": "other",
+		"memory": "512", "smbios1": "uuid=66666666-2222-3333-4444-555555555555"}}
+}
 
 // mountByHand makes local2 a directory that an administrator has mounted on every node, in a cluster without shared storages. A VM of
 // the other node has a volume on it.
 func mountByHand(volume string) func(*state.World) {
 	return func(world *state.World) {
-		for id, s := range world.Storages {
-			if s.Shared {
-				delete(world.Storages, id)
-			}
-		}
+		withoutShares(world)
 		world.Storages["local2"].Options = map[string]string{"is_mountpoint": "yes"}
-		world.Guests[600] = &state.Guest{VMID: 600, Type: "qemu", Node: "pve2", Config: map[string]string{"name": "other",
-			"memory": "512", "scsi1": volume + ",size=1G", "smbios1": "uuid=66666666-2222-3333-4444-555555555555"}}
+		world.Guests[600].Config["scsi1"] = volume + ",size=1G"
 	}
 }
 
@@ -47,6 +55,66 @@ func TestDiskOnAMountedDirectory(t *testing.T) {
 			if w.Sim.World().Volume("pve1", volume) == nil {
 				t.Error("the disk is gone")
 			}
+		})
+	}
+}
+
+// TestDirectoryOfADiskWithANodeOff: PVE's interface makes a directory of a disk of one node with is_mountpoint (Disks, Directory). While
+// the other node is off its guests cannot be read, and none of them can have a volume there.
+func TestDirectoryOfADiskWithANodeOff(t *testing.T) {
+	t.Parallel()
+	vm := func(disks string) string {
+		return rig.VMBlock("vmid = 300\nnode = \"pve1\"\nname = \"x\"\nremoved_disks = \"destroy\"\ndisks = {\n" + disks + "\n}\n")
+	}
+	const small, first = `scsi0 = { storage = "local-zfs", size = "1G" }` + "\n", `scsi1 = { storage = "ssd", size = "1G", format = "raw" }`
+	url := rig.ServeFiles(t, map[string][]byte{"/debian.qcow2": rig.QCOW2("one")})
+	for name, c := range map[string]struct{ before, after, left, fails string }{
+		"destroy of a VM":        {before: vm(small + first)},
+		"destroy of a disk":      {before: rig.DiskBlock(`storage = "ssd"`, `size = "1G"`, `format = "raw"`)},
+		"destroy of an image":    {before: strings.Replace(rig.DownloadedImage(url+"/debian.qcow2", ""), `"local"`, `"ssd"`, 1)},
+		"move of a disk":         {before: vm(small + first), after: vm(small + strings.Replace(first, "ssd", "local-lvm", 1))},
+		"removal of a disk":      {before: vm(small + first), after: vm(small)},
+		"a disk that comes back": {before: vm(small), after: vm(small + `scsi1 = { imported_disk = { volume = "ssd:300/vm-300-disk-1.raw" } }`), left: "ssd:300/vm-300-disk-1.raw"},
+		"a create that fails":    {after: vm(small + first), fails: "no KVM"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := rig.NewWorld(t)
+			w.Change(func(world *state.World) {
+				withoutShares(world)
+				world.Storages["ssd"] = &state.Storage{ID: "ssd", Type: "dir", Content: []string{"images", "import"}, Path: "/mnt/pve/ssd",
+					Nodes: []string{"pve1"}, Total: 1 << 40, Options: map[string]string{"is_mountpoint": "1"}}
+			})
+			s := w.Session(t, rig.TokenNoSSH, c.before)
+			rig.Must(t, s.Converge(t.Context()))
+			w.Change(func(world *state.World) {
+				if c.left != "" {
+					world.Put(&state.Volume{Storage: "ssd", Node: "pve1", Name: strings.TrimPrefix(c.left, "ssd:"), Content: "images",
+						VMID: 300, Format: "raw", Size: 1 << 30})
+					world.Guests[300].Config["unused0"] = c.left
+				}
+				world.Nodes["pve2"].Online = false
+			})
+			if c.fails != "" {
+				w.Sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: "POST", Path: "/nodes/{node}/qemu/{vmid}/status/start"},
+					Phase: fault.Task, Times: -1, Reason: c.fails}})
+			}
+			w.Reconfigure(t, s, rig.TokenNoSSH, c.after)
+			if err := s.Run(t.Context()); c.fails == "" {
+				rig.Must(t, err)
+			} else {
+				rig.MustSay(t, err, c.fails)
+			}
+			w.Change(func(world *state.World) {
+				if g := world.Guests[300]; g != nil && (c.fails != "" || !strings.HasPrefix(g.Config["scsi1"], c.left)) {
+					t.Errorf("VM 300 is %v", g.Config)
+				}
+				for _, v := range world.Volumes {
+					if v.Storage == "ssd" && v.Volid() != c.left {
+						t.Errorf("%s is left", v.Volid())
+					}
+				}
+			})
 		})
 	}
 }
