@@ -74,10 +74,12 @@ func (s *Reader) Scope(ctx context.Context, resources pve.Resources, node string
 }
 
 // families are the types of storages whose volumes can be the same: a storage of one family holds none of another.
-// Storages of files include those that a node mounts.
+// Storages of files include those that a node mounts. Backups and the machines of another hypervisor are no volumes of
+// guests here (PBSPlugin.pm and ESXiPlugin.pm plugindata).
 func families() map[string]string {
 	return map[string]string{"dir": "file", "btrfs": "file", "nfs": "file", "cifs": "file", "cephfs": "file",
-		"glusterfs": "file", "lvm": "lvm", "lvmthin": "lvm", "zfspool": "zfs", "zfs": "zfs", "rbd": "rbd"}
+		"glusterfs": "file", "lvm": "lvm", "lvmthin": "lvm", "zfspool": "zfs", "zfs": "zfs", "rbd": "rbd",
+		"iscsi": "iscsi", "iscsidirect": "iscsi", "pbs": "backup", "esxi": "esxi"}
 }
 
 // Reach reports whether other machines reach a storage, although its entry may not say that it is shared: a volume
@@ -137,6 +139,8 @@ func (p Places) Compare(a, b string) Likeness {
 		return sameIf(x.Pool == y.Pool)
 	case one == "zfs": // over iSCSI; the portal may be this node, or have other names
 		return unclearUnless(x.Pool != y.Pool, x.Portal == y.Portal && x.Target == y.Target && x.Type == y.Type)
+	case one != "rbd": // a target of iSCSI may be reached by several portals
+		return Unclear
 	}
 	// RBDPlugin.pm get_rbd_path; a cluster of Ceph can be given by any of its monitors, or by none
 	return unclearUnless(x.RBDPool() != y.RBDPool(), x.Monitors == y.Monitors)

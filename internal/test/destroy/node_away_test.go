@@ -12,7 +12,8 @@ import (
 
 // TestDestroyWithANodeAway: a destroy removes the VMs of the other nodes, and keeps that of a node which is away in state.
 // Where a VM there has a change in the configuration, the plan before the destroy is refused with the ways out, of which
-// -refresh=false is one. When the node is back the destroy goes through.
+// -refresh=false is one. When the node is back the destroy goes through. The storage of a backup server, which all nodes have, holds no
+// disk of a guest.
 func TestDestroyWithANodeAway(t *testing.T) {
 	t.Parallel()
 	const config = `resource "proxmox_vm" "a" {
@@ -32,6 +33,10 @@ func TestDestroyWithANodeAway(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := rig.NewWorld(t)
+			w.Change(func(world *state.World) {
+				world.Storages["pbs"] = &state.Storage{ID: "pbs", Type: "pbs", Shared: true, Content: []string{"backup"}, Total: 1 << 40}
+			})
+			w.Mark()
 			s := w.Session(t, rig.TokenNoSSH, config)
 			rig.Must(t, s.Converge(t.Context()))
 			w.Change(func(world *state.World) { world.Nodes["pve2"].Online = false })
