@@ -70,7 +70,7 @@ func (c ClusterReader) StorageConfigs(ctx context.Context) ([]StorageConfig, err
 		slices.Sort(monitors)
 		s := StorageConfig{ID: string(w.Storage), Type: string(w.Type), Nodes: string(w.Nodes), Path: string(w.Path),
 			Shared:       bool(w.Shared),
-			IsMountpoint: w.IsMountpoint != "" && w.IsMountpoint != "no" && w.IsMountpoint != "0",
+			IsMountpoint: isMountpoint(string(w.IsMountpoint)),
 			ContentDirs:  string(w.ContentDirs), Server: string(w.Server), Subdir: string(w.Subdir),
 			Export: string(cmp.Or(w.Export, w.Share, w.Volume, w.FSName)), Pool: string(w.Pool),
 			Namespace: string(w.Namespace), Monitors: strings.Join(monitors, ","), VGName: string(w.VGName),
@@ -81,4 +81,10 @@ func (c ClusterReader) StorageConfigs(ctx context.Context) ([]StorageConfig, err
 		out = append(out, s)
 	}
 	return out, nil
+}
+
+// isMountpoint reports whether is_mountpoint names a path, or says that the directory is one (pve-storage DirPlugin.pm
+// parse_is_mountpoint, pve-common JSONSchema.pm parse_boolean).
+func isMountpoint(value string) bool {
+	return !slices.Contains([]string{"", "0", "no", "off", "false"}, strings.ToLower(value))
 }

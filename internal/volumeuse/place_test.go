@@ -175,7 +175,10 @@ func TestScope(t *testing.T) {
 		"a mount on one node, and that of another node":   {beside("/mnt/data/"), ""},
 		"a mount on one node, and another of another one": {beside("/mnt/other"), "pve1"},
 		"disks that PVE's interface mounted":              {mount("/mnt/pve/local2", "pve1", "pve2"), "pve1"},
-		"a mount where PVE mounts disks":                  {alone(mount("/mnt/pve/local2")), ""},
+		"a directory that is none": {func(all *state.World) {
+			all.Storages["local2"].Options = map[string]string{"is_mountpoint": "Off"}
+		}, "pve1"},
+		"a mount where PVE mounts disks": {alone(mount("/mnt/pve/local2")), ""},
 	} {
 		w := newWorld(t)
 		w.change(c.change)
