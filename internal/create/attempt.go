@@ -234,3 +234,27 @@ func (a pursuit) follow(ctx context.Context) bool {
 	}
 	return true
 }
+
+// persist repeats the commit of a VM that is in use while it may still succeed: where the API is away, others change
+// the VM, or its node has no configuration of it. Before each further try the VM is looked for: HA takes it from a node
+// that is off, and the listing may fail just when it has moved.
+func (a pursuit) persist(ctx context.Context, commit func(context.Context) error) error {
+	const away = 2 * time.Minute // of the API, as for a roll-back
+	var last error
+	lost, passes := false, request.Kinds(pve.Unavailable, pve.Ambiguous, pve.DigestMismatch)
+	again := func(err error) bool { return passes(err) || guest.IsElsewhere(err) && !lost }
+	return a.creator.jobs.Retry(ctx, request.Policy{Within: away, Again: again}, func(ctx context.Context) error {
+		if last != nil && !a.follow(ctx) && guest.IsElsewhere(last) {
+			lost = a.isLost(ctx)
+		}
+		last = commit(ctx)
+		return last
+	})
+}
+
+// isLost reports whether it is proved that the VM is gone, or that its id has another guest or another run's VM.
+func (a pursuit) isLost(ctx context.Context) bool {
+	at, seen, _ := a.creator.guests.Find(ctx, guest.Ref{VMID: a.vmid, Node: a.view.Node()}, nil)
+	config := at.Config.Current()
+	return seen == guest.Gone || seen == guest.Found && !a.mark.Proves(a.vmid, config) && !a.owns(config)
+}

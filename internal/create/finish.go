@@ -2,7 +2,6 @@ package create
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -211,19 +210,17 @@ func (a *attempt) wait(ctx context.Context) error {
 // commit is the last write: it replaces the mark by the wanted description, and sets the protection. Before it the VM
 // is ours to remove; after it, it is the user's. It bears the digest of the last reading, so PVE changes this very
 // configuration, with the mark in it, and its result is known without another read. A VM that was waited for is in use
-// by now: it stays where nothing but the way to it, or a lock of others, stands in the way of the commit.
+// by now: it stays, unless PVE refuses the values, or the VM is proved gone or another's.
 func (a *attempt) commit(ctx context.Context) error {
-	const away = 2 * time.Minute // of the API, as for a roll-back
-	patience := request.Policy{Within: away, Again: request.Kinds(pve.Unavailable, pve.Ambiguous)}
 	if !a.awaited.begun {
-		patience = request.Policy{Tries: 1}
+		return tryCommit(ctx, a)
 	}
-	err := a.creator.jobs.Retry(ctx, patience, func(ctx context.Context) error { return tryCommit(ctx, a) })
-	kinds := []pve.Kind{pve.Unavailable, pve.Ambiguous, pve.Locked, pve.Unhealthy}
-	isOver := errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
-	if a.awaited.begun && (isOver || slices.Contains(kinds, pve.KindOf(err))) {
-		a.stays = uncommitted(a)
+	err := pursuit{a}.persist(ctx, func(ctx context.Context) error { return tryCommit(ctx, a) })
+	isAway := request.Kinds(pve.Unavailable, pve.Ambiguous) // which tells nothing of the VM, nor does a look after that
+	if err == nil || pve.IsKind(err, pve.Invalid) || !isAway(err) && (pursuit{a}).isLost(ctx) {
+		return err
 	}
+	a.stays = uncommitted(a)
 	return err
 }
 

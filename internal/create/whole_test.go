@@ -15,6 +15,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/clock"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/thirdparty"
 )
 
 // awaitedVM is a VM whose agent never answers.
@@ -50,8 +51,8 @@ func (b bench) await(t *testing.T, r Request, meanwhile func(cancel func())) (Cr
 }
 
 // TestWaitedForVMStays: the wait of a create is over or interrupted, and the API is away or a lock of others is held at
-// that moment. The VM is committed as soon as that has ended. Where it lasts too long the VM stays, in state and with the
-// proof that a later destroy needs. Where PVE refuses the commit all is taken back.
+// that moment, or PVE does not take the commit. The VM is committed as soon as that has ended. Where it lasts too long the
+// VM stays, in state and with the proof that a later destroy needs. Where PVE refuses the values all is taken back.
 func TestWaitedForVMStays(t *testing.T) {
 	const s = time.Second
 	away := func(status int, lasts time.Duration) func(b bench) {
@@ -64,10 +65,14 @@ func TestWaitedForVMStays(t *testing.T) {
 	backup := func(lasts time.Duration) func(b bench) {
 		return func(b bench) { b.sim.HoldLock(150, "backup", lasts, "root@pam") }
 	}
-	refused := func(b bench) {
-		b.sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: http.MethodPut, Path: "/nodes/{node}/qemu/{vmid}/config"},
-			Phase: fault.Before, Status: 500, Reason: "unable to write: no space", Times: -1}})
+	refused := func(status int, reason string, times int) func(b bench) {
+		return func(b bench) {
+			b.sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: http.MethodPut, Path: "/nodes/{node}/qemu/{vmid}/config"},
+				Phase: fault.Before, Status: status, Reason: reason, Times: times}})
+		}
 	}
+	changed := "checksum mismatch (file change by other user?)" // pve-common Tools.pm assert_if_modified
+	describe := func(b bench) { b.sim.ThirdParty(thirdparty.Order{Act: thirdparty.Describe, VMID: 150}) }
 	const committed, stays, gone = "committed", "stays", "gone"
 	for name, c := range map[string]struct {
 		happens func(b bench)
@@ -85,8 +90,14 @@ func TestWaitedForVMStays(t *testing.T) {
 		"a backup of 9 min, interrupted":       {backup(540 * s), 0, committed},
 		"a backup of 14 min, interrupted":      {backup(840 * s), 0, stays},
 		"a backup of 14 min at its timeout":    {backup(840 * s), 20*time.Minute + 5*s, committed},
-		"refused":                              {refused, 20*time.Minute + 5*s, gone},
-		"refused, interrupted":                 {refused, 0, gone},
+		"changed by others at each try":        {refused(500, changed, 12), 20*time.Minute + 5*s, committed},
+		"changed by others all the time":       {refused(500, changed, -1), 20*time.Minute + 5*s, stays},
+		"a privilege less":                     {refused(403, "Permission check failed", -1), 20*time.Minute + 5*s, stays},
+		"a privilege less, interrupted":        {refused(403, "Permission check failed", -1), 0, stays},
+		"a full configuration file system":     {refused(500, "unable to write: no space", -1), 20*time.Minute + 5*s, stays},
+		"described by a user":                  {describe, 20*time.Minute + 5*s, stays},
+		"refused values":                       {refused(400, "Parameter verification failed.", -1), 20*time.Minute + 5*s, gone},
+		"refused values, interrupted":          {refused(400, "Parameter verification failed.", -1), 0, gone},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			b := benchOf(t, pvesim.Options{Clock: clock.Real{}, Latency: -1}, token)
@@ -105,7 +116,7 @@ func TestWaitedForVMStays(t *testing.T) {
 			switch {
 			case config == nil:
 				is = gone
-			case ownership.IsMark(config["description"]):
+			case ownership.IsMark(config["description"]) || created.Stays != "":
 				is = stays
 			}
 			if is != c.want || (err == nil) != (is == committed) {

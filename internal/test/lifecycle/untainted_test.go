@@ -313,7 +313,7 @@ func TestUntaintedVMWhoseResumeFailed(t *testing.T) {
 		commit := refusedAt(http.MethodPut, "/config")
 		commit.Match.Nth = 2 // the first takes the VM over
 		w.Sim.SetFaults([]fault.Rule{commit})
-		rig.MustSay(t, s.Run(t.Context()), "not now", "was started before this run went on with it", "terraform untaint")
+		rig.MustSay(t, s.Run(t.Context()), "not now", "VM 500 is complete but for its description", "terraform untaint")
 		w.Sim.SetFaults(nil)
 		s.Taint(rig.VMAddress, false)
 		rig.Must(t, s.Converge(t.Context()))
