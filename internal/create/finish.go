@@ -197,9 +197,10 @@ func (a *attempt) wait(ctx context.Context) error {
 	}
 	a.awaited.guest = made
 	want := *a.r.Wait
+	look := pursuit{a}.following(a.look)
 	want.Each = func(ctx context.Context) {
 		if a.isToRenew() {
-			_ = a.look(ctx) // another run learns that this one lives; the commit proves whose VM it is
+			_ = look(ctx) // another run learns that this one lives; the commit proves whose VM it is
 		}
 	}
 	warnings, err := a.creator.guests.Await(ctx, &a.awaited.guest, &want, a.r.Start)

@@ -99,3 +99,20 @@ func TestMovedWhileItIsWaitedFor(t *testing.T) {
 		})
 	}
 }
+
+// TestMovedAndStillWaitedFor: the VM is moved, and its create waits on. It shows that it lives on the new node, too: the
+// same create elsewhere does not take the VM over.
+func TestMovedAndStillWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := benchOf(t, pvesim.Options{Clock: clock.Real{}, Latency: -1}, token)
+		var other error
+		created, err := b.await(t, awaitedOnNFS(40*time.Minute), func(func()) {
+			b.change(func(w *state.World) { w.Guests[150].Node = "pve2" })
+			time.Sleep(10 * time.Minute)
+			_, other = creatorOf(t, b.sim, token).Create(t.Context(), awaitedOnNFS(40*time.Minute))
+		})
+		if err != nil || created.Guest.Node != "pve2" || other == nil || !strings.Contains(other.Error(), "it lives") {
+			t.Errorf("it is on %s: %v; the other create: %v", created.Guest.Node, err, other)
+		}
+	})
+}
