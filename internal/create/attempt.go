@@ -126,6 +126,9 @@ func (a *attempt) Check(_ string, config map[string]string, written bool) error 
 		return fmt.Errorf("another run (transaction %s) has taken VM %d on node %s over: it took this run for dead, of "+
 			"which it had seen nothing for %s", other.Saga, a.vmid, a.node, guest.Lease)
 	}
+	if a.view.Identity().Proves(config) {
+		noteAlone(a, config)
+	}
 	return fmt.Errorf("VM %d on node %s no longer has this create's mark: a third party changed or replaced it", a.vmid,
 		a.node)
 }

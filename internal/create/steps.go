@@ -131,13 +131,13 @@ func noteAlone(a *attempt, config map[string]string) {
 }
 
 // mayBeOvertaken reports whether this run has not seen its mark for so long that another run may have taken the VM
-// over.
+// over. None takes one without a mark.
 func (a *attempt) mayBeOvertaken() bool {
 	last := a.renewed
 	if read := a.view.ReadAt; read.After(last) {
 		last = read
 	}
-	return pve.Elapsed(last, a.creator.jobs.Clock.Now()) >= guest.Lease
+	return !a.alone && pve.Elapsed(last, a.creator.jobs.Clock.Now()) >= guest.Lease
 }
 
 // nodes are those that the configuration can be on: a clone to another node is at its source until the very end.

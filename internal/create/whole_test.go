@@ -96,6 +96,7 @@ func TestWaitedForVMStays(t *testing.T) {
 		"a privilege less, interrupted":        {refused(403, "Permission check failed", -1), 0, stays},
 		"a full configuration file system":     {refused(500, "unable to write: no space", -1), 20*time.Minute + 5*s, stays},
 		"described by a user":                  {describe, 20*time.Minute + 5*s, stays},
+		"described by a user 20 min before":    {describe, 40 * time.Minute, stays},
 		"refused values":                       {refused(400, "Parameter verification failed.", -1), 20*time.Minute + 5*s, gone},
 		"refused values, interrupted":          {refused(400, "Parameter verification failed.", -1), 0, gone},
 	} {
