@@ -106,13 +106,14 @@ func (a *borrowing) start(ctx context.Context) error {
 
 // setFirewall enforces the configured firewall. A clone keeps what its template has beside it. A VM made from scratch
 // may find a file that an earlier VM of its VMID left, which PVE does not remove; it keeps nothing of that. If another
-// run has made it, the file may be that VM's, and an administrator may have worked on it since: that is named.
+// run has made it, an administrator may have worked on its firewall since, or the file is an earlier VM's: that is
+// named.
 func (a *attempt) setFirewall(ctx context.Context) error {
 	want, clean := *a.r.Firewall, a.from == nil && !a.resumed
 	switch {
 	case clean && want.Rules == nil:
 		want.Rules = []guest.FirewallRule{}
-	case a.from == nil:
+	case a.resumed:
 		nameFirewall(ctx, a)
 	}
 	defer a.view.NoteSeen(false)
@@ -121,11 +122,22 @@ func (a *attempt) setFirewall(ctx context.Context) error {
 }
 
 // nameFirewall names what a resumed VM has in its firewall that this create does not set. Rules that are configured are
-// all rules.
+// all rules. A clone has got its source's (pve-firewall Helpers.pm clone_vmfw_conf), which are not named if they can be
+// read. Those of an archive cannot.
 func nameFirewall(ctx context.Context, a *attempt) {
 	has, err := a.creator.guests.ReadFirewall(ctx, a.node, a.vmid)
 	if err != nil { // nor will it be set
 		return
+	}
+	or := "for an earlier VM of the id"
+	switch {
+	case a.r.Restore != nil:
+		or = "are those of the backup, or of an earlier VM of the id"
+	case a.from != nil:
+		or = "are those that the source had when it was cloned"
+		if of, err := a.creator.guests.ReadFirewall(ctx, a.from.node, a.from.vmid); err == nil {
+			has = guest.BeyondFirewall(has, of)
+		}
 	}
 	stays, goes := guest.OtherOptions(has, a.r.Firewall), guest.UnknownRules(has, a.r.Firewall.Rules)
 	if a.r.Firewall.Rules == nil {
@@ -140,7 +152,7 @@ func nameFirewall(ctx context.Context, a *attempt) {
 		text = append(text, "The configuration has these otherwise, and they are replaced:\n  "+strings.Join(goes, "\n  "))
 	}
 	if len(text) > 0 {
-		text = append(text, "They were set since the run that began the VM has ended, or for an earlier VM of the id")
+		text = append(text, "They were set since the run that began the VM has ended, or "+or)
 		a.warnings = append(a.warnings, guest.Warning{Summary: fmt.Sprintf("Firewall of VM %d", a.vmid),
 			Detail: strings.Join(text, "\n")})
 	}

@@ -197,6 +197,21 @@ func ChangedOptions(has, want *Firewall) []string {
 	return changed
 }
 
+// BeyondFirewall returns the options and rules of a firewall that another one does not have.
+func BeyondFirewall(has, other *Firewall) *Firewall {
+	options, known := has.options(), other.options()
+	maps.DeleteFunc(options, func(name, value string) bool { return known[name] == value })
+	left := ruleValues(other.Rules)
+	rules := slices.DeleteFunc(ruleValues(has.Rules), func(r rule) bool {
+		at := slices.IndexFunc(left, func(other rule) bool { return sameRule(r, other) })
+		if at >= 0 {
+			left = slices.Delete(left, at, at+1)
+		}
+		return at >= 0
+	})
+	return firewallFrom(options, rules)
+}
+
 // describeRule is a rule in a line: "in ACCEPT dport=22 proto=tcp, off (comment)".
 func describeRule(r rule) string {
 	said := r["type"] + " " + r["action"]
