@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -34,6 +35,7 @@ func (g *Guard) HasVolume(ctx context.Context, node, volume string) (bool, error
 type Neighbor struct {
 	VMID   int
 	Volume string
+	As     string        // how it names the volume
 	Uptime time.Duration // zero: not known
 
 	told string
@@ -60,7 +62,7 @@ func Neighbors(ctx context.Context, g *Guard, node string, vmid int, volumes []s
 				case err != nil:
 					unseen = append(unseen, fmt.Errorf("see whether %s runs: %w", user, err))
 				case runs:
-					all = append(all, Neighbor{user.Guest.VMID, volume, uptime, user.String()})
+					all = append(all, Neighbor{user.Guest.VMID, volume, user.As, uptime, user.String()})
 				}
 			}
 		}
@@ -70,20 +72,25 @@ func Neighbors(ctx context.Context, g *Guard, node string, vmid int, volumes []s
 
 // CheckRunning makes sure, as far as this identity sees the guests, that none that runs uses volumes of a VM that is to
 // be started, but the known ones. An *InUseError names those that do; any other error says which guests were not seen.
-func CheckRunning(ctx context.Context, g *Guard, node string, vmid int, volumes []string, known []Neighbor) error {
+func CheckRunning(ctx context.Context, g *Guard, node string, vmid int, volumes []string,
+	known func(Neighbor) bool) error {
 	all, unseen := Neighbors(ctx, g, node, vmid, volumes)
+	return cmp.Or(Unknown(all, known), unseen)
+}
+
+// Unknown is an *InUseError that names the neighbors that are not known.
+func Unknown(all []Neighbor, known func(Neighbor) bool) error {
 	used := &InUseError{}
 	for _, n := range all {
-		isKnown := slices.ContainsFunc(known, func(k Neighbor) bool { return k.VMID == n.VMID && k.Volume == n.Volume })
-		if isKnown || used.Volume != "" && used.Volume != n.Volume {
+		if known(n) || used.Volume != "" && used.Volume != n.Volume {
 			continue
 		}
 		used.Volume, used.Users = n.Volume, append(used.Users, n.told)
 	}
-	if used.Volume != "" {
-		return used
+	if used.Volume == "" {
+		return nil
 	}
-	return unseen
+	return used
 }
 
 // readEach reads the guests of a scope or, where not all of the cluster can be read, those of each node by itself.

@@ -24,6 +24,7 @@ type Changer struct {
 	destroyer *destroy.Destroyer
 	sources   *diskimport.Sources
 	turns     *turns
+	restarts  restarts
 }
 
 // New makes a Changer.

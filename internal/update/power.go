@@ -14,8 +14,6 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/backoff"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
 )
 
 // notSuspended refuses to change the options of a guest that is suspended to disk, since PVE takes none then. A start
@@ -183,7 +181,7 @@ func (p power) start(ctx context.Context) (started bool, err error) {
 			"gone off since. The plan says nothing of a start; the next one does.")
 		return false, nil
 	}
-	result, err := p.startBeside(ctx, nil)
+	result, err := p.startBeside(ctx, ran{})
 	if result.Warnings > 0 {
 		p.warn(fmt.Sprintf("Start of VM %d ended with warnings", p.vmid), strings.Join(result.Log, "\n"))
 	}
@@ -192,32 +190,15 @@ func (p power) start(ctx context.Context) (started bool, err error) {
 
 // startBeside starts the guest, unless another one runs with one of its disks that is not known to have done so before.
 // It looks before each try, since a wait for a lock may last hours.
-func (p power) startBeside(ctx context.Context, known []guard.Neighbor) (pve.TaskResult, error) {
-	look := func(ctx context.Context) error { return p.hasItsDisks(ctx, known) }
+func (p power) startBeside(ctx context.Context, before ran) (pve.TaskResult, error) {
+	look := func(ctx context.Context) error { return p.hasItsDisks(ctx, before) }
 	return p.changer.guests.StartBy(ctx, p.view.Power(look), p.view.Node(), p.vmid)
-}
-
-// ownDisks are the volumes and devices that no other guest may run with.
-func (p power) ownDisks(ctx context.Context) (volumes []string, err error) {
-	config, err := p.view.Known(ctx)
-	if err != nil {
-		return nil, err
-	}
-	for slot, volume := range guest.HoldingsOf(config).Slots {
-		_, owned := volid.Owner(volume)
-		device := volid.IsDevice(volume) && !vm.IsOptical(config.Current()[slot]) && !vm.IsOptical(config.Merged()[slot])
-		if (owned || device) && !volid.IsCloudInit(volume) {
-			volumes = append(volumes, volume)
-		}
-	}
-	slices.Sort(volumes)
-	return volumes, nil
 }
 
 // hasItsDisks refuses to start a guest beside another one that runs with one of its disks, such as one in which an
 // administrator mends it: two guests on one disk destroy what is on it. PVE does not ask (qemu-server QemuServer.pm
 // vm_start_nolock); QEMU locks a disk against guests of its own node only.
-func (p power) hasItsDisks(ctx context.Context, known []guard.Neighbor) error {
+func (p power) hasItsDisks(ctx context.Context, before ran) error {
 	volumes, err := p.ownDisks(ctx)
 	if err != nil {
 		return err
@@ -230,7 +211,8 @@ func (p power) hasItsDisks(ctx context.Context, known []guard.Neighbor) error {
 	// an earlier try's
 	p.warnings = slices.DeleteFunc(p.warnings, func(w guest.Warning) bool { return w.Summary == beside })
 	var used *guard.InUseError
-	switch err := guard.CheckRunning(ctx, p.changer.destroyer.Guard, p.view.Node(), p.vmid, volumes, known); {
+	look := p.changer.destroyer.Guard
+	switch err := guard.CheckRunning(ctx, look, p.view.Node(), p.vmid, volumes, p.knows(before)); {
 	case errors.As(err, &used):
 		at, next := "power_state", "apply again"
 		switch {
@@ -268,5 +250,5 @@ func (p power) mayEnterHA(ctx context.Context) error {
 	case p.r.HA.Stops() || status.IsRunning():
 		return nil
 	}
-	return p.hasItsDisks(ctx, nil)
+	return p.hasItsDisks(ctx, ran{})
 }

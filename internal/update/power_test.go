@@ -43,7 +43,7 @@ func (w *world) restarting() (*update, ran) {
 	u.view.Forget()
 	w.sim.EndGuest(theVM)
 	w.sim.ResetOps()
-	return u, ran{GuestStatus: before, began: w.clock.Now()}
+	return u, power{u}.restarting(before)
 }
 
 // TestAwaitStartSparesAnotherVM: while a restart is awaited the VM is destroyed, and a third party's gets its id. It is

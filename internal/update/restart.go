@@ -116,36 +116,11 @@ func (p power) due(config pve.PendingConfig, sent []string) []string {
 	})
 }
 
-// ran is a guest as it ran before its restart, which began then.
-type ran struct {
-	pve.GuestStatus
-
-	began  time.Time
-	beside []guard.Neighbor // that it may be started beside again
-}
-
-// withNeighbors notes the guests that have run with a disk of this one since before its restart: they shared it on
-// purpose, and a refusal of the start would leave it off. The look comes before a wait for a lock, in which a guest may
-// get the disk that runs already. Those that it does not see are unknown.
-func (p power) withNeighbors(ctx context.Context, before ran) ran {
-	ctx, cancel := p.changer.jobs.Grace(ctx)
-	defer cancel()
-	volumes, err := p.ownDisks(ctx)
-	if err != nil || len(volumes) == 0 {
-		return before
-	}
-	defer p.view.Forget()
-	before.beside, _ = guard.Neighbors(ctx, p.changer.destroyer.Guard, p.view.Node(), p.vmid, volumes)
-	since := pve.Elapsed(before.began, p.changer.clock.Now())
-	before.beside = slices.DeleteFunc(before.beside, func(n guard.Neighbor) bool { return n.Uptime <= since })
-	return before
-}
-
 // reboot restarts the guest through PVE, which stops its process and starts a new one. PVE's task ends with the stop;
 // another task starts the guest (qemu-server QemuServer.pm vm_reboot, qmeventd). Before each further try it looks
 // whether the guest has been restarted meanwhile, which afterReboot finds too.
 func (p power) reboot(ctx context.Context, status pve.GuestStatus, due []string) error {
-	before := ran{GuestStatus: status, began: p.changer.clock.Now()}
+	before := p.restarting(status)
 	timeout := guest.StopTimeout(p.r.StopTimeout)
 	if isPaused(status) {
 		return p.pausedGuest(due, nil)
@@ -162,6 +137,7 @@ func (p power) reboot(ctx context.Context, status pve.GuestStatus, due []string)
 		}
 		return err
 	}
+	p.changer.restarts.note(p.vmid, before.disks)
 	_, err := p.view.Power(look)(ctx, request.Request{Type: "qmreboot", Done: p.isNewProcess(before.GuestStatus),
 		Send: func(ctx context.Context) (pve.UPID, error) {
 			return p.changer.api.QEMU(p.view.Node(), p.vmid).Reboot(ctx, params)
@@ -181,10 +157,10 @@ func (p power) afterReboot(ctx context.Context, before ran, due []string, cause 
 	if !disobeyed(cause) {
 		return p.notRestarted("PVE did not restart it", due, cause)
 	}
-	before = p.withNeighbors(ctx, before)
 	if p.r.Restart == RestartForcibly {
 		return p.force(ctx, before, due, p.notRestarted(late, due, cause))
 	}
+	_, _, _ = p.lookBeside(ctx, &before) // the watch tells how the guest is
 	again := p.isNewProcess(before.GuestStatus)
 	ended, _ := p.watchDisobedient(ctx, func(ctx context.Context) (bool, error) {
 		if started, err := again(ctx); started || err != nil {
@@ -214,7 +190,7 @@ func (p power) startAgain(ctx context.Context, before ran) error {
 	if again, err := p.isNewProcess(before.GuestStatus)(ctx); again && err == nil {
 		return nil
 	}
-	if _, err := p.startBeside(ctx, before.beside); err != nil {
+	if _, err := p.startBeside(ctx, before); err != nil {
 		return fmt.Errorf("VM %d shut down late for its restart and does not start again: %w", p.vmid, err)
 	}
 	return nil
@@ -264,8 +240,8 @@ func (p power) awaitStart(ctx context.Context, before ran) error {
 			}
 		}
 	}
-	before = p.withNeighbors(ctx, before)
-	if _, err := p.startBeside(ctx, before.beside); err != nil {
+	_, _, _ = p.lookBeside(ctx, &before) // the start tells how the guest is
+	if _, err := p.startBeside(ctx, before); err != nil {
 		return fmt.Errorf("VM %d shut down for its restart and does not start again: %w", p.vmid, err)
 	}
 	return nil
@@ -275,7 +251,8 @@ func (p power) awaitStart(ctx context.Context, before ran) error {
 var errObeyed = errors.New("the guest has shut down")
 
 // force cuts off a guest that was asked to shut down and did not obey, and starts it again, as reboot_policy = "force"
-// asks for. Before each try it looks whether the guest has obeyed by then: a wait for a lock may last hours.
+// asks for. Before each try it looks whether the guest has obeyed by then, and may be started again: a wait for a lock
+// may last hours.
 func (p power) force(ctx context.Context, before ran, due []string, disobeyed error) error {
 	if ctx.Err() != nil {
 		return disobeyed
@@ -283,14 +260,16 @@ func (p power) force(ctx context.Context, before ran, due []string, disobeyed er
 	var refused error
 	mayBeSent := false
 	err := p.stopHard(ctx, func(ctx context.Context) error {
-		status, err := p.lookAgain(ctx)
-		switch {
+		all, status, err := p.lookBeside(ctx, &before)
+		switch used := guard.Unknown(all, p.knows(before)); {
 		case err != nil:
 			refused = errors.Join(disobeyed, err)
-		case !status.IsRunning(), isAnother(before.GuestStatus, status):
+		case !before.isRunning(status):
 			refused = errObeyed
 		case isPaused(status):
 			refused = p.pausedGuest(due, disobeyed)
+		case used != nil:
+			refused = errors.Join(disobeyed, p.notCutOff(used))
 		default:
 			mayBeSent = true
 		}
@@ -311,12 +290,19 @@ func (p power) force(ctx context.Context, before ran, due []string, disobeyed er
 	}
 	late, cancel := p.changer.jobs.Grace(ctx) // an interrupt must not leave it off
 	defer cancel()
-	if _, err = p.startBeside(late, before.beside); err != nil {
+	if _, err = p.startBeside(late, before); err != nil {
 		return errors.Join(fmt.Errorf("VM %d was stopped for its restart and does not start", p.vmid), err)
 	}
 	p.warn(fmt.Sprintf("VM %d was cut off and started again", p.vmid), "It did not restart when it was asked to: "+
 		disobeyed.Error())
 	return nil
+}
+
+// notCutOff is the error for a guest that another one would keep from its start.
+func (p power) notCutOff(used error) error {
+	return &guest.FieldError{Path: "reboot_policy", Summary: fmt.Sprintf("VM %d was not cut off", p.vmid),
+		Detail: "It runs on. Its start would give it a disk with which another guest runs by now, and two guests on one " +
+			"disk destroy what is on it. Detach the disk there or shut that guest down, then apply again", Err: used}
 }
 
 // isBack looks at a guest whose hard stop has failed, or was not seen to end: it may be off all the same, and is to

@@ -1,11 +1,15 @@
 package update
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
+	"sync"
+	"time"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guard"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
@@ -59,4 +63,101 @@ func unusedEntry(config map[string]string, volume string) string {
 		}
 	}
 	return ""
+}
+
+// disksIn are the volumes and devices in the slots of a configuration that no other guest may run with.
+func disksIn(options map[string]string) (all []string) {
+	for _, slot := range vm.Slots(options) {
+		volume := guest.VolumeOf(options[slot])
+		_, owned := volid.Owner(volume)
+		device := volid.IsDevice(volume) && !vm.IsOptical(options[slot])
+		if (owned || device) && !volid.IsCloudInit(volume) {
+			all = append(all, volume)
+		}
+	}
+	return all
+}
+
+// ownDisks are those that the guest runs with, or gets at its next start.
+func (p power) ownDisks(ctx context.Context) ([]string, error) {
+	config, err := p.view.Known(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all := slices.Concat(disksIn(config.Current()), disksIn(config.Merged()))
+	slices.Sort(all)
+	return slices.Compact(all), nil
+}
+
+// ran is a guest as it ran before its restart.
+type ran struct {
+	pve.GuestStatus
+
+	began  time.Time        // when it was last seen to run: the restart began after that
+	disks  []string         // with which it ran
+	beside []guard.Neighbor // that share them
+	looked bool             // they were seen while it ran
+}
+
+// restarting is the guest as it runs before its restart.
+func (p power) restarting(status pve.GuestStatus) ran {
+	return ran{GuestStatus: status, began: p.changer.clock.Now(), disks: disksIn(p.before.Current())}
+}
+
+// isRunning reports whether the guest still runs as before.
+func (r ran) isRunning(now pve.GuestStatus) bool {
+	return now.IsRunning() && !isAnother(r.GuestStatus, now)
+}
+
+// restarts are the guests that this run has restarted, or is about to, each with the disks with which it ran before. Of
+// two that share a disk each may be down, or have just begun to run, when the other is looked at.
+type restarts struct {
+	mu    sync.Mutex
+	disks map[int][]string // by VMID
+}
+
+func (r *restarts) note(vmid int, disks []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.disks == nil {
+		r.disks = map[int][]string{}
+	}
+	r.disks[vmid] = disks
+}
+
+func (r *restarts) ranWith(vmid int, disk string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Contains(r.disks[vmid], disk)
+}
+
+// lookBeside looks for guests that run with a disk of this one, or with one that it gets at its next start, and then
+// for the guest itself. If it runs, they share its disks with it. Once it is off, a guest that has run longer may have
+// got the disk since, so that counts only if there was no look before. Those that cannot be seen are left out.
+func (p power) lookBeside(ctx context.Context, before *ran) ([]guard.Neighbor, pve.GuestStatus, error) {
+	grace, cancel := p.changer.jobs.Grace(ctx)
+	defer cancel()
+	var all []guard.Neighbor
+	if volumes, err := p.ownDisks(grace); err == nil {
+		all, _ = guard.Neighbors(grace, p.changer.destroyer.Guard, p.view.Node(), p.vmid, volumes)
+	}
+	since := pve.Elapsed(before.began, p.changer.clock.Now())
+	now, err := p.lookAgain(ctx)
+	switch {
+	case before.isRunning(now):
+		before.beside, before.looked = all, true
+	case !before.looked:
+		before.beside = slices.DeleteFunc(slices.Clone(all), func(n guard.Neighbor) bool { return n.Uptime <= since })
+	}
+	return all, now, err
+}
+
+// knows returns which guests have run with a disk of this one while it ran itself: they share it on purpose, and a
+// refusal of the start would leave this one off.
+func (p power) knows(before ran) func(guard.Neighbor) bool {
+	return func(n guard.Neighbor) bool {
+		isSame := func(seen guard.Neighbor) bool { return seen.VMID == n.VMID && seen.Volume == n.Volume }
+		return slices.Contains(before.disks, n.Volume) && (slices.ContainsFunc(before.beside, isSame) ||
+			p.changer.restarts.ranWith(n.VMID, n.As))
+	}
 }

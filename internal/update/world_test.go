@@ -162,10 +162,13 @@ func (w *world) sent(suffix string) int {
 	return len(slices.DeleteFunc(w.writes(), func(each string) bool { return !strings.HasSuffix(each, suffix) }))
 }
 
-// when does something as soon as the cluster's clock has come so far.
+// when does something as soon as the cluster's clock has come so far, besides what is to be done at other times.
 func (w *world) when(after time.Duration, do func()) {
-	at, done := w.sim.World().Clock.Now().Add(after), false
+	at, done, others := w.sim.World().Clock.Now().Add(after), false, w.clock.each
 	w.clock.each = func() {
+		if others != nil {
+			others()
+		}
 		if !done && !w.sim.World().Clock.Now().Before(at) {
 			done = true
 			do()

@@ -1,0 +1,150 @@
+package update
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+)
+
+// runs starts a guest in the simulated cluster.
+func runs(all *state.World, vmid, pid int) {
+	g := all.Guests[vmid]
+	g.Running = &state.Running{QMPStatus: "running", PID: pid, StartedAt: all.Clock.Now(), Booted: maps.Clone(g.Config)}
+}
+
+// sharing is a world in which VM 8000 has run with scsi1 of VM 400 for an hour, as the nodes of a cluster file system do.
+// VM 400 does not hear a request to shut down, and is to be restarted.
+func sharing(t *testing.T, restart Restart) (*world, Request) {
+	t.Helper()
+	w := newWorld(t, pve.Params{"cores": "1", "scsi0": "local-zfs:1", "scsi1": "local-zfs:1", "scsihw": "virtio-scsi-pci"})
+	inWorld(w, func(all *state.World) {
+		all.Guests[8000].Config["scsi5"] = all.Guests[theVM].Config["scsi1"]
+		runs(all, 8000, 99)
+	})
+	w.start()
+	w.sim.Advance(time.Hour)
+	w.ignoreShutdown()
+	r := w.request()
+	r.Planned.CPU.Cores, r.Restart = new(int64(2)), restart
+	return w, r
+}
+
+// other is the update of VM 8000 that the same apply does: it gets more cores, too, and obeys at once.
+func other(w *world) error {
+	config, err := w.api.QEMU("pve1", 8000).Config(w.t.Context())
+	if err != nil {
+		return err
+	}
+	r := Request{Ref: guest.Ref{VMID: 8000, Node: "pve1", Identity: guest.IdentityOf(config.Values), Status: "running"},
+		Prior: vm.Decode(config.Values), Planned: vm.Decode(config.Values)}
+	r.Planned.CPU.Cores = new(int64(2))
+	_, _, err = w.changer.Update(w.t.Context(), r)
+	return err
+}
+
+// TestRestartOfTwoGuestsThatShare: one apply restarts two guests that share a disk, at about the same time. Each comes
+// back beside the other: when that one was restarted, and by whom, is no reason to leave it off.
+func TestRestartOfTwoGuestsThatShare(t *testing.T) {
+	for name, c := range map[string]struct {
+		restart Restart
+		with    func(t *testing.T, w *world)
+	}{
+		"the other is restarted before ours is cut off": {RestartForcibly, func(t *testing.T, w *world) {
+			t.Helper()
+			w.when(time.Minute, func() { w.must(other(w)) })
+		}},
+		"a third party restarts the other": {RestartForcibly, func(_ *testing.T, w *world) {
+			w.when(time.Minute, func() { inWorld(w, func(all *state.World) { runs(all, 8000, 100) }) })
+		}},
+		"the other is down while ours is cut off": {RestartForcibly, func(_ *testing.T, w *world) {
+			w.when(time.Minute, func() {
+				inWorld(w, func(all *state.World) {
+					g := all.Guests[8000]
+					w.changer.restarts.note(8000, disksIn(g.Config))
+					g.Running = nil
+				})
+			})
+			w.answered = onceSent(w, "/status/stop", func() { inWorld(w, func(all *state.World) { runs(all, 8000, 100) }) })
+		}},
+		"ours obeys late": {RestartGracefully, func(_ *testing.T, w *world) {
+			w.when(time.Minute, func() { w.must(other(w)) })
+			w.when(200*time.Second, func() { w.sim.EndGuest(theVM) })
+		}},
+		"the other is restarted while ours is late": {RestartGracefully, func(_ *testing.T, w *world) {
+			w.when(200*time.Second, func() {
+				w.must(other(w))
+				w.sim.EndGuest(theVM)
+			})
+		}},
+		"ours obeys late, of a third party's restart": {RestartGracefully, func(_ *testing.T, w *world) {
+			w.when(time.Minute, func() { inWorld(w, func(all *state.World) { runs(all, 8000, 100) }) })
+			w.when(200*time.Second, func() { w.sim.EndGuest(theVM) })
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w, r := sharing(t, c.restart)
+			c.with(t, w)
+			before := w.running()
+			_, _, err := w.update(r)
+			w.answered = nil
+			if now := w.running(); err != nil || now == nil || now == before {
+				t.Errorf("%v, it runs %+v after %v", err, now, w.writes())
+			}
+		})
+	}
+}
+
+// TestNoCutOffWithATakenDisk: a disk of the VM waits for its restart, and while the guest does not hear that, VM 8000
+// gets the disk and runs with it. The guest could not be started again, so it is not cut off.
+func TestNoCutOffWithATakenDisk(t *testing.T) {
+	t.Parallel()
+	w, r := sharing(t, RestartForcibly)
+	waits := ""
+	w.alter(func(g *state.Guest) {
+		waits = strings.Replace(g.Config["scsi0"], "disk-0", "disk-7", 1)
+		g.Pending = map[string]string{"sata1": waits}
+	})
+	inWorld(w, func(all *state.World) {
+		all.Put(&state.Volume{Storage: "local-zfs", Node: "pve1", Name: "vm-400-disk-7", Content: "images", VMID: theVM,
+			Format: "raw", Size: 1 << 30})
+	})
+	w.when(time.Minute, func() {
+		inWorld(w, func(all *state.World) {
+			all.Guests[8000].Config["scsi6"] = waits
+			runs(all, 8000, 100)
+		})
+	})
+	before := w.running()
+	_, _, err := w.update(r)
+	if now := w.running(); now != before || w.sent("/status/stop") > 0 ||
+		!strings.Contains(fmt.Sprint(err), "VM 400 was not cut off") || !strings.Contains(fmt.Sprint(err), "VM 8000") {
+		t.Errorf("%v, it runs %+v after %v", err, now, w.writes())
+	}
+}
+
+// TestNoStartBesideAGuestThatMendsIt: the hard stop of a guest waits for a lock. Meanwhile an administrator stops the
+// guest and gives its disk to VM 8000, which has run for an hour. The guest is not started beside that one.
+func TestNoStartBesideAGuestThatMendsIt(t *testing.T) {
+	t.Parallel()
+	w, r := sharing(t, RestartForcibly)
+	root := w.asRoot(t)
+	w.lock(http.MethodPost, "/nodes/{node}/qemu/{vmid}/status/stop", nil)
+	w.answered = onceSent(w, "/status/stop", func() {
+		w.sim.EndGuest(theVM)
+		w.must(root.QEMU("pve1", 8000).UpdateConfig(t.Context(), pve.Params{"scsi6": w.config()["scsi0"]}))
+	})
+	_, _, err := w.update(r)
+	w.answered = nil
+	if now := w.running(); now != nil || !strings.Contains(fmt.Sprint(err), "VM 8000") {
+		t.Errorf("%v, it runs %+v after %v", err, now, w.writes())
+	}
+}
