@@ -10,6 +10,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/shell"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/volumeuse"
 )
@@ -126,10 +127,14 @@ func (o *OwnUseError) Error() string {
 	return fmt.Sprintf("VM %d itself has volume %s in %s, as %s", o.VMID, o.Volume, o.Other, o.As)
 }
 
-// Next tells how the VM lets go of it.
+// Next tells how the VM lets go of one name: that of a detached volume or, without one, that which was to be freed.
 func (o *OwnUseError) Next() string {
+	goes, stays := o.Option, o.Other
+	if vm.IsUnused(stays) && !vm.IsUnused(goes) {
+		goes, stays = stays, goes
+	}
 	return fmt.Sprintf("To let go of one name, stop the VM and take the line %s out of /etc/pve/qemu-server/%d.conf. Do "+
-		"not let PVE remove it: that would free the volume in %s", o.Option, o.VMID, o.Other)
+		"not let PVE remove it: that would free the volume in %s", goes, o.VMID, stays)
 }
 
 // CheckOwnUse returns an *OwnUseError if a VM has a volume in one of its configurations, beside the option that is to
@@ -152,4 +157,14 @@ func CheckOwnUse(ctx context.Context, g *Guard, vmid int, volume, option string,
 		return nil
 	}
 	return &OwnUseError{VMID: vmid, Volume: volume, Option: option, Other: others[as], As: as}
+}
+
+// CheckOwnSlots is CheckOwnUse without the detached volumes, which no guest reads or writes.
+func CheckOwnSlots(ctx context.Context, g *Guard, vmid int, volume, option string, configs ...map[string]string) error {
+	attached := make([]map[string]string, len(configs))
+	for i, config := range configs {
+		attached[i] = maps.Clone(config)
+		maps.DeleteFunc(attached[i], func(option, _ string) bool { return vm.IsUnused(option) })
+	}
+	return CheckOwnUse(ctx, g, vmid, volume, option, attached...)
 }

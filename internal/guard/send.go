@@ -283,11 +283,12 @@ func (g *Guard) moveInState(ctx context.Context, tasks *request.Tasks, v InState
 		err = fmt.Errorf("a third party has put %q in the place of %s, which is to move", now, volume)
 	}
 	if err == nil { // PVE frees it at the end of the move
-		err = CheckOwnUse(ctx, g, v.VMID, volume, m.Slot, e.config.Values)
+		err = CheckOwnSlots(ctx, g, v.VMID, volume, m.Slot, e.config.Values)
 	}
 	var own *OwnUseError
 	if errors.As(err, &own) {
-		err = fmt.Errorf("%w. %s", own, own.Next())
+		err = fmt.Errorf("%w. Stop the VM, and take the line of the slot that is not wanted out of "+
+			"/etc/pve/qemu-server/%d.conf. Do not let PVE remove it: that would free the volume", own, v.VMID)
 	}
 	if err != nil {
 		return fmt.Errorf("%s was not moved to %s: %w", m.Slot, m.Storage, err)

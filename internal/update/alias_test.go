@@ -1,6 +1,7 @@
 package update
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -113,4 +114,47 @@ func TestOwnDiskThatIsAttachedOnceMore(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestDiskOfTwoNames: the VM has a disk under another name, too, as after `qm disk rescan` where an export has two
+// storages. A move takes the disk along whose other name is detached: no guest reads or writes that. Otherwise the error
+// says which line is to go by hand, and that is not the slot that stays.
+func TestDiskOfTwoNames(t *testing.T) {
+	for name, c := range map[string]struct {
+		other string // the option with the other name
+		plan  func(*Request)
+		says  string // "": it is done
+	}{
+		"moved, detached": {"unused0", toLVM, ""},
+		"moved, in a slot": {"scsi4", toLVM, "in scsi4, as nfs-new:400/vm-400-disk-0.raw. Stop the VM, and take the line of " +
+			"the slot that is not wanted out of /etc/pve/qemu-server/400.conf"},
+		"removed, detached":  {"unused0", destroySCSI1, "take the line unused0 out of /etc/pve/qemu-server/400.conf"},
+		"removed, in a slot": {"scsi4", destroySCSI1, "take the line scsi1 out of /etc/pve/qemu-server/400.conf"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, pve.Params{"scsi0": "local-zfs:1", "scsi1": "shared-nfs:1", "scsihw": "virtio-scsi-pci"})
+			inWorld(w, mountTwice)
+			w.alter(func(g *state.Guest) { g.Config[c.other] = "nfs-new:400/vm-400-disk-0.raw" })
+			r := w.request()
+			c.plan(&r)
+			_, warnings, err := w.update(r)
+			config := w.config()
+			switch moved := guest.VolumeOf(config["scsi1"]) == "local-lvm:vm-400-disk-0"; {
+			case c.says == "" && (err != nil || len(warnings) > 0 || !moved):
+				t.Errorf("%v, %v: %v", err, warnings, config)
+			case c.says != "" && (len(w.writes()) > 0 || !strings.Contains(fmt.Sprint(err)+detailOf(err), c.says)):
+				t.Errorf("%v after %v", err, w.writes())
+			}
+		})
+	}
+}
+
+func toLVM(r *Request) {
+	with(r, "scsi1", func(d *vm.Disk) { d.Storage, d.Volume, d.Format = "local-lvm", "", nil })
+}
+
+func destroySCSI1(r *Request) {
+	r.DestroyRemoved = true
+	delete(r.Planned.Disks, "scsi1")
 }

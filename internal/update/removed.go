@@ -79,7 +79,8 @@ func (v volumes) checkSnapshots(ctx context.Context, t todo) error {
 				"removed_disks = \"detach\"", err)
 		}
 		var own *guard.OwnUseError
-		err := ownUse(ctx, v.update, removed[slot], slot, config)
+		err := guard.CheckOwnUse(ctx, v.changer.destroyer.Guard, v.vmid, removed[slot], slot, config.Current(),
+			config.Merged())
 		if errors.As(err, &own) {
 			err = v.notDestroyed(slot, removed[slot], "Nothing was changed. "+own.Next(), own)
 		}
@@ -109,12 +110,6 @@ func (v volumes) checkSnapshots(ctx context.Context, t todo) error {
 		}
 	}
 	return nil
-}
-
-// ownUse is a *guard.OwnUseError if the VM has a volume in another option, too, under whatever name.
-func ownUse(ctx context.Context, u *update, volume, option string, config pve.PendingConfig) error {
-	return guard.CheckOwnUse(ctx, u.changer.destroyer.Guard, u.vmid, volume, option, config.Current(),
-		config.Merged())
 }
 
 func (v volumes) notDestroyed(slot, volume, why string, err error) error {
@@ -191,14 +186,6 @@ func (v volumes) restore(ctx context.Context, slot string, d removedDisk, cause 
 		"its removal"), v.view.Node()), errors.Join(cause, err))
 }
 
-// withoutUnused is a configuration less its detached volumes, which no guest reads or writes.
-func withoutUnused(config pve.PendingConfig) pve.PendingConfig {
-	config.Entries = slices.DeleteFunc(slices.Clone(config.Entries), func(e pve.PendingValue) bool {
-		return vm.IsUnused(e.Key)
-	})
-	return config
-}
-
 // errFilled is why a disk does not return to its slot that has another one by now.
 var errFilled = errors.New("the slot was filled meanwhile")
 
@@ -223,7 +210,9 @@ func (s slots) reattach(ctx context.Context, slot string, d removedDisk,
 		if has := held.Slots[slot]; has != "" {
 			return fmt.Errorf("%w: %s of VM %d has %s", errFilled, slot, s.vmid, has)
 		}
-		if err := ownUse(ctx, s.update, d.volume, entry, withoutUnused(config)); err != nil {
+		err = guard.CheckOwnSlots(ctx, s.changer.destroyer.Guard, s.vmid, d.volume, entry, config.Current(),
+			config.Merged())
+		if err != nil {
 			return err
 		}
 		if err := isFree(ctx); err != nil {

@@ -198,8 +198,12 @@ func TestOwnDiskInUseIsNotDestroyed(t *testing.T) {
 				})
 				was := drives(l)
 				words := []string{"Volume " + volume + " of VM 400 is not destroyed", "Nothing was changed"}
+				line := "scsi1"
+				if has == "detached" {
+					line = option
+				}
 				if has != "in a snapshot" {
-					words = append(words, option+", as "+s.alias(volume), "take the line scsi1 out of /etc/pve/qemu-server/400.conf")
+					words = append(words, option+", as "+s.alias(volume), "take the line "+line+" out of /etc/pve/qemu-server/400.conf")
 				}
 				l.Fails(destroy+"disks = { "+ownDisks+"}\n", words...)
 				wantOwnDisks(l, volume, was)
