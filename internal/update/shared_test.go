@@ -148,3 +148,44 @@ func TestNoStartBesideAGuestThatMendsIt(t *testing.T) {
 		t.Errorf("%v, it runs %+v after %v", err, now, w.writes())
 	}
 }
+
+// TestDeviceOfTwoGuests: VM 8000 runs with a device of the node that VM 400 has had since before the plan, too, such as
+// a LUN of both nodes of a cluster. VM 400 is started, by the update or by HA. It is not if this plan gives it the device,
+// and VM 8000 gets the device, too, while the start waits for a lock.
+func TestDeviceOfTwoGuests(t *testing.T) {
+	for path, plan := range map[string]func(*Request){
+		"/nodes/{node}/qemu/{vmid}/status/start": func(r *Request) { r.PowerState = guest.Running },
+		"/cluster/ha/resources":                  func(r *Request) { r.HA = &guest.HA{} },
+	} {
+		for _, had := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, %t", path, had), func(t *testing.T) {
+				t.Parallel()
+				w := newWorld(t, pve.Params{"scsi0": "local-zfs:1", "scsihw": "virtio-scsi-pci"})
+				root := w.asRoot(t)
+				give := func(vmid int) {
+					w.must(root.QEMU("pve1", vmid).UpdateConfig(t.Context(), pve.Params{"scsi1": passed}))
+				}
+				inWorld(w, func(all *state.World) { runs(all, 8000, 99) })
+				w.sim.Advance(time.Minute) // the listing shows it late
+				r := w.request()
+				if had {
+					give(theVM)
+					give(8000)
+					r = w.request()
+				} else {
+					r.Planned.Disks["scsi1"] = vm.Disk{Volume: passed}
+					w.lock(http.MethodPost, path, nil)
+					w.answered = onceSent(w, path, func() { give(8000) })
+				}
+				plan(&r)
+				_, _, err := w.update(r)
+				w.answered = nil
+				started := w.running() != nil
+				inWorld(w, func(all *state.World) { started = started || all.HA["vm:400"] != nil })
+				if started != had || (err == nil) != had || !had && !strings.Contains(err.Error(), "VM 8000") {
+					t.Errorf("started: %t, %v after %v", started, err, w.writes())
+				}
+			})
+		}
+	}
+}
