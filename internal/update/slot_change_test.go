@@ -200,3 +200,54 @@ func TestHalfASwap(t *testing.T) {
 		})
 	}
 }
+
+// TestSlotChangeOfADeviceTakesRoot: PVE takes the path of a device from root@pam with a password only. Another identity
+// takes no device out of its slot that it could put into none.
+func TestSlotChangeOfADeviceTakesRoot(t *testing.T) {
+	for _, power := range []string{"running", "stopped"} {
+		t.Run(power, func(t *testing.T) {
+			t.Parallel()
+			w, r := withDevice(t, power == "running", false)
+			_, _, err := w.update(r)
+			if said := detailOf(err); guest.VolumeOf(w.config()["scsi1"]) != passed || len(w.writes()) > 0 ||
+				!strings.Contains(said, passed) || !strings.Contains(said, "root@pam with a password") {
+				t.Errorf("%v: %s; %v after %v", err, said, w.config(), w.writes())
+			}
+		})
+	}
+}
+
+// TestDeviceThatStaysOut: a device has left its slot, and PVE attaches it nowhere. It is in no unusedN either, so the
+// error names it, with the command that attaches it.
+func TestDeviceThatStaysOut(t *testing.T) {
+	t.Parallel()
+	w, r := withDevice(t, true, true)
+	w.sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: http.MethodPut, Path: "/nodes/{node}/qemu/{vmid}/config", Nth: 2},
+		Phase: fault.Before, Status: 500, Reason: "it broke", Times: -1}})
+	_, _, err := w.update(r)
+	for _, want := range []string{"Device " + passed + " of VM 400", "`qm set 400 --scsi1 " + passed + ",ssd=1` on node pve1"} {
+		if said := fmt.Sprint(err); !strings.Contains(said, want) {
+			t.Errorf("want %q, got %s; %v", want, said, w.config())
+		}
+	}
+}
+
+// withDevice is a VM to which root has given a device of the node, whose slot changes.
+func withDevice(t *testing.T, runs, asRoot bool) (*world, Request) {
+	t.Helper()
+	w := newWorld(t, pve.Params{"scsi0": "local-zfs:1", "scsihw": "virtio-scsi-pci", "boot": "order=scsi0"})
+	token := w.changer
+	root := w.asRoot(t)
+	if !asRoot {
+		w.changer = token
+	}
+	w.must(root.QEMU("pve1", theVM).UpdateConfig(t.Context(), pve.Params{"scsi1": passed + ",ssd=1"}))
+	if runs {
+		w.start()
+	}
+	r := w.request()
+	r.Planned.Disks = maps.Clone(r.Prior.Disks)
+	r.Planned.Disks["scsi2"] = r.Planned.Disks["scsi1"]
+	delete(r.Planned.Disks, "scsi1")
+	return w, r
+}

@@ -9,7 +9,9 @@ import (
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guard"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/shell"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/volumeuse"
 )
 
@@ -70,6 +72,9 @@ func (s slots) emptyFirst(ctx context.Context, c vm.Change, slots []string) erro
 // Moves that cannot work are refused before anything is sent.
 func (s slots) unpluggable(ctx context.Context, t todo, current map[string]string) ([]string, error) {
 	targets, err := s.movesBetweenSlots(t, current)
+	if err == nil {
+		err = s.mayAttach(targets, current)
+	}
 	if err != nil || len(targets) == 0 {
 		return nil, err
 	}
@@ -112,6 +117,23 @@ func (s slots) movesBetweenSlots(t todo, current map[string]string) (map[string]
 		}
 	}
 	return targets, nil
+}
+
+// mayAttach refuses to change the slot of a device for an identity that could attach it neither to the new slot nor to
+// the old one again: PVE takes a path from root@pam with a password only (qemu-server API2/Qemu.pm
+// $check_storage_access, pve-storage Storage.pm check_volume_access).
+func (s slots) mayAttach(targets, current map[string]string) error {
+	if s.changer.api.Identity().IsRootTicket() {
+		return nil
+	}
+	for _, old := range slices.Sorted(maps.Keys(targets)) {
+		if device := guest.VolumeOf(current[old]); volid.IsDevice(device) {
+			return s.cannotAttach(targets[old], fmt.Sprintf("it is device %s of the node in %s, where it stays. PVE lets only "+
+				"root@pam with a password attach that; the provider acts as %s. Give the provider username = \"root@pam\" and a "+
+				"password, or leave it in its slot", device, old, s.changer.api.Identity().User))
+		}
+	}
+	return nil
 }
 
 func (s slots) cannotAttach(slot, why string) error {
@@ -159,12 +181,16 @@ func (s slots) putBack(ctx context.Context, unplugged map[string]string, cause e
 		if err == nil {
 			continue
 		}
-		stays := "It may be detached"
+		kind, stays := "Volume", "It may be detached"
 		if entry != "" {
 			stays = "It stays detached, as " + entry
 		}
+		if volid.IsDevice(d.volume) { // it is in no unusedN (qemu-server QemuServer.pm vmconfig_register_unused_drive)
+			kind, stays = "Device", fmt.Sprintf("It may be in no slot. Then %s on node %s attaches it",
+				shell.Or(shell.VM("qm set {vmid} --{} {}", s.vmid, slot, d.drive), "`qm set`"), s.view.Node())
+		}
 		cause = errors.Join(cause, &guest.FieldError{Path: "disks",
-			Summary: fmt.Sprintf("Volume %s of VM %d was not put back into %s", d.volume, s.vmid, slot),
+			Summary: fmt.Sprintf("%s %s of VM %d was not put back into %s", kind, d.volume, s.vmid, slot),
 			Detail: stays + ". It was taken out to change its slot, and another step of the change failed. If another guest " +
 				"has got it meanwhile, detach it there; then apply again", Err: err})
 	}
