@@ -127,7 +127,7 @@ func manualRepairs() []manualRepair {
 		{op: "/move_disk", phases: both, commands: []string{"pvesm free"}, reason: copies},
 		{op: "POST /nodes/{node}/qemu/{vmid}/config", phases: both, commands: []string{"pvesm free"}, reason: copies},
 		{op: "SSH qm set", phases: killed, commands: []string{"pvesm free"}, reason: copies},
-		{op: "PUT /nodes/{node}/qemu/{vmid}/cloudinit", phases: []fault.Phase{fault.Before, fault.After}, commands: []string{"qm cloudinit"}, reason: "no later plan shows that the drive has old data; the guest gets it at its next start all the same"},
+		{op: "PUT /nodes/{node}/qemu/{vmid}/cloudinit", phases: []fault.Phase{fault.Before, fault.After}, commands: []string{"qm cloudinit"}, reason: "no later plan shows that the drive has old data, and PVE shows no new name, address or network device that it lacks (qemu-server API2/Qemu.pm cloudinit_pending); the guest gets it at its next start all the same"},
 		{op: "/template", phases: killed, commands: []string{"qm set"}, reason: "the disk was renamed and the configuration not yet written; PVE converts no template again"},
 	}
 }

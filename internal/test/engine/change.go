@@ -231,7 +231,7 @@ func (b *ChangeBench) assist(t *testing.T, f Fault) bool {
 	for _, d := range b.Session.Diagnostics() {
 		for _, m := range remedies.FindAllStringSubmatch(d.Summary+"\n"+d.Detail, -1) {
 			words, node := strings.Fields(m[1]), m[2]
-			if !permits(f, words[0]+" "+words[1]) {
+			if !Permits(f, words[0]+" "+words[1]) {
 				t.Errorf("%s, %s, %s: the table does not permit that an operator is to run %q", b.ID, b.Turn.Name, f, m[1])
 				continue
 			}
@@ -247,7 +247,8 @@ func (b *ChangeBench) assist(t *testing.T, f Fault) bool {
 	return done
 }
 
-func permits(f Fault, command string) bool {
+// Permits reports whether the table has the command as an operator's task after a fault.
+func Permits(f Fault, command string) bool {
 	return slices.ContainsFunc(manualRepairs(), func(s manualRepair) bool {
 		return strings.HasSuffix(f.Op, s.op) && slices.Contains(s.phases, f.Phase) && slices.Contains(s.commands, command)
 	})
