@@ -117,7 +117,9 @@ func (t *taking) lookAtName(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	i := slices.IndexFunc(all, func(found pve.Snapshot) bool { return found.Name == t.want.Name })
+	i := slices.IndexFunc(all, func(found pve.Snapshot) bool {
+		return found.Name == t.want.Name && !t.mark.isOn(found.Description)
+	})
 	if i < 0 {
 		return nil
 	}
@@ -147,7 +149,7 @@ func (t *taking) take(ctx context.Context) error {
 		}
 		return err
 	}
-	return t.jobs.Contend(ctx, t.node, t.want.VMID, func(ctx context.Context) error {
+	err := t.jobs.Contend(ctx, t.node, t.want.VMID, func(ctx context.Context) error {
 		var upid pve.UPID
 		try := guest.SoonAfter(t.jobs.Clock, isSame, func(ctx context.Context) (err error) {
 			upid, err = t.api.QEMU(t.node, t.want.VMID).TakeSnapshot(ctx, params)
@@ -163,6 +165,14 @@ func (t *taking) take(ctx context.Context) error {
 		}
 		return err
 	})
+	var taken *guest.FieldError
+	if pve.IsKind(err, pve.Exists) && errors.As(t.lookAtName(ctx), &taken) {
+		// It was taken since the look, as by the task of a run that was killed. Ours made nothing, and memory of that name
+		// is the other's (pve-guest-common AbstractConfig.pm __snapshot_prepare).
+		t.sent = false
+		return taken
+	}
+	return err
 }
 
 // isSame is an error if the VMID has another VM than before.

@@ -2,6 +2,7 @@ package snapshot
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 
@@ -90,6 +91,42 @@ func TestSnapshotOfAThirdParty(t *testing.T) {
 				t.Errorf("%s, %s: the third party came %d times", name, verb, came)
 			}
 		}
+	}
+}
+
+// TestNameTakenSinceTheLook: a run that was killed, or a third party, takes a snapshot of the name after the look. The
+// error has the command that removes it, or the one that adopts it.
+func TestNameTakenSinceTheLook(t *testing.T) {
+	for description, says := range map[string]string{
+		string(newMark(ours)): "`qm delsnapshot 300 before --force` as root on node pve1",
+		"theirs":              "its import id is 300/before",
+	} {
+		r := newRig(t, false)
+		r.startGuest()
+		r.answered = func(method, path string) {
+			if method == "GET" && strings.HasSuffix(path, "/config") {
+				r.answered = nil
+				r.change(func(w *state.World) {
+					retake(w)
+					memory := &state.Volume{Storage: "local-zfs", Node: "pve1", Name: "vm-300-state-before", VMID: ours,
+						Content: "images", Format: "raw", Size: 1 << 30}
+					w.Put(memory)
+					snap := w.Guests[ours].Snaps["before"]
+					snap["description"], snap["vmstate"] = description, memory.Volid()
+				})
+			}
+		}
+		_, err := r.s.Take(t.Context(), Wanted{VMID: ours, Name: "before", Memory: true})
+		var at *guest.FieldError
+		if !errors.As(err, &at) || at.Path != "name" || !strings.Contains(err.Error(), says) ||
+			strings.Contains(err.Error(), "vm-300-state-before") {
+			t.Errorf("by %q: %v", description, err)
+		}
+		r.change(func(w *state.World) {
+			if got := w.Guests[ours].Snaps["before"]["description"]; got != description {
+				t.Errorf("the snapshot of %q has the description %q", description, got)
+			}
+		})
 	}
 }
 

@@ -186,6 +186,7 @@ func (b *killedChange) obey(t *testing.T) {
 			}
 		}
 		if m := removal.FindStringSubmatch(text); m != nil {
+			b.w.Sim.Advance(30 * time.Second) // "if no task is at work on the VM"
 			b.w.Change(func(world *state.World) { removeSnapshot(world, 300, m[1]) })
 		}
 	}
