@@ -92,3 +92,59 @@ func TestUploadOverwritesNoFileThatHasCome(t *testing.T) {
 		w.Unlock()
 	}
 }
+
+// TestDownloadOfAFileThatHasCome: after the look the file comes, as by the task of a run that was killed, and PVE
+// refuses the download. The error is that of a file which was there before, with the ways out: PVE compares the file
+// with a checksum that is that of the compressed one.
+func TestDownloadOfAFileThatHasCome(t *testing.T) {
+	data := []byte("an image of some bytes")
+	sum := Of("disc", []byte("the file at the address")).Checksum
+	for name, c := range map[string]struct {
+		checksum    Checksum
+		compression string
+		path, says  string
+	}{
+		"compressed":       {sum, "gz", "url", "the checksum is that of the compressed file, and PVE keeps none"},
+		"no checksum":      {Checksum{}, "", "url", "Whether it is the right one cannot be told without a checksum"},
+		"another checksum": {sum, "", "checksum", "It has another checksum"},
+	} {
+		sim, err := pvesim.New(pvesim.Options{Nodes: []string{"pve1"}, Web: web("the file at the address")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(sim.Close)
+		spec := Spec{Node: "pve1", Storage: "local", Content: ISO, Name: "disc-0123456789ab.iso",
+			URL: "http://mirror.example/disc", Checksum: c.checksum, Compression: c.compression}
+		come := sync.OnceFunc(func() {
+			w := sim.World()
+			w.Lock()
+			defer w.Unlock()
+			w.Put(&state.Volume{Storage: "local", Node: "pve1", Name: "iso/" + spec.Name, Content: "iso", Format: "iso",
+				Size: int64(len(data)), Data: "theirs", Raw: data})
+		})
+		here := clock.Client{Cluster: sim.World().Clock}
+		api, err := pve.New(pve.Config{Endpoint: sim.Endpoint(), CACertificate: sim.CAPEM(), Clock: here,
+			APIToken: sim.Credentials().Token, DialTLSContext: sim.DialTLSContext,
+			Trace: func(_ context.Context, message string, fields map[string]string) {
+				if message == "PVE request" && strings.HasSuffix(fields["path"], "/content") {
+					come()
+				}
+			}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(api.Close)
+		jobs := request.New(api, here)
+		_, _, err = New(jobs, destroy.New(jobs, guest.New(jobs), nil).Guard, nil).Create(t.Context(), spec)
+		var at *guest.FieldError
+		if !errors.As(err, &at) || at.Path != c.path || !strings.Contains(at.Detail, c.says) {
+			t.Errorf("%s: %v", name, err)
+		}
+		w := sim.World()
+		w.Lock()
+		if v := w.Volume("pve1", spec.Volume()); v == nil || v.Data != "theirs" {
+			t.Errorf("%s: the other run's file is gone", name)
+		}
+		w.Unlock()
+	}
+}

@@ -107,7 +107,7 @@ func (t *transfer) put(ctx context.Context) error {
 	}
 	_, err := t.runner.Once(ctx, &t.tasks, t.request())
 	t.result = err
-	if errors.Is(err, errHasCome) { // it is as if it had been there
+	if hasCome(err) { // it is as if it had been there
 		if lookErr := t.look(ctx); lookErr != nil || t.present {
 			return lookErr
 		}
@@ -117,6 +117,14 @@ func (t *transfer) put(ctx context.Context) error {
 	}
 	t.readLog(ctx)
 	return nil
+}
+
+// hasCome reports whether a request found a file of the name there, as that of a run that was killed. PVE compares it
+// with the checksum, which may be that of the compressed file (pve-common Tools.pm download_file_from_url).
+func hasCome(err error) bool {
+	var ended *pve.TaskError
+	return errors.Is(err, errHasCome) || pve.IsKind(err, pve.Exists) || errors.As(err, &ended) &&
+		strings.HasPrefix(ended.ExitStatus, "checksum mismatch") && strings.HasSuffix(ended.ExitStatus, "aborting")
 }
 
 // readLog reads from the log of the task whether it has made the file, and where. Until then the file counts as
@@ -159,7 +167,7 @@ func (t *transfer) explain(err error) error {
 	if !errors.As(err, &ended) || !strings.Contains(ended.ExitStatus, "checksum mismatch") {
 		return err
 	}
-	if strings.HasSuffix(ended.ExitStatus, "aborting") {
+	if hasCome(err) {
 		return &guest.FieldError{Path: "checksum", Err: err,
 			Summary: fmt.Sprintf("There is %s on node %s already", t.spec.Volume(), t.spec.Node),
 			Detail: "It has another checksum, so it is another file, or a part of one. It was not touched. " +
