@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
@@ -24,6 +25,7 @@ type scene struct {
 	do            func(context.Context, *adversaryBench) error
 	fails         bool // also without a third party
 	reads         bool // nothing is written
+	taskTime      time.Duration
 }
 
 func (s scene) isDisk() bool { return !strings.Contains(s.before+s.after, "proxmox_vm\"") }
@@ -37,7 +39,7 @@ func applies(ctx context.Context, b *adversaryBench) error { return b.s.Apply(ct
 
 // scenes are those of the sweeps: creates, undos, changes and destroys, and what only reads.
 func scenes() []scene {
-	list := createScenes()
+	list := append(createScenes(), kindScenes()...)
 	for _, l := range engine.Steps() {
 		list = append(list, scene{name: l.Name, vmid: engine.ChangedVMID, before: l.Before, after: l.After, prepare: l.Prepare, ticket: l.Ticket, ssh: l.SSH,
 			offs: l.Offs, do: applies})

@@ -1,6 +1,7 @@
 package contention_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"hash/fnv"
@@ -115,7 +116,7 @@ func openAdversaryBench(t *testing.T, id rig.Identity, sc scene, drawn *world.Wo
 	b.plan = pl
 	b.w.Change(func(world *state.World) { drawn.Replace(world, sc.vmid) })
 	b.base = b.w.Sim.Snapshot()
-	b.w.Sim.SetTaskTime(3 * time.Second) // so that there is something between the beginning and the end of a task
+	b.w.Sim.SetTaskTime(cmp.Or(sc.taskTime, 3*time.Second)) // so that there is something between the beginning and the end of a task
 	return b, nil
 }
 
