@@ -114,10 +114,10 @@ func (p plan) howMade(mark ownership.Mark) ownership.Mark {
 
 // Check proves by the mark that a configuration is that of our VM. Once a commit may have taken the mark away, the
 // identity proves it too.
-func (a *attempt) Check(_ string, config map[string]string, written bool) error {
+func (a *attempt) Check(node string, config map[string]string, written bool) error {
 	written = written || a.committing && !a.mayBeOvertaken()
 	if a.mark.Proves(a.vmid, config) || written && !a.mark.IsOvertaken(config) && a.view.Identity().Proves(config) {
-		a.made.Saw(a.vmid, config)
+		a.made.Saw(node, a.vmid, config)
 		noteAlone(a, config)
 		return nil
 	}

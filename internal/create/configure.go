@@ -91,7 +91,8 @@ func (a *attempt) configureRead(ctx context.Context, config pve.PendingConfig) e
 // the configured one, grow it, or start the guest with it.
 func checkSlots(ctx context.Context, a *attempt) error {
 	config := a.view.Last().Current()
-	made, err := a.made.Others(ctx, a.creator.api.Reader(), a.view.Tasks.UPIDs, a.vmid, config, vm.Encode(a.spec))
+	made, err := a.made.Others(ctx, a.creator.api.Reader(), a.view.Tasks.UPIDs, a.view.Node(), a.vmid, config,
+		vm.Encode(a.spec))
 	if err != nil {
 		return err
 	}
@@ -199,7 +200,7 @@ func (a *attempt) shape(ctx context.Context) error {
 			}
 			if volid.Storage(guest.VolumeOf(now.Current()[m.Slot])) == m.Storage { // else it is a third party's
 				a.made.Moved(m.Slot)
-				a.made.Saw(a.vmid, now.Current())
+				a.made.Saw(a.view.Node(), a.vmid, now.Current())
 			}
 		}
 	}

@@ -60,7 +60,7 @@ func (a *attempt) sendFirst(ctx context.Context, r request.Request) error {
 			Err: err}
 	}
 	if a.first.done = err == nil; err == nil {
-		a.first.alone = a.creator.jobs.Clock.Now()
+		a.first.alone = since // its disks are there, and can be attached elsewhere, while its task still runs
 	}
 	a.warn(fmt.Sprintf("Creation of VM %d ended with warnings", a.vmid), result)
 	return err

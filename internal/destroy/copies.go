@@ -242,19 +242,17 @@ func tellSnapshotOnly(r *removal) {
 		r.VMID)})
 }
 
-// freeCopies frees the copies of a killed migration while the VM, on its own node, keeps the VMID from others.
-func freeCopies(ctx context.Context, r *removal, f *facts) {
-	if f.node == r.Baseline.Node {
-		return
-	}
-	r.left = slices.DeleteFunc(r.left, func(v string) bool {
-		if !r.of(v).copied {
-			return false
+// freeCopies frees the copies of a killed migration while the VM, on its own node, keeps the VMID from others, and
+// returns them. The next look tells which are there.
+func freeCopies(ctx context.Context, r *removal, f *facts) map[string]bool {
+	copies := map[string]bool{}
+	for _, v := range r.left {
+		if f.node != r.Baseline.Node && r.of(v).copied {
+			copies[v] = true
+			_ = r.free(ctx, r.ours(f.node), v)
 		}
-		_ = r.free(ctx, r.ours(f.node), v) // the next look tells
-		r.of(v).tried++
-		return true
-	})
+	}
+	return copies
 }
 
 // isIn reports whether the configuration of a VM on some node names a volume of the baseline's node.

@@ -114,7 +114,9 @@ func (r *removal) lookAtAll(ctx context.Context) error {
 		r.Made.forgetNamed()
 	}
 	volumes, err := r.listOwn(ctx, r.view.has())
-	r.left = volumes
+	if r.left = volumes; err != nil {
+		r.left = nil
+	}
 	return err
 }
 
@@ -219,7 +221,7 @@ func (r *removal) recognize(node string, config pve.GuestConfig, how ending) (vi
 	if !known || r.Mark.Proves(r.VMID, config.Values) {
 		r.seen = lastSeen{guest.IdentityOf(config.Values), r.askedAt}
 	}
-	r.Made.Saw(r.VMID, config.Values, unknownDisks(r, config.Values)...)
+	r.Made.Saw(node, r.VMID, config.Values, unknownDisks(r, config.Values)...)
 	return v, nil
 }
 
@@ -237,23 +239,26 @@ func (r *removal) forgetHalfMade() {
 	r.HalfMade.forget()
 }
 
-// listOwn lists the volumes of ours that are there now. Other new volumes are remembered, to be named. has is the
-// configuration of a VM of ours, nil for none.
+// listOwn lists the volumes of ours that are there now, with an error those that could be listed. Other new volumes are
+// remembered, to be named. has is the configuration of a VM of ours, nil for none.
 func (r *removal) listOwn(ctx context.Context, has map[string]string) ([]string, error) {
-	found, err := r.Baseline.OwnVolumes(ctx, r.d.guests)
-	if err == nil {
-		found, err = withoutReborn(ctx, r, found)
+	found, listErr := r.Baseline.OwnVolumes(ctx, r.d.guests)
+	found, err := withoutReborn(ctx, r, found)
+	if err != nil {
+		return nil, errors.Join(listErr, err)
 	}
-	if err == nil && r.Made != nil {
+	if r.Made != nil {
 		r.remember(r.Made.readDestroyed(ctx, r.d.api, r.deleted, found))
-		if len(r.Made.rest(found)) > 0 {
+		if len(r.Made.rest(r.Baseline, found)) > 0 {
 			r.Made.readMakers(ctx, r.d.api, r.tasks, found, r.Baseline)
 		}
-		r.Made.addUnderWay(found)
+		if listErr == nil { // else another one may fit, too
+			r.Made.addUnderWay(r.Baseline, found)
+		}
 		if err := noteCopies(ctx, r); err != nil {
 			return nil, err
 		}
-		isOurs := func(volume string) bool { return r.Made.known[volume] || r.of(volume).copied }
+		isOurs := func(volume string) bool { return r.Made.isKnown(r.Baseline, volume) || r.of(volume).copied }
 		inSlots := unknownDisks(r, has)
 		r.unproven = slices.DeleteFunc(idsOf(found), func(v string) bool { return isOurs(v) || slices.Contains(inSlots, v) })
 		found = slices.DeleteFunc(found, func(v pve.Volume) bool { return !isOurs(v.ID) })
@@ -261,7 +266,7 @@ func (r *removal) listOwn(ctx context.Context, has map[string]string) ([]string,
 	for _, v := range found {
 		r.of(v.ID).volume = v
 	}
-	return idsOf(found), err
+	return idsOf(found), listErr
 }
 
 // checkVisible finds out on which storages the identity can see volumes without a VM.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guard"
@@ -141,9 +142,11 @@ func (d *Destroyer) RemoveAll(ctx context.Context, targets []Target) (notes []No
 		notes = append(notes, r.notes...)
 		var named *saga.LeftError
 		switch {
+		case err == nil: // the VM is gone, also where an earlier target could not remove it
+			left = slices.DeleteFunc(left, func(l saga.Residue) bool { return l.Kind == "guest" })
 		case errors.As(err, &named):
 			left, failed = merge(left, named.Left), errors.Join(failed, named.Err)
-		case err != nil:
+		default:
 			vague = errors.Join(vague, err)
 		}
 	}

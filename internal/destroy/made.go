@@ -27,21 +27,22 @@ import (
 type Made struct {
 	wanted     []Wanted
 	known      map[string]bool
-	configured []string          // named by a configuration of the create's VM
-	read       map[pve.UPID]bool // tasks whose log was read
-	commands   int               // how many of the failed commands were read
-	died       bool              // one of the tasks, or commands, was killed
-	unlogged   []string          // the slots that the create fills without a task that tells; nil: any
-	first      map[string]string // the first disk of each slot, by the first look or by the log of its task
-	moved      []string          // the slots whose disks the create has moved, once that was seen to have ended well
-	corrected  bool              // the log of the task that makes the VM was asked for them
+	configured []string            // named by a configuration of the create's VM
+	on         map[string][]string // the nodes on which it had the volume then
+	read       map[pve.UPID]bool   // tasks whose log was read
+	commands   int                 // how many of the failed commands were read
+	died       bool                // one of the tasks, or commands, was killed
+	unlogged   []string            // the slots that the create fills without a task that tells; nil: any
+	first      map[string]string   // the first disk of each slot, by the first look or by the log of its task
+	moved      []string            // the slots whose disks the create has moved, once that was seen to have ended well
+	corrected  bool                // the log of the task that makes the VM was asked for them
 }
 
 // NewMade makes a Made from the volumes that a create is known to have made, all that it asks for, and the slots that
 // it fills without a task that tells; nil: a disk in any slot is its own.
 func NewMade(known []string, wanted []Wanted, unlogged []string) *Made {
 	m := &Made{wanted: wanted, known: map[string]bool{}, read: map[pve.UPID]bool{}, unlogged: unlogged,
-		first: map[string]string{}}
+		first: map[string]string{}, on: map[string][]string{}}
 	m.add(known)
 	return m
 }
@@ -55,9 +56,9 @@ func (m *Made) add(volumes []string) {
 	}
 }
 
-// Saw adds the volumes that a configuration of the create's VM names in a slot, but for some. One that PVE has made an
-// unused disk may be a third party's.
-func (m *Made) Saw(vmid int, config map[string]string, others ...string) {
+// Saw adds the volumes that a configuration of the create's VM on a node names in a slot, but for some. One that PVE
+// has made an unused disk may be a third party's.
+func (m *Made) Saw(node string, vmid int, config map[string]string, others ...string) {
 	if m == nil {
 		return
 	}
@@ -65,8 +66,16 @@ func (m *Made) Saw(vmid int, config map[string]string, others ...string) {
 	adopted := slices.Concat(Adopted(vmid, config), m.unproven(vmid, config), others)
 	named := slices.DeleteFunc(guest.OwnVolumes(vmid, config),
 		func(volume string) bool { return slices.Contains(adopted, volume) })
-	m.add(named)
-	m.configured = append(m.configured, named...)
+	m.addNamed(node, named)
+}
+
+// addNamed adds volumes that a configuration of the create's VM on a node names.
+func (m *Made) addNamed(node string, volumes []string) {
+	m.add(volumes)
+	m.configured = append(m.configured, volumes...)
+	for _, volume := range volumes {
+		m.on[volume] = append(slices.DeleteFunc(m.on[volume], func(n string) bool { return n == node }), node)
+	}
 }
 
 // sawFirst remembers the first disk of each slot that the create fills without a task that tells.
@@ -97,8 +106,8 @@ func (m *Made) Moved(slots ...string) {
 
 // Others are the disks in some slots of the create's VM that it is not known to have made: a third party has put them
 // there, in place of its own or in a slot that only a later task of it fills. The log of such a task names its disk.
-func (m *Made) Others(ctx context.Context, api pve.Reader, tasks []pve.UPID, vmid int,
-	config, slots map[string]string) ([]string, error) {
+func (m *Made) Others(ctx context.Context, api pve.Reader, tasks []pve.UPID, node string,
+	vmid int, config, slots map[string]string) ([]string, error) {
 	open := map[string]string{}
 	for slot := range slots {
 		volume := guest.VolumeOf(config[slot])
@@ -123,7 +132,7 @@ func (m *Made) Others(ctx context.Context, api pve.Reader, tasks []pve.UPID, vmi
 	others, err := Unmade(ctx, api, work, vmid, open)
 	if err == nil {
 		isTheirs := func(volume string) bool { return slices.Contains(others, volume) }
-		m.add(slices.DeleteFunc(guest.OwnVolumes(vmid, open), isTheirs))
+		m.addNamed(node, slices.DeleteFunc(guest.OwnVolumes(vmid, open), isTheirs))
 	}
 	return others, err
 }
@@ -189,9 +198,17 @@ func (m *Made) forgetNamed() {
 	m.configured = nil
 }
 
+// isKnown reports whether a volume of the baseline's node is known to be the create's. One that the VM has had on
+// another node only is a volume of the same name, unless the nodes share its storage.
+func (m *Made) isKnown(b *guest.Baseline, volume string) bool {
+	on := m.on[volume]
+	storage, _ := b.Resources.Storage(b.Node, volid.Storage(volume))
+	return m.known[volume] && (len(on) == 0 || slices.Contains(on, b.Node) || storage.Shared)
+}
+
 // rest returns the volumes that nothing accounts for.
-func (m *Made) rest(found []pve.Volume) []pve.Volume {
-	return slices.DeleteFunc(slices.Clone(found), func(v pve.Volume) bool { return m.known[v.ID] })
+func (m *Made) rest(b *guest.Baseline, found []pve.Volume) []pve.Volume {
+	return slices.DeleteFunc(slices.Clone(found), func(v pve.Volume) bool { return m.isKnown(b, v.ID) })
 }
 
 // readDestroyed forgets the volumes that PVE has destroyed together with our VM: a volume of such a name now belongs
@@ -226,7 +243,7 @@ func (m *Made) readMakers(ctx context.Context, api *pve.Client, e endings, found
 			continue // its volumes are not known to be ours
 		}
 		m.read[upid] = true
-		m.readMaker(log, how == killed, found, b)
+		m.readMaker(log, how == killed && upid.Type() != "qmigrate", found, b) // whose copies noteCopies notes
 		if how == killed && upid.Type() == "qmtemplate" {
 			m.addRenamed(found)
 		}
@@ -313,7 +330,7 @@ func nameOf(volume string) string {
 
 // addUnderWay adds the volume that a killed task was just making, once: later that volume may be gone, and another's
 // in its place.
-func (m *Made) addUnderWay(found []pve.Volume) {
+func (m *Made) addUnderWay(b *guest.Baseline, found []pve.Volume) {
 	if !m.died {
 		return
 	}
@@ -322,11 +339,11 @@ func (m *Made) addUnderWay(found []pve.Volume) {
 	m.wanted = nil
 	fit := func(v pve.Volume) int { return slices.IndexFunc(open, func(w Wanted) bool { return w.fits(v) }) }
 	for _, v := range found {
-		if n := fit(v); n >= 0 && m.known[v.ID] {
+		if n := fit(v); n >= 0 && m.isKnown(b, v.ID) {
 			open = slices.Delete(open, n, n+1)
 		}
 	}
-	rest := slices.DeleteFunc(m.rest(found), func(v pve.Volume) bool { return fit(v) < 0 })
+	rest := slices.DeleteFunc(m.rest(b, found), func(v pve.Volume) bool { return fit(v) < 0 })
 	if len(rest) == 1 {
 		m.known[rest[0].ID] = true
 	}

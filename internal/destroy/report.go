@@ -44,6 +44,8 @@ func (r *report) look(ctx context.Context) error {
 		r.left = volumes
 	case r.Baseline.Named != nil: // any of them may be there, and nothing else would remember them
 		r.left = slices.Sorted(maps.Keys(r.Baseline.Named))
+	case err == nil: // those on storages that could be listed
+		r.left = volumes
 	}
 	return listErr
 }
@@ -66,6 +68,9 @@ func (r *report) readUse(ctx context.Context) {
 		return
 	}
 	scope, err := r.d.Scope(ctx, r.use, r.Baseline.Node, volumes)
+	if at := r.view.at(); at != "" && at != r.Baseline.Node { // the VM's volumes are there, others here
+		scope = ""
+	}
 	if err == nil {
 		r.use, err = r.d.use.Since(ctx, r.d.use.Ask(), scope)
 	}
@@ -94,10 +99,9 @@ func (r *report) leftovers(failed error) []saga.Residue {
 		left = append(left, r.unseen(reason))
 	}
 	has := r.view.has()
-	stays := r.committed || spares(r.removal, has) || len(adopted(r.removal, has)) > 0
 	for _, v := range r.left {
-		if stays && r.view.at() != "" && isIn(r.removal, r.view.at(), has, v) {
-			continue // it is the VM's, which stands
+		if r.view.at() != "" && isIn(r.removal, r.view.at(), has, v) {
+			continue // it goes, or stays, with the VM
 		}
 		why := reason
 		if said := r.of(v).why; said != "" {
@@ -245,15 +249,17 @@ func unprovenNote(vmid int, node string, volumes []string) Note {
 		", "), vmid)}
 }
 
-// merge adds the leftovers that are not in the list yet.
+// merge adds the leftovers of a later removal, which was the last to look at those that are known.
 func merge(left, more []saga.Residue) []saga.Residue {
 	for _, m := range more {
-		if !slices.ContainsFunc(left, func(l saga.Residue) bool {
-			return l.Kind == m.Kind && l.Node == m.Node &&
-				l.ID == m.ID
-		}) {
+		at := slices.IndexFunc(left, func(l saga.Residue) bool {
+			return l.Kind == m.Kind && l.Node == m.Node && l.ID == m.ID
+		})
+		if at < 0 {
 			left = append(left, m)
+			continue
 		}
+		left[at] = m
 	}
 	return left
 }

@@ -58,10 +58,19 @@ func (e *endings) end(ctx context.Context, api *pve.Client) (ending, error) {
 	return e.worst(), nil
 }
 
-// worst is the gravest end of our tasks. A task that could not be looked at counts as unknownEnd.
+// leavesHalf reports whether a task that dies can leave a VM half made, or half destroyed. The others find it whole.
+func leavesHalf(upid pve.UPID) bool {
+	return slices.Contains([]string{"qmcreate", "qmclone", "qmrestore", "qmdestroy"}, upid.Type())
+}
+
+// worst is the gravest end of our tasks that can leave a half-made VM. A task that could not be looked at counts as
+// unknownEnd.
 func (e *endings) worst() ending {
 	worst := cleanedUp
 	for _, upid := range e.tasks.UPIDs {
+		if !leavesHalf(upid) {
+			continue
+		}
 		if how, known := e.ended[upid]; known {
 			worst = max(worst, how)
 		} else {
@@ -78,11 +87,13 @@ func (e *endings) mayHaveLeft(lock string) bool {
 	return guest.IsOwnLock(lock) || lock == "migrate" && slices.ContainsFunc(e.tasks.UPIDs, wasKilled)
 }
 
-// noteCopies notes the volumes that a killed migration of ours has copied to the node of the baseline. The VM is still
-// where it was, and so are the disks that it names: PVE destroys none of the copies with it.
+// noteCopies notes the volumes that a killed migration of ours has copied to the node of the baseline, and those that a
+// failed one could not free. The VM is still where it was, and so are the disks that it names: PVE destroys none of the
+// copies with it.
 func noteCopies(ctx context.Context, r *removal) error {
 	for _, upid := range r.Tasks.UPIDs {
-		if upid.Type() != "qmigrate" || r.tasks.ended[upid] != killed || upid.Node() == r.Baseline.Node {
+		how, ended := r.tasks.ended[upid]
+		if upid.Type() != "qmigrate" || !ended || upid.Node() == r.Baseline.Node {
 			continue
 		}
 		log, err := r.d.api.Tasks().Log(ctx, upid, makerLines)
@@ -90,7 +101,9 @@ func noteCopies(ctx context.Context, r *removal) error {
 			return fmt.Errorf("look which volumes task %s has copied: %w", upid, err)
 		}
 		for _, volume := range task.VolumesCopied(log) {
-			r.of(volume).copied = true
+			if how == killed || tellsNotFreed(log, volume, false) {
+				r.of(volume).copied = true
+			}
 		}
 	}
 	return nil
@@ -162,7 +175,7 @@ func (e *endings) note(upid pve.UPID, status pve.TaskStatus, err error) error {
 		if upid.Type() == "qmdestroy" && status.HasSucceeded() {
 			e.done = upid
 		}
-		if e.ended[upid] == killed && e.halfMade != nil && !e.halfMade.kills[upid] {
+		if e.ended[upid] == killed && leavesHalf(upid) && e.halfMade != nil && !e.halfMade.kills[upid] {
 			e.halfMade.kills[upid], e.justKilled = true, true
 		}
 	}

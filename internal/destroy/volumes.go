@@ -24,10 +24,10 @@ func (r *removal) attach(ctx context.Context, f *facts) (outcome, error) {
 	f.attached = true
 	config := f.config.Values
 	params, next := pve.Params{}, 0
-	freeCopies(ctx, r, f)
+	copies := freeCopies(ctx, r, f)
 	for _, v := range r.left {
 		// The next look tells what free has done.
-		if isIn(r, f.node, config, v) || r.of(v).tried > 0 && r.free(ctx, r.ours(f.node), v) == nil {
+		if copies[v] || isIn(r, f.node, config, v) || r.of(v).tried > 0 && r.free(ctx, r.ours(f.node), v) == nil {
 			continue
 		}
 		for ; config[fmt.Sprintf("unused%d", next)] != ""; next++ {
@@ -49,6 +49,9 @@ func (r *removal) attach(ctx context.Context, f *facts) (outcome, error) {
 		}
 	}
 	for _, v := range r.left {
+		if copies[v] {
+			continue
+		}
 		if alone && r.of(v).tried == 0 && !isIn(r, f.node, config, v) {
 			_ = r.free(ctx, r.ours(f.node), v) // the next look tells
 		}
@@ -58,9 +61,12 @@ func (r *removal) attach(ctx context.Context, f *facts) (outcome, error) {
 }
 
 // freeAll frees the volumes of a VM that cannot be unlocked, while its locked configuration keeps the VMID from others.
+// Those that it names go with the VM: a free name in it could become another's.
 func (r *removal) freeAll(ctx context.Context, node string) {
 	for _, v := range r.left {
-		_ = r.free(ctx, r.ours(node), v) // the next look tells
+		if !isIn(r, node, r.view.has(), v) {
+			_ = r.free(ctx, r.ours(node), v) // the next look tells
+		}
 	}
 	if now, err := r.listOwn(ctx, r.view.has()); err == nil {
 		r.left = now
@@ -172,7 +178,7 @@ func (r *removal) leaveToThirdParty(ctx context.Context, f *facts) (outcome, err
 		return nextPass, request.LockedBy(cmp.Or(config["lock"], "create"),
 			fmt.Sprintf("tell the volumes of VM %d on node %s, which belongs to another user now, from ours", r.VMID, f.node))
 	}
-	if err := r.forgetUsed(ctx, config); err != nil {
+	if err := r.forgetUsed(ctx, f.node, config); err != nil {
 		return nextPass, err
 	}
 	r.view.hidden = config == nil
@@ -185,7 +191,7 @@ func (r *removal) leaveToThirdParty(ctx context.Context, f *facts) (outcome, err
 			}
 		}
 	}
-	if err := r.forgetUsed(ctx, config); err != nil {
+	if err := r.forgetUsed(ctx, f.node, config); err != nil {
 		if failed != nil {
 			err = final{err}
 		}
@@ -229,13 +235,15 @@ func (r *removal) forgetDestroyed(ctx context.Context) {
 }
 
 // forgetUsed drops volumes that no longer exist, and volumes that a third party's configuration uses.
-func (r *removal) forgetUsed(ctx context.Context, config map[string]string) error {
+func (r *removal) forgetUsed(ctx context.Context, node string, config map[string]string) error {
 	if len(r.left) == 0 {
 		return nil
 	}
 	now, err := r.listOwn(ctx, r.view.has())
 	if err == nil {
-		r.left = slices.DeleteFunc(r.left, func(v string) bool { return !slices.Contains(now, v) || guest.Uses(config, v) })
+		r.left = slices.DeleteFunc(r.left, func(v string) bool {
+			return !slices.Contains(now, v) || isIn(r, node, config, v)
+		})
 	}
 	return err
 }
@@ -318,7 +326,7 @@ func (r *removal) checkAdopted(ctx context.Context, f *facts) (outcome, error) {
 	}
 	r.own(found...)
 	if r.Made != nil {
-		r.Made.add(found)
+		r.Made.addNamed(f.node, found)
 	}
 	return decideAgain, nil
 }

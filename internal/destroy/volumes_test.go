@@ -53,21 +53,24 @@ func TestLogged(t *testing.T) {
 // TestUnderWay: the volume that a killed task was just making is told by the volumes that were still to be made.
 func TestUnderWay(t *testing.T) {
 	const gib = 1 << 30
-	disk := Wanted{Storage: "zfs", Size: 4 * gib}
+	disk, here := Wanted{Storage: "zfs", Size: 4 * gib}, &guest.Baseline{Node: "pve1"}
+	firmware := []Wanted{{Storage: "zfs"}, {Storage: "zfs", Size: 1}, {Storage: "zfs", Size: 4 << 20}, {Storage: "zfs", Name: "vm-100-cloudinit"}}
 	for name, c := range map[string]struct {
 		wanted []Wanted
 		known  []pve.Volume
 		v      pve.Volume
 		want   bool
 	}{
-		"as asked for":       {[]Wanted{disk}, nil, pve.Volume{ID: "zfs:vm-100-disk-0", Size: 4 * gib}, true},
-		"rounded up":         {[]Wanted{disk}, nil, pve.Volume{ID: "zfs:vm-100-disk-0", Size: 4*gib + 1<<20}, true},
-		"of another size":    {[]Wanted{disk}, nil, pve.Volume{ID: "zfs:vm-100-disk-0", Size: gib}, false},
-		"in another format":  {[]Wanted{{Storage: "dir", Format: "qcow2"}}, nil, pve.Volume{ID: "dir:100/vm-100-disk-0.raw", Format: "raw"}, false},
-		"elsewhere":          {[]Wanted{disk}, nil, pve.Volume{ID: "lvm:vm-100-disk-0", Size: 4 * gib}, false},
-		"made already":       {[]Wanted{disk}, []pve.Volume{{ID: "zfs:vm-100-disk-0", Size: 4 * gib}}, pve.Volume{ID: "zfs:vm-100-disk-1", Size: 4 * gib}, false},
-		"one of two":         {[]Wanted{disk, disk}, []pve.Volume{{ID: "zfs:vm-100-disk-0", Size: 4 * gib}}, pve.Volume{ID: "zfs:vm-100-disk-1", Size: 4 * gib}, true},
-		"an image":           {[]Wanted{{Storage: "zfs"}}, nil, pve.Volume{ID: "zfs:vm-100-disk-0", Size: gib}, true},
+		"as asked for":      {[]Wanted{disk}, nil, pve.Volume{ID: "zfs:vm-100-disk-0", Size: 4 * gib}, true},
+		"rounded up":        {[]Wanted{disk}, nil, pve.Volume{ID: "zfs:vm-100-disk-0", Size: 4*gib + 1<<20}, true},
+		"of another size":   {[]Wanted{disk}, nil, pve.Volume{ID: "zfs:vm-100-disk-0", Size: gib}, false},
+		"in another format": {[]Wanted{{Storage: "dir", Format: "qcow2"}}, nil, pve.Volume{ID: "dir:100/vm-100-disk-0.raw", Format: "raw"}, false},
+		"elsewhere":         {[]Wanted{disk}, nil, pve.Volume{ID: "lvm:vm-100-disk-0", Size: 4 * gib}, false},
+		"made already":      {[]Wanted{disk}, []pve.Volume{{ID: "zfs:vm-100-disk-0", Size: 4 * gib}}, pve.Volume{ID: "zfs:vm-100-disk-1", Size: 4 * gib}, false},
+		"one of two":        {[]Wanted{disk, disk}, []pve.Volume{{ID: "zfs:vm-100-disk-0", Size: 4 * gib}}, pve.Volume{ID: "zfs:vm-100-disk-1", Size: 4 * gib}, true},
+		"an image":          {[]Wanted{{Storage: "zfs"}}, nil, pve.Volume{ID: "zfs:vm-100-disk-0", Size: gib}, true},
+		"an image beside firmware": {firmware, []pve.Volume{{ID: "zfs:vm-100-cloudinit", Size: 4 << 20}, {ID: "zfs:vm-100-disk-2", Size: 1 << 20},
+			{ID: "zfs:vm-100-disk-1", Size: 4 << 20}}, pve.Volume{ID: "zfs:vm-100-disk-0", Size: gib}, true},
 		"cloud-init":         {[]Wanted{{Storage: "zfs", Name: "vm-100-cloudinit"}}, nil, pve.Volume{ID: "zfs:vm-100-cloudinit"}, true},
 		"cloud-init, a file": {[]Wanted{{Storage: "dir", Name: "vm-100-cloudinit"}}, nil, pve.Volume{ID: "dir:100/vm-100-cloudinit.qcow2"}, true},
 		"no cloud-init":      {[]Wanted{{Storage: "zfs", Name: "vm-100-cloudinit"}}, nil, pve.Volume{ID: "zfs:vm-100-disk-0"}, false},
@@ -75,21 +78,21 @@ func TestUnderWay(t *testing.T) {
 		"linked to another":  {[]Wanted{{Storage: "zfs", Base: "zfs:base-9-disk-0"}}, nil, pve.Volume{ID: "zfs:base-9-disk-1/vm-100-disk-0"}, false},
 	} {
 		m := NewMade(idsOf(c.known), c.wanted, nil)
-		if m.addUnderWay(append(c.known, c.v)); m.known[c.v.ID] {
+		if m.addUnderWay(here, append(c.known, c.v)); m.known[c.v.ID] {
 			t.Errorf("%s: no task has died", name)
 		}
 		m.died = true
-		if m.addUnderWay(append(c.known, c.v)); m.known[c.v.ID] != c.want {
+		if m.addUnderWay(here, append(c.known, c.v)); m.known[c.v.ID] != c.want {
 			t.Errorf("%s: %v", name, m.known)
 		}
-		if m.addUnderWay([]pve.Volume{{ID: "zfs:vm-100-disk-9", Size: 4 * gib}}); m.known["zfs:vm-100-disk-9"] {
+		if m.addUnderWay(here, []pve.Volume{{ID: "zfs:vm-100-disk-9", Size: 4 * gib}}); m.known["zfs:vm-100-disk-9"] {
 			t.Errorf("%s: what it had made is gone, and another's is in its place", name)
 		}
 		twin := c.v
 		twin.ID = strings.TrimSuffix(c.v.ID, "0") + "7"
 		if m = NewMade(idsOf(c.known), c.wanted, nil); strings.HasSuffix(c.v.ID, "0") {
 			m.died = true
-			if m.addUnderWay(append(c.known, c.v, twin)); m.known[c.v.ID] || m.known[twin.ID] {
+			if m.addUnderWay(here, append(c.known, c.v, twin)); m.known[c.v.ID] || m.known[twin.ID] {
 				t.Errorf("%s: one of two that fit is none: %v", name, m.known)
 			}
 		}

@@ -188,9 +188,10 @@ func (g *Guests) Volumes(ctx context.Context, node, storage string, vmid int) ([
 func (f *Baseline) orphans() []string { return slices.Sorted(maps.Keys(f.Before)) }
 
 // OwnVolumes returns the volumes of ours that are there now, sorted: those with our VMID that are not in the
-// baseline.
+// baseline. With an error they are those of the storages that could be listed.
 func (f *Baseline) OwnVolumes(ctx context.Context, s *Guests) ([]pve.Volume, error) {
 	var own []pve.Volume
+	var failed error
 	f.Others = nil
 	for volume := range f.Unremoved {
 		if _, blind := f.Unlisted[volid.Storage(volume)]; blind {
@@ -200,7 +201,8 @@ func (f *Baseline) OwnVolumes(ctx context.Context, s *Guests) ([]pve.Volume, err
 	for _, storage := range f.Storages {
 		volumes, err := s.volumes(ctx, f.Resources, f.Node, storage, f.vmid)
 		if err != nil {
-			return nil, fmt.Errorf("list the volumes of VM %d on %s: %w", f.vmid, storage, err)
+			failed = errors.Join(failed, fmt.Errorf("list the volumes of VM %d on %s: %w", f.vmid, storage, err))
+			continue
 		}
 		for _, v := range volumes {
 			if f.ours(v.ID) {
@@ -211,7 +213,7 @@ func (f *Baseline) OwnVolumes(ctx context.Context, s *Guests) ([]pve.Volume, err
 		}
 	}
 	slices.SortFunc(own, func(a, b pve.Volume) int { return strings.Compare(a.ID, b.ID) })
-	return slices.CompactFunc(own, func(a, b pve.Volume) bool { return a.ID == b.ID }), nil
+	return slices.CompactFunc(own, func(a, b pve.Volume) bool { return a.ID == b.ID }), failed
 }
 
 // Narrow keeps of the storages that were looked at those on which volumes of ours can be.
