@@ -69,7 +69,7 @@ func claimsOfGuests() []claim {
 			return a.mustBe(words[1], "another user's", his)
 		}},
 		{says: `made another one under the same id`, holds: func(a *inspection, _ []string) string { return a.another() }},
-		{says: `VM (\d+) is gone(?: from node ([a-z0-9]+))?`, seldom: "a VM that goes during PVE's own reboot", holds: func(a *inspection, words []string) string {
+		{says: `VM (\d+) is gone(?: from node ([a-z0-9]+)|[:;,.]|$)`, seldom: "a VM that goes during PVE's own reboot", holds: func(a *inspection, words []string) string {
 			return a.mustBe(words[1], "gone", func(w *state.World, g *state.Guest) bool {
 				return his(w, g) || words[2] != "" && g.Node != words[2]
 			})

@@ -8,26 +8,21 @@ import (
 
 // updateScenes are changes that the sweeps do not make: those that destroy, that cut off, and that wait for a guest which does not obey.
 func updateScenes() []scene {
-	const destroying, hard = "removed_disks = \"destroy\"\n  ", "reboot_policy = \"force\"\n  "
+	const hard = "reboot_policy = \"force\"\n  "
 	const uuid = "smbios = { uuid = \"11111111-2222-3333-4444-555555555555\" }\n  "
 	const hurry = "shutdown_timeout = \"30s\"\n  "
-	without := func(config string) string {
-		return engine.Replace(config, "    scsi1 = { storage = \"local-lvm\", size = \"2G\" }\n", "")
-	}
 	more := func(config string) string { return engine.Replace(config, "cores = 2", "cores = 4, type = \"host\"") }
 	impatient := engine.Replace(engine.PopulatedVM, engine.PoweredOn, hurry+engine.PoweredOn)
 	forced := engine.Replace(engine.PopulatedVM, engine.PoweredOn, hard+hurry+engine.PoweredOn)
-	removing := engine.Replace(engine.PopulatedVM, engine.PoweredOn, destroying+engine.PoweredOn)
+	medium := engine.Replace(engine.PopulatedVM, engine.PoweredOn, "cdroms = { ide3 = { file = \"local:iso/debian.iso\" } }\n  "+engine.PoweredOn)
 	rules := engine.Replace(engine.PopulatedVM, `macro = "SSH" }`,
 		`macro = "SSH" }, { type = "in", action = "ACCEPT", macro = "HTTP" }, { type = "in", action = "DROP" }`)
 	off := engine.Replace(engine.PopulatedVM, engine.PoweredOn, engine.PoweredOff)
 	list := []scene{
-		{name: "remove a disk with its volume", before: removing, after: without(removing)},
-		{name: "change the slot of a disk", before: engine.PopulatedVM, after: engine.Replace(engine.PopulatedVM,
-			"scsi1 = { storage", "scsi5 = { imported_disk = { volume = \"local-lvm:vm-101-disk-0\" }, storage")},
 		{name: "new cloud-init data", before: engine.PopulatedVM, after: engine.Replace(engine.PopulatedVM, `user = "ops"`, `user = "admin"`)},
 		{name: "move the cloud-init drive", before: engine.PopulatedVM, after: engine.Replace(engine.PopulatedVM,
 			`{ storage = "local-zfs", user`, `{ storage = "local-lvm", user`)},
+		{name: "exchange the medium", before: medium, after: engine.Replace(medium, "local:iso/debian.iso", "none")},
 		{name: "firewall rules", before: engine.PopulatedVM, after: rules},
 		{name: "fewer firewall rules", before: rules, after: engine.PopulatedVM},
 		{name: "change of the uuid", before: off, after: engine.Replace(off, engine.PoweredOff, uuid+engine.PoweredOn, "cores = 2", "cores = 4",

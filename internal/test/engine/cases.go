@@ -72,6 +72,8 @@ const (
 func Steps() []Step {
 	off := Replace(PopulatedVM, PoweredOn, PoweredOff)
 	firmware := Replace(PopulatedVM, "scsihw ", "bios = \"ovmf\"\n  machine = \"q35\"\n  efi_disk = { storage = \"local-zfs\", type = \"4m\" }\n  tpm_state = { storage = \"local-zfs\", version = \"v2.0\" }\n  scsihw ")
+	const scsi1 = "    scsi1 = { storage = \"local-lvm\", size = \"2G\" }\n"
+	destroying := Replace(PopulatedVM, PoweredOn, "removed_disks = \"destroy\"\n  "+PoweredOn)
 	moreOptions := Replace(PopulatedVM, "vmid     = 101", "vmid     = 101\n  description = \"the web server\"\n  tags = [\"prod\"]\n  onboot = true",
 		`pool     = "web"`, `pool     = "db"`, `size = "4G"`, `size = "5G"`,
 		"format = \"qcow2\" }\n", "format = \"qcow2\" }\n    scsi3 = { storage = \"local-lvm\", size = \"1G\" }\n",
@@ -88,6 +90,12 @@ func Steps() []Step {
 		{Name: "import a disk by its path", SSH: true, Before: PopulatedVM, After: WithISODisk(PopulatedVM)},
 		{Name: "import a disk", Before: PopulatedVM, After: Replace(PopulatedVM, "format = \"qcow2\" }\n", "format = \"qcow2\" }\n    scsi4 = { storage = \"local-lvm\", size = \"5G\", import_from = \"local:import/disk.qcow2\" }\n")},
 		{Name: "detach a disk", Before: PopulatedVM, After: Replace(PopulatedVM, "    scsi1 = { storage = \"local-lvm\", size = \"2G\" }\n", "")},
+		{Name: "remove a disk with its volume", Before: destroying, After: Replace(destroying, scsi1, "")},
+		{Name: "change the slot of a disk", Before: PopulatedVM, After: Replace(PopulatedVM, "scsi1 = { storage",
+			"scsi5 = { imported_disk = { volume = \"local-lvm:vm-101-disk-0\" }, storage")},
+		{Name: "change the slot of a disk, and move another", Before: PopulatedVM, After: Replace(PopulatedVM, "scsi1 = { storage",
+			"scsi5 = { imported_disk = { volume = \"local-lvm:vm-101-disk-0\" }, storage", `storage = "local-zfs", size = "4G"`, `storage = "local-lvm", size = "5G"`)},
+		{Name: "more firmware, stopped", Before: off, After: Replace(firmware, PoweredOn, PoweredOff)},
 		{Name: "migrate online", Before: PopulatedVM, After: Replace(PopulatedVM, onPVE1, onPVE2)},
 		{Name: "migrate to other storages", Before: PopulatedVM, After: Replace(PopulatedVM, onPVE1, onPVE2, `storage = "local-lvm", size = "2G"`, `storage = "local-zfs", size = "2G"`, `storage = "local", size`, `storage = "local2", size`)},
 		{Name: "migrate offline, and options", Before: off, After: Replace(off, onPVE1, onPVE2, "cores = 2", "cores = 4", `"4G"`, `"5G"`)},

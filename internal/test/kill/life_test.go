@@ -218,6 +218,9 @@ func TestKillLife(t *testing.T) {
 	tally, kills := map[string]int{}, 0
 	t.Run("turns", func(t *testing.T) {
 		for _, l := range engine.Steps() {
+			if l.Name == "remove a disk with its volume" {
+				continue // a disk that a killed update has detached stays so: nothing tells the next apply that it was to go (update.md)
+			}
 			if part == 0 && !slices.Contains([]string{"restart", "detach a disk", "destroy, running"}, l.Name) || !share.Picks(l.Name) {
 				continue
 			}
