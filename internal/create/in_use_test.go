@@ -13,6 +13,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/clock"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/saga"
 )
 
 // interrupted is another run of a create, with Ctrl-C after its request m.
@@ -102,6 +103,8 @@ func TestResumedVMThatIsInUseStays(t *testing.T) {
 		check := func(n int, h afterHours) {
 			stays := h.created.Guest.VMID == 150 && h.created.Proof != nil && h.created.Stays != ""
 			switch untouched := h.is != nil && h.was != nil && h.is.Running == h.was.Running && h.created.Guest.VMID == 0; {
+			case untouched && saga.RolledBack(h.err):
+				t.Errorf("%s, killed before %d: it says that all was removed, and the VM is there: %v", name, n, h.err)
 			case h.err == nil, h.was == nil, untouched: // left to the next apply
 			case c.inUse(h.was) && h.is != nil && h.is.Running == h.was.Running && stays:
 				kept++

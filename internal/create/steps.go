@@ -32,7 +32,7 @@ func (a *attempt) steps() []saga.Step {
 			Why: "an entry that an earlier VM left would block the last steps and the undo"},
 		{Name: a.borrowStep(), Do: borrow.lookWho, Skip: len(a.borrows()) == 0,
 			Why: "a disk that another guest uses is refused before anything is made"},
-		{Name: firstName, Do: first, Undo: a.undo,
+		{Name: firstName, Do: first, Undo: a.undo, Regardless: a.resumed,
 			Why: "the first write claims the VMID and puts the ownership mark on the VM"},
 		{Name: name("migrate VM %d to node ") + a.node, Do: a.migrate, Skip: a.view.Node() == a.node,
 			Why: "before its options, since storages and bridges are those of the node that it goes to"},
@@ -59,6 +59,10 @@ func (a *attempt) steps() []saga.Step {
 			Why: "the last write: before it the VM is ours to remove, after it, it is the user's"},
 	}
 	made := slices.IndexFunc(steps, func(s saga.Step) bool { return s.Undo != nil })
+	if a.resumed { // the VM is there, and bears our mark: each failure from here on is undone
+		steps = slices.Concat(steps[made:made+1], steps[:made], steps[made+1:])
+		made = 0
+	}
 	for i := range steps[made+1:] {
 		steps[made+1+i].Do = pursuit{a}.following(steps[made+1+i].Do)
 	}
