@@ -99,9 +99,10 @@ func (r *report) leftovers(failed error) []saga.Residue {
 		left = append(left, r.unseen(reason))
 	}
 	has := r.view.has()
+	stays := r.committed || spares(r.removal, has) || len(adopted(r.removal, has)) > 0
 	for _, v := range r.left {
-		if r.view.at() != "" && isIn(r.removal, r.view.at(), has, v) {
-			continue // it goes, or stays, with the VM
+		if stays && r.view.at() != "" && isIn(r.removal, r.view.at(), has, v) {
+			continue // it is the VM's, which stands
 		}
 		why := reason
 		if said := r.of(v).why; said != "" {
