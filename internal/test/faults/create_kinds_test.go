@@ -60,3 +60,12 @@ func sweepKind(t *testing.T, b *engine.CreateBench, who engine.FaultIdentity, sc
 		}
 	}
 }
+
+// TestSweepKindsUndo fails every operation of the undos as well.
+func TestSweepKindsUndo(t *testing.T) {
+	t.Parallel()
+	eachIdentity(t, "undos of kinds", 2000, kindsOf, func(t *testing.T, b *engine.CreateBench, who engine.FaultIdentity, sc engine.Scenario, counts tally) {
+		b.Begin(kinds.World)
+		sweepUndo(t, b, who, sc, counts)
+	})
+}

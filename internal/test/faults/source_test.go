@@ -44,7 +44,7 @@ func TestSweepSource(t *testing.T) {
 					first := engine.FaultAt(op, phase)
 					o := counts.play(t, b, who, sc, fmt.Sprintf("%-16s %-10s %s", who.Name, phase, engine.OpName(op)), op, first)
 					if o == rolledBack && isCommand(op) && (imports == 1 || whole) {
-						for _, undo := range b.UndoOf(t, who, sc, first) {
+						for _, undo := range b.UndoOf(sc, first) {
 							counts.play(t, b, who, sc, fmt.Sprintf("%-16s %-10s %s", who.Name, "undo of "+phase, engine.OpName(op)), undo,
 								first, engine.FaultAt(undo, fault.After))
 						}
