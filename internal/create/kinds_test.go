@@ -60,7 +60,11 @@ func TestResumeKinds(t *testing.T) {
 
 // slotsOf are a VM's node, whether it runs, and its slots with their values.
 func (b bench) slotsOf(vmid int) (all string) {
-	b.change(func(w *state.World) { all = fmt.Sprintln(w.Guests[vmid].Node, w.Guests[vmid].Running != nil) })
+	b.change(func(w *state.World) {
+		if g := w.Guests[vmid]; g != nil {
+			all = fmt.Sprintln(g.Node, g.Running != nil)
+		}
+	})
 	config := b.vms()[vmid]
 	for _, slot := range vm.Slots(config) {
 		all += fmt.Sprintf("%s %v\n", slot, config[slot])

@@ -58,7 +58,7 @@ func (d *Destroyer) Delete(ctx context.Context, r Request) ([]saga.Residue, []gu
 	}
 	left, warnings, err := remove(ctx, r)
 	if err != nil {
-		return merge(left, r.Left), warnings, err
+		return merge(r.Left, left), warnings, err
 	}
 	remembered, err := d.clear(ctx, r)
 	return remembered, warnings, err
@@ -121,13 +121,13 @@ func targetsOf(p *guest.Proof, mark ownership.Mark, left []saga.Residue) []Targe
 		tasks.Guess(pve.UPID(upid))
 	}
 	var all []Target
-	var known []string
+	halfMade, made := NewHalfMade(p.HalfMade, tasks.UPIDs), NewMade(nil, nil, nil)
 	for _, leftover := range left {
 		if leftover.Kind == "volume" {
-			known = append(known, leftover.ID)
+			made.add(leftover.Node, leftover.ID)
+			made.sizes[leftover.ID] = leftover.Size
 		}
 	}
-	halfMade, made := NewHalfMade(p.HalfMade, tasks.UPIDs), NewMade(known, nil, nil)
 	for _, b := range p.RestoreBaselines() {
 		t := Target{VMID: p.VMID, Nodes: p.Nodes, Baseline: b, Tasks: tasks, HalfMade: halfMade, Mark: mark,
 			Owns: p.Knows, MayOwn: p.MayKnow, Managed: p.HA, Pool: p.Pool, Made: made,

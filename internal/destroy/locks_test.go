@@ -157,10 +157,10 @@ func TestTargetsOf(t *testing.T) {
 	proof := &guest.Proof{VMID: 300, Nodes: []string{"pve1", "pve2"}, Tasks: []string{"UPID:a"}, Guessed: []string{"UPID:b"}, Lost: true, Pool: "web", HA: true,
 		Baselines: []guest.BaselineRecord{{Node: "pve1", Storages: []string{"x"}}, {Node: "pve2", Storages: []string{"y"}, Before: []string{"y:vm-300-disk-0"}}}}
 	mark := markOf("0123456789abcdef")
-	all := targetsOf(proof, mark, []saga.Residue{{Kind: "volume", ID: "x:vm-300-disk-1"}, {Kind: "guest", ID: "300"}})
+	all := targetsOf(proof, mark, []saga.Residue{{Kind: "volume", Node: "pve2", ID: "x:vm-300-disk-1"}, {Kind: "guest", ID: "300"}})
 	if len(all) != 2 || all[0].Baseline.Node != "pve1" || all[0].Lost == nil || !all[0].Managed || all[0].Pool != "web" || all[0].Mark != mark || all[1].Mark != mark ||
 		!slices.Equal(all[0].Tasks.UPIDs, []pve.UPID{"UPID:a", "UPID:b"}) || !all[0].Tasks.Guessed["UPID:b"] ||
-		!all[0].Made.known["x:vm-300-disk-1"] || len(all[0].Made.known) != 1 {
+		!all[0].Made.known["x:vm-300-disk-1"]["pve2"] || len(all[0].Made.known) != 1 {
 		t.Errorf("got %+v", all)
 	}
 	proof.Identity = guest.Identity{UUID: uuidOf(300)}

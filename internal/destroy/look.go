@@ -248,7 +248,7 @@ func (r *removal) listOwn(ctx context.Context, has map[string]string) ([]string,
 		return nil, errors.Join(listErr, err)
 	}
 	if r.Made != nil {
-		r.remember(r.Made.readDestroyed(ctx, r.d.api, r.deleted, found))
+		r.remember(r.Made.readDestroyed(ctx, r.d.api, r.deleted, found, r.Baseline))
 		if len(r.Made.rest(r.Baseline, found)) > 0 {
 			r.Made.readMakers(ctx, r.d.api, r.tasks, found, r.Baseline)
 		}
@@ -258,10 +258,14 @@ func (r *removal) listOwn(ctx context.Context, has map[string]string) ([]string,
 		if err := noteCopies(ctx, r); err != nil {
 			return nil, err
 		}
-		isOurs := func(volume string) bool { return r.Made.isKnown(r.Baseline, volume) || r.of(volume).copied }
+		isOurs := func(v pve.Volume) bool {
+			return (r.Made.isKnown(r.Baseline, v.ID) || r.of(v.ID).copied) && hasSize(v, r.Made.sizes[v.ID])
+		}
 		inSlots := unknownDisks(r, has)
-		r.unproven = slices.DeleteFunc(idsOf(found), func(v string) bool { return isOurs(v) || slices.Contains(inSlots, v) })
-		found = slices.DeleteFunc(found, func(v pve.Volume) bool { return !isOurs(v.ID) })
+		r.unproven = idsOf(slices.DeleteFunc(slices.Clone(found), func(v pve.Volume) bool {
+			return isOurs(v) || slices.Contains(inSlots, v.ID)
+		}))
+		found = slices.DeleteFunc(found, func(v pve.Volume) bool { return !isOurs(v) })
 	}
 	for _, v := range found {
 		r.of(v.ID).volume = v

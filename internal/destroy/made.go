@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
@@ -26,33 +25,48 @@ import (
 // Other new volumes are named and left alone.
 type Made struct {
 	wanted     []Wanted
-	known      map[string]bool
-	configured []string            // named by a configuration of the create's VM
-	on         map[string][]string // the nodes on which it had the volume then
-	read       map[pve.UPID]bool   // tasks whose log was read
-	commands   int                 // how many of the failed commands were read
-	died       bool                // one of the tasks, or commands, was killed
-	unlogged   []string            // the slots that the create fills without a task that tells; nil: any
-	first      map[string]string   // the first disk of each slot, by the first look or by the log of its task
-	moved      []string            // the slots whose disks the create has moved, once that was seen to have ended well
-	corrected  bool                // the log of the task that makes the VM was asked for them
+	known      map[string]places // by volume
+	sizes      map[string]int64  // of those in state that are left, in bytes
+	configured []string          // named by a configuration of the create's VM
+	read       map[pve.UPID]bool // tasks whose log was read
+	commands   int               // how many of the failed commands were read
+	died       bool              // one of the tasks, or commands, was killed
+	unlogged   []string          // the slots that the create fills without a task that tells; nil: any
+	first      map[string]string // the first disk of each slot, by the first look or by the log of its task
+	moved      []string          // the slots whose disks the create has moved, once that was seen to have ended well
+	corrected  bool              // the log of the task that makes the VM was asked for them
 }
 
 // NewMade makes a Made from the volumes that a create is known to have made, all that it asks for, and the slots that
 // it fills without a task that tells; nil: a disk in any slot is its own.
 func NewMade(known []string, wanted []Wanted, unlogged []string) *Made {
-	m := &Made{wanted: wanted, known: map[string]bool{}, read: map[pve.UPID]bool{}, unlogged: unlogged,
-		first: map[string]string{}, on: map[string][]string{}}
-	m.add(known)
+	m := &Made{wanted: wanted, known: map[string]places{}, sizes: map[string]int64{}, read: map[pve.UPID]bool{},
+		unlogged: unlogged, first: map[string]string{}}
+	m.add("", known...)
 	return m
 }
 
 // Want adds volumes that the create's next tasks are to make.
 func (m *Made) Want(more []Wanted) { m.wanted = append(m.wanted, more...) }
 
-func (m *Made) add(volumes []string) {
+// places are the nodes on which a volume is the create's; "": wherever one of its name is.
+type places map[string]bool
+
+// add adds volumes of a node, "" for any.
+func (m *Made) add(node string, volumes ...string) {
 	for _, volume := range volumes {
-		m.known[volume] = true
+		if m.known[volume] == nil {
+			m.known[volume] = places{}
+		}
+		m.known[volume][node] = true
+	}
+}
+
+// forget forgets a volume of a node, "" for all.
+func (m *Made) forget(node, volume string) {
+	delete(m.known[volume], node)
+	if delete(m.known[volume], ""); node == "" || len(m.known[volume]) == 0 {
+		delete(m.known, volume)
 	}
 }
 
@@ -71,11 +85,8 @@ func (m *Made) Saw(node string, vmid int, config map[string]string, others ...st
 
 // addNamed adds volumes that a configuration of the create's VM on a node names.
 func (m *Made) addNamed(node string, volumes []string) {
-	m.add(volumes)
+	m.add(node, volumes...)
 	m.configured = append(m.configured, volumes...)
-	for _, volume := range volumes {
-		m.on[volume] = append(slices.DeleteFunc(m.on[volume], func(n string) bool { return n == node }), node)
-	}
 }
 
 // sawFirst remembers the first disk of each slot that the create fills without a task that tells.
@@ -111,7 +122,7 @@ func (m *Made) Others(ctx context.Context, api pve.Reader, tasks []pve.UPID, nod
 	open := map[string]string{}
 	for slot := range slots {
 		volume := guest.VolumeOf(config[slot])
-		if isDiskOf(vmid, config, slot) && !m.known[volume] && m.isUnproven(slot, volume) {
+		if isDiskOf(vmid, config, slot) && len(m.known[volume]) == 0 && m.isUnproven(slot, volume) {
 			open[slot] = config[slot]
 		}
 	}
@@ -150,7 +161,7 @@ func (m *Made) correct(ctx context.Context, api pve.Reader, tasks []pve.UPID) {
 	}
 	for slot, volume := range task.DisksMade(log) {
 		if m.isExchanged(slot, volume) {
-			delete(m.known, m.first[slot])
+			m.forget("", m.first[slot])
 			m.first[slot] = volume
 		}
 	}
@@ -193,7 +204,7 @@ func (m *Made) forgetNamed() {
 		return
 	}
 	for _, volume := range m.configured {
-		delete(m.known, volume)
+		m.forget("", volume)
 	}
 	m.configured = nil
 }
@@ -201,9 +212,13 @@ func (m *Made) forgetNamed() {
 // isKnown reports whether a volume of the baseline's node is known to be the create's. One that the VM has had on
 // another node only is a volume of the same name, unless the nodes share its storage.
 func (m *Made) isKnown(b *guest.Baseline, volume string) bool {
-	on := m.on[volume]
+	on := m.known[volume]
+	return on[""] || on[b.Node] || len(on) > 0 && isShared(b, volume)
+}
+
+func isShared(b *guest.Baseline, volume string) bool {
 	storage, _ := b.Resources.Storage(b.Node, volid.Storage(volume))
-	return m.known[volume] && (len(on) == 0 || slices.Contains(on, b.Node) || storage.Shared)
+	return storage.Shared
 }
 
 // rest returns the volumes that nothing accounts for.
@@ -213,7 +228,8 @@ func (m *Made) rest(b *guest.Baseline, found []pve.Volume) []pve.Volume {
 
 // readDestroyed forgets the volumes that PVE has destroyed together with our VM: a volume of such a name now belongs
 // to a third party. It returns those that stayed by the log (couldNot), and why.
-func (m *Made) readDestroyed(ctx context.Context, api *pve.Client, d deletion, found []pve.Volume) map[string]string {
+func (m *Made) readDestroyed(ctx context.Context, api *pve.Client, d deletion, found []pve.Volume,
+	b *guest.Baseline) map[string]string {
 	went := func(v pve.Volume) bool { return guest.Uses(d.config, v.ID) }
 	if d.task == "" || m.read[d.task] || !slices.ContainsFunc(found, went) {
 		return nil
@@ -224,108 +240,73 @@ func (m *Made) readDestroyed(ctx context.Context, api *pve.Client, d deletion, f
 	}
 	m.read[d.task] = true
 	stayed := notRemoved(log)
-	maps.DeleteFunc(m.known, func(v string, _ bool) bool { return guest.Uses(d.config, v) && stayed[v] == "" })
+	for volume := range maps.Clone(m.known) {
+		if guest.Uses(d.config, volume) && stayed[volume] == "" {
+			node := d.task.Node()
+			if isShared(b, volume) {
+				node = ""
+			}
+			m.forget(node, volume)
+		}
+	}
 	return stayed
 }
 
 // makerLines is more than a create of many disks says; a copy has a line for each percent, or each second.
 const makerLines = 50_000
 
-// readMakers reads what the logs of our tasks that have ended say of volumes.
+// readMakers reads what the logs of our tasks that have ended say of volumes. A task makes them on its own node, or on
+// storages that the nodes share.
 func (m *Made) readMakers(ctx context.Context, api *pve.Client, e endings, found []pve.Volume, b *guest.Baseline) {
+	shared := slices.DeleteFunc(slices.Clone(found), func(v pve.Volume) bool { return !isShared(b, v.ID) })
 	for _, upid := range e.tasks.UPIDs {
 		how, ended := e.ended[upid]
-		if !ended || how == unknownEnd || upid.Type() == "qmdestroy" || m.read[upid] {
+		isHere := upid.Node() == b.Node
+		if !ended || how == unknownEnd || upid.Type() == "qmdestroy" || m.read[upid] || !isHere && len(shared) == 0 {
 			continue
 		}
 		log, err := api.Tasks().Log(ctx, upid, makerLines)
 		if err != nil {
 			continue // its volumes are not known to be ours
 		}
-		m.read[upid] = true
-		m.readMaker(log, how == killed && upid.Type() != "qmigrate", found, b) // whose copies noteCopies notes
+		died := how == killed && upid.Type() != "qmigrate" // whose copies noteCopies notes
+		if m.read[upid] = isHere; !isHere {
+			m.readMaker(log, died, shared, b)
+			continue
+		}
+		m.died = m.died || died
+		m.readMaker(log, died, found, b)
 		if how == killed && upid.Type() == "qmtemplate" {
-			m.addRenamed(found)
+			m.addRenamed(b.Node, found)
 		}
 	}
 	for _, c := range e.tasks.Commands[m.commands:] {
 		m.commands++
+		m.died = m.died || c.Died
 		m.readMaker(c.Log, c.Died, found, b)
 	}
 }
 
 // readMaker reads one log.
 func (m *Made) readMaker(log []string, died bool, found []pve.Volume, b *guest.Baseline) {
-	m.died = m.died || died
 	made := logged(log, found, b)
 	for _, v := range found {
 		if died && made[v.ID] || tellsNotFreed(log, v.ID, made[v.ID]) {
-			m.known[v.ID] = true
+			m.add(b.Node, v.ID)
 		}
 	}
-}
-
-// tellsNotFreed reports whether a task says of a volume that it could not be freed: by name or, of a volume that it
-// has made, by the lock of its storage.
-func tellsNotFreed(log []string, volume string, made bool) bool {
-	if made {
-		return task.TellsNotFreed(log, volume)
-	}
-	name := volume[strings.LastIndexAny(volume, ":/")+1:]
-	isOther := func(line string) bool { return !strings.Contains(line, name) }
-	return task.TellsNotFreed(slices.DeleteFunc(slices.Clone(log), isOther), volume)
 }
 
 // addRenamed adds the disks that a killed conversion to a template has renamed: PVE writes the configuration after each
 // (qemu-server QemuServer.pm template_create), so one of a new name may be in none.
-func (m *Made) addRenamed(found []pve.Volume) {
+func (m *Made) addRenamed(node string, found []pve.Volume) {
 	for _, v := range found {
 		for was := range maps.Clone(m.known) {
 			if was != v.ID && volid.Same(was, v.ID) && !slices.Contains(idsOf(found), was) {
-				m.known[v.ID] = true
+				m.add(node, v.ID)
 			}
 		}
 	}
-}
-
-// logged returns the volumes that a log says were made. A line with nothing but a name stands for one volume of that
-// name; where several have it, none is known to be meant.
-func logged(log []string, found []pve.Volume, b *guest.Baseline) map[string]bool {
-	ids, names := task.VolumesMade(log)
-	made, lines, same := map[string]bool{}, map[string]int{}, map[string][]string{}
-	for _, name := range names {
-		lines[name]++
-	}
-	for _, id := range ids {
-		made[id] = true
-		if listed, _ := b.Resources.Storage(b.Node, volid.Storage(id)); !slices.Contains([]string{"zfspool", "rbd"},
-			listed.PluginType) {
-			lines[nameOf(id)]-- // such a storage has said so itself before
-		}
-	}
-	for _, v := range found {
-		if !made[v.ID] {
-			same[nameOf(v.ID)] = append(same[nameOf(v.ID)], v.ID)
-		}
-	}
-	for name, ids := range same {
-		for _, id := range ids {
-			made[id] = lines[name] >= len(ids)
-		}
-	}
-	return made
-}
-
-// nameOf is the name of a volume as PVE's tools print it: that of the file with its directory, or that of the logical
-// volume.
-func nameOf(volume string) string {
-	_, path, _ := strings.Cut(volume, ":")
-	parts := strings.Split(path, "/")
-	last := len(parts) - 1
-	if last > 0 && strings.Trim(parts[last-1], "0123456789") == "" {
-		return parts[last-1] + "/" + parts[last]
-	}
-	return parts[last]
 }
 
 // addUnderWay adds the volume that a killed task was just making, once: later that volume may be gone, and another's
@@ -345,6 +326,6 @@ func (m *Made) addUnderWay(b *guest.Baseline, found []pve.Volume) {
 	}
 	rest := slices.DeleteFunc(m.rest(b, found), func(v pve.Volume) bool { return fit(v) < 0 })
 	if len(rest) == 1 {
-		m.known[rest[0].ID] = true
+		m.add(b.Node, rest[0].ID)
 	}
 }

@@ -1,6 +1,7 @@
 package destroy
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,6 +20,7 @@ import (
 type report struct {
 	*removal
 	partly     bool              // the last look was not answered in full
+	blind      bool              // it has not seen whether the VM is there
 	users      map[string]string // by volume, who else uses it
 	useUnknown bool              // that could not be looked at
 }
@@ -35,7 +37,7 @@ func (r *report) look(ctx context.Context) error {
 		err = r.find(ctx, r.tasks.worst())
 		volumes, listErr = r.listOwn(ctx, r.view.has())
 	}
-	r.partly = err != nil || listErr != nil
+	r.partly, r.blind = err != nil || listErr != nil, err != nil
 	switch {
 	case r.view.owner == guest.ThirdParty:
 		r.taken = true
@@ -44,8 +46,9 @@ func (r *report) look(ctx context.Context) error {
 		r.left = volumes
 	case r.Baseline.Named != nil: // any of them may be there, and nothing else would remember them
 		r.left = slices.Sorted(maps.Keys(r.Baseline.Named))
-	case err == nil: // those on storages that could be listed
-		r.left = volumes
+	case err == nil: // on the others may be those that an earlier look has seen
+		isSeen := func(v string) bool { return !slices.Contains(r.Baseline.Away, volid.Storage(v)) }
+		r.left = append(slices.DeleteFunc(r.left, isSeen), volumes...)
 	}
 	return listErr
 }
@@ -181,7 +184,7 @@ func (r *report) volume(volume, reason string) saga.Residue {
 	left := saga.Residue{Kind: "volume", Node: r.Baseline.Node, ID: volume, Reason: reason,
 		Command: shell.Free(volume), What: fmt.Sprintf("volume %s on node %s", volume, r.Baseline.Node),
 		Size: r.of(volume).volume.Size, CreatedAt: r.of(volume).volume.CreatedAt}
-	if r.partly {
+	if r.partly && (r.blind || slices.Contains(r.Baseline.Away, volid.Storage(volume))) {
 		left.Reason += notSeen
 	}
 	if r.view.hidden || r.partly || r.useUnknown {
@@ -226,7 +229,7 @@ func (r *removal) lastLook(ctx context.Context, failed error) error {
 		rep.readUse(ctx)
 	}
 	if left := rep.leftovers(failed); len(left) > 0 {
-		return &saga.LeftError{Left: left, Err: failed}
+		return &saga.LeftError{Left: left, Err: cmp.Or(failed, listErr)}
 	}
 	if listErr != nil && r.view.owner != guest.ThirdParty {
 		return fmt.Errorf("VM %d is gone, but whether volumes of it are left cannot be told: %w. Look at `pvesm list "+

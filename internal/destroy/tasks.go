@@ -11,6 +11,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/task"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
 )
 
 // ending is how a task of ours ended, from harmless to grave.
@@ -101,7 +102,8 @@ func noteCopies(ctx context.Context, r *removal) error {
 			return fmt.Errorf("look which volumes task %s has copied: %w", upid, err)
 		}
 		for _, volume := range task.VolumesCopied(log) {
-			if how == killed || tellsNotFreed(log, volume, false) {
+			isGone := r.deleted.task.Node() == r.Baseline.Node && guest.Uses(r.deleted.config, volume)
+			if !isGone && (how == killed || tellsNotFreed(log, volume, false)) {
 				r.of(volume).copied = true
 			}
 		}
@@ -243,4 +245,55 @@ func notRemoved(log []string) map[string]string {
 		}
 	}
 	return stayed
+}
+
+// tellsNotFreed reports whether a task says of a volume that it could not be freed: by name or, of a volume that it
+// has made, by the lock of its storage.
+func tellsNotFreed(log []string, volume string, made bool) bool {
+	if made {
+		return task.TellsNotFreed(log, volume)
+	}
+	name := volume[strings.LastIndexAny(volume, ":/")+1:]
+	isOther := func(line string) bool { return !strings.Contains(line, name) }
+	return task.TellsNotFreed(slices.DeleteFunc(slices.Clone(log), isOther), volume)
+}
+
+// logged returns the volumes that a log says were made. A line with nothing but a name stands for one volume of that
+// name; where several have it, none is known to be meant.
+func logged(log []string, found []pve.Volume, b *guest.Baseline) map[string]bool {
+	ids, names := task.VolumesMade(log)
+	made, lines, same := map[string]bool{}, map[string]int{}, map[string][]string{}
+	for _, name := range names {
+		lines[name]++
+	}
+	for _, id := range ids {
+		made[id] = true
+		if listed, _ := b.Resources.Storage(b.Node, volid.Storage(id)); !slices.Contains([]string{"zfspool", "rbd"},
+			listed.PluginType) {
+			lines[nameOf(id)]-- // such a storage has said so itself before
+		}
+	}
+	for _, v := range found {
+		if !made[v.ID] {
+			same[nameOf(v.ID)] = append(same[nameOf(v.ID)], v.ID)
+		}
+	}
+	for name, ids := range same {
+		for _, id := range ids {
+			made[id] = lines[name] >= len(ids)
+		}
+	}
+	return made
+}
+
+// nameOf is the name of a volume as PVE's tools print it: that of the file with its directory, or that of the logical
+// volume.
+func nameOf(volume string) string {
+	_, path, _ := strings.Cut(volume, ":")
+	parts := strings.Split(path, "/")
+	last := len(parts) - 1
+	if last > 0 && strings.Trim(parts[last-1], "0123456789") == "" {
+		return parts[last-1] + "/" + parts[last]
+	}
+	return parts[last]
 }

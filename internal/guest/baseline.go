@@ -29,6 +29,8 @@ type Baseline struct {
 	HasLog    bool
 	// Others are volumes with our id that OwnVolumes has seen last, and that are not known to be ours.
 	Others []string
+	// Away are the storages that it could not list then.
+	Away []string
 	// Resources tell what the storages are, if they are known.
 	Resources pve.Resources
 }
@@ -192,7 +194,7 @@ func (f *Baseline) orphans() []string { return slices.Sorted(maps.Keys(f.Before)
 func (f *Baseline) OwnVolumes(ctx context.Context, s *Guests) ([]pve.Volume, error) {
 	var own []pve.Volume
 	var failed error
-	f.Others = nil
+	f.Others, f.Away = nil, nil
 	for volume := range f.Unremoved {
 		if _, blind := f.Unlisted[volid.Storage(volume)]; blind {
 			own = append(own, pve.Volume{ID: volume, VMID: f.vmid})
@@ -201,6 +203,7 @@ func (f *Baseline) OwnVolumes(ctx context.Context, s *Guests) ([]pve.Volume, err
 	for _, storage := range f.Storages {
 		volumes, err := s.volumes(ctx, f.Resources, f.Node, storage, f.vmid)
 		if err != nil {
+			f.Away = append(f.Away, storage)
 			failed = errors.Join(failed, fmt.Errorf("list the volumes of VM %d on %s: %w", f.vmid, storage, err))
 			continue
 		}

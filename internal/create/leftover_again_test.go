@@ -1,0 +1,146 @@
+package create
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/destroy"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/clock"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/thirdparty"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/saga"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/kinds"
+)
+
+func withoutAllocate(c *pve.Config, cred pvesim.Credentials) { c.APIToken = cred.TokenNoAllocate }
+
+// requestOf is the create of VM 150 of a kind.
+func requestOf(kind string) Request {
+	k := kinds.All(theArchive)[kind]
+	return named(Request{VMID: 150, Node: k.Node, Clone: k.Clone, Restore: k.Restore, Spec: k.Spec, Start: k.Start}, "web")
+}
+
+// leftBy is a create of a kind that leaves something, since a task of it dies and its lock stays.
+func leftBy(t *testing.T, who func(*pve.Config, pvesim.Credentials), kind, path string, orders ...thirdparty.Order) (bench, Created) {
+	t.Helper()
+	b := newBench(t, who)
+	b.change(kinds.World)
+	b.sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: http.MethodPost, Path: path}, Phase: fault.KillTask}})
+	b.sim.SetThirdParties(orders)
+	failed, err := b.Create(t.Context(), requestOf(kind))
+	if err == nil || len(failed.Left) == 0 {
+		t.Fatalf("%s: left %v: %v", kind, failed.Left, err)
+	}
+	b.sim.SetFaults(nil)
+	return b, failed
+}
+
+// again destroys what such a create has left.
+func (b bench) again(t *testing.T, who func(*pve.Config, pvesim.Credentials), failed Created) (rest []saga.Residue, said string) {
+	t.Helper()
+	rest, warnings, err := creatorOf(t, b.sim, who).destroyer.Delete(t.Context(), destroy.Request{
+		Ref: guest.Ref{VMID: 150, Node: "pve1", Proof: failed.Proof}, Left: failed.Left})
+	return rest, fmt.Sprint(warnings, err)
+}
+
+// theirs puts a third party's volume there, under the id.
+func (b bench) theirs(node, name string, size int64) {
+	b.change(func(w *state.World) {
+		w.Put(&state.Volume{Storage: "local-zfs", Node: node, Name: name, VMID: 150, Content: "images", Format: "raw", Size: size, Data: "theirs"})
+	})
+}
+
+// hasTheirs reports whether it is there.
+func (b bench) hasTheirs() bool {
+	return slices.Contains(slices.Collect(maps.Values(b.volumesOf(150))), "theirs")
+}
+
+// TestDestroyThatFailsAgain says what it has seen, not what an earlier one has: the command of a leftover that another user has by now
+// destroys nothing.
+func TestDestroyThatFailsAgain(t *testing.T) {
+	for name, c := range map[string]struct {
+		who    func(*pve.Config, pvesim.Credentials)
+		since  func(*state.World)
+		id, no string
+	}{
+		"another user makes a VM of the id": {token, func(w *state.World) {
+			w.Guests[150] = &state.Guest{VMID: 150, Type: "qemu", Node: "pve1", LockCause: "state",
+				Config: map[string]string{"lock": "create", "memory": "96", "name": "theirs"}}
+		}, "150", "destroy"},
+		"another guest has the disk": {withoutAllocate, func(w *state.World) { w.Guests[8300].Config["scsi5"] = "local-lvm:vm-150-disk-0,size=2G" },
+			"local-lvm:vm-150-disk-0", "pvesm free"},
+	} {
+		b, failed := leftBy(t, c.who, "scratch, firmware", "/nodes/{node}/qemu")
+		b.change(c.since)
+		rest, said := b.again(t, c.who, failed)
+		at := slices.IndexFunc(rest, func(r saga.Residue) bool { return r.ID == c.id })
+		if at < 0 || strings.Contains(rest[at].Command, c.no) {
+			t.Errorf("%s: %s is not among what is left, or its command does harm: %v, %s", name, c.id, rest, said)
+		}
+	}
+}
+
+// TestStorageAwayAtTheLastLook: a storage is away by the time that a roll-back lists its leftovers. Those on it are named all the same,
+// and only they are said to be unseen.
+func TestStorageAwayAtTheLastLook(t *testing.T) {
+	_, failed := leftBy(t, withoutAllocate, "scratch, firmware", "/nodes/{node}/qemu", thirdparty.Order{Act: thirdparty.StorageOffline,
+		Storage: "local-lvm", ForMS: 3600_000, Before: fault.Match{Method: http.MethodDelete, Path: "/nodes/{node}/storage/{storage}/content/{volume}"}})
+	seen := map[string]bool{}
+	for _, l := range failed.Left {
+		storage, _, _ := strings.Cut(l.ID, ":")
+		if unseen := strings.Contains(l.Reason, "could not be looked at, and may be gone"); l.Kind == "volume" && unseen != (storage == "local-lvm") {
+			t.Errorf("%s: %s", l.ID, l.Reason)
+		}
+		seen[storage] = true
+	}
+	if !seen["local-lvm"] || !seen["local-zfs"] || !seen["local"] {
+		t.Errorf("left is %v", failed.Left)
+	}
+}
+
+// TestRememberedCopies: the copies of a killed migration are left, and an administrator has removed all with the commands. Another user
+// has made a volume of such a name since, on either node; it stays.
+func TestRememberedCopies(t *testing.T) {
+	for _, node := range []string{"pve1", "pve2"} {
+		b, failed := leftBy(t, withoutAllocate, "to another node", "/nodes/{node}/qemu/{vmid}/migrate")
+		b.change(func(w *state.World) {
+			delete(w.Guests, 150)
+			maps.DeleteFunc(w.Volumes, func(_ state.VolumeKey, v *state.Volume) bool { return v.VMID == 150 })
+		})
+		b.theirs(node, "vm-150-disk-0", 5<<30)
+		if _, said := b.again(t, ticket, failed); !b.hasTheirs() {
+			t.Errorf("on %s: it is gone: %s", node, said)
+		}
+	}
+}
+
+// TestKilledCloneForAnotherNode: the clone dies on the node of its source, with a disk that the configuration does not name yet. A third
+// party has made a volume of that name on the other node; it stays.
+func TestKilledCloneForAnotherNode(t *testing.T) {
+	for _, who := range []func(*pve.Config, pvesim.Credentials){ticket, token} {
+		synctest.Test(t, func(t *testing.T) {
+			b := benchOf(t, pvesim.Options{Clock: clock.Real{}, Latency: -1}, who)
+			b.change(kinds.World)
+			b.sim.SetTaskTime(10 * time.Second)
+			b.sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: http.MethodPost, Path: "/nodes/{node}/qemu/{vmid}/clone"},
+				Phase: fault.KillTask, DelayMS: 500}})
+			go func() {
+				time.Sleep(5 * time.Second)
+				b.theirs("pve2", "vm-150-disk-3", 4<<20)
+			}()
+			if created, err := b.Create(t.Context(), requestOf("to another node")); err == nil || !b.hasTheirs() {
+				t.Errorf("it is gone: %v, %v", err, created.Warnings)
+			}
+		})
+	}
+}
