@@ -60,8 +60,7 @@ func (s *Reader) Scope(ctx context.Context, resources pve.Resources, node string
 		}
 		id := volid.Storage(volume)
 		storage, ok := resources.Storage(node, id)
-		mounted := mayBeShare(places[id]) && places.isElsewhere(resources, node, id)
-		if !ok || storage.Shared || mounted || places.isOnNetwork(id) {
+		if !ok || storage.Shared || places.Reach(id) {
 			return "", nil
 		}
 		for _, other := range resources.Storages(node) {
@@ -93,13 +92,6 @@ func (p Places) Reach(id string) bool { return mayBeShare(p[id]) || p.isOnNetwor
 func mayBeShare(c pve.StorageConfig) bool {
 	byInterface := c.Nodes != "" && c.Path == "/mnt/pve/"+c.ID
 	return c.Type == "dir" && c.IsMountpoint && !byInterface
-}
-
-// isElsewhere reports whether another node has a storage, or one under another name that may be the same place.
-func (p Places) isElsewhere(resources pve.Resources, node, id string) bool {
-	return slices.ContainsFunc(resources, func(r pve.Resource) bool {
-		return r.Type == "storage" && r.Node != node && p.Compare(id, r.Storage) != Apart
-	})
 }
 
 // isOnNetwork reports whether the configuration of the storages says that other machines reach one.

@@ -59,6 +59,51 @@ func TestDiskOnAMountedDirectory(t *testing.T) {
 	}
 }
 
+// TestDiskOnAMountThatAnotherStorageIs: an administrator has mounted a share on one node. The other node has it as a storage that the
+// identity may not see, and PVE lists only what it may see. A disk that a VM of the other node has there is kept.
+func TestDiskOnAMountThatAnotherStorageIs(t *testing.T) {
+	t.Parallel()
+	for name, other := range map[string]state.Storage{
+		"an export":      {Type: "nfs", Shared: true, Path: "/mnt/pve/other", Options: map[string]string{"server": "nas", "export": "/tank"}},
+		"the same mount": {Type: "dir", Path: "/mnt/data", Options: map[string]string{"is_mountpoint": "1"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := rig.NewWorld(t)
+			const file, volume = "300/vm-300-disk-0.raw", "local2:300/vm-300-disk-0.raw"
+			s := w.Session(t, rig.TokenNoSSH, rig.VMBlock("vmid = 300\nnode = \"pve1\"\nname = \"x\"\npower_state = \"stopped\"\n"+
+				"disks = { scsi0 = { storage = \"local2\", size = \"1G\", format = \"raw\" } }\n"))
+			w.Change(func(world *state.World) {
+				withoutShares(world)
+				l := world.Storages["local2"]
+				l.Path, l.Nodes, l.Options = "/mnt/data", []string{"pve1"}, map[string]string{"is_mountpoint": "1"}
+				other.ID, other.Nodes, other.Content, other.Total = "other", []string{"pve2"}, []string{"images"}, 1<<40
+				world.Storages["other"] = &other
+				for _, e := range world.ACL {
+					if e.Path == "/" {
+						e.Path, e.Role = "/storage/other", "NoAccess"
+						world.ACL = append(world.ACL, e)
+					}
+				}
+			})
+			rig.Must(t, s.Converge(t.Context()))
+			w.Change(func(world *state.World) {
+				node := "pve2"
+				if other.Shared {
+					node = ""
+				}
+				world.Put(&state.Volume{Storage: "other", Node: node, Name: file, Content: "images", VMID: 300, Format: "raw", Size: 1 << 30})
+				world.Guests[600].Config["scsi1"] = "other:" + file + ",size=1G"
+			})
+			w.Reconfigure(t, s, rig.TokenNoSSH, "")
+			rig.MustSay(t, s.Run(t.Context()), "VM 600", volume)
+			if w.Sim.World().Volume("pve1", volume) == nil {
+				t.Error("the disk is gone")
+			}
+		})
+	}
+}
+
 // TestDirectoryOfADiskWithANodeOff: PVE's interface makes a directory of a disk of one node with is_mountpoint (Disks, Directory). While
 // the other node is off its guests cannot be read, and none of them can have a volume there.
 func TestDirectoryOfADiskWithANodeOff(t *testing.T) {
