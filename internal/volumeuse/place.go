@@ -122,7 +122,7 @@ func (p Places) Compare(a, b string) Likeness {
 	case one == "" || other == "": // of a plugin that is not known
 		return Unclear
 	case one != other:
-		return Apart
+		return unclearUnless(!mayBeOn(x, y) && !mayBeOn(y, x), false)
 	case one == "file":
 		return compareFiles(x, y)
 	case one == "lvm": // a logical volume is one of its group, in a pool or not (LVMPlugin.pm filesystem_path)
@@ -136,6 +136,14 @@ func (p Places) Compare(a, b string) Likeness {
 	}
 	// RBDPlugin.pm get_rbd_path; a cluster of Ceph can be given by any of its monitors, or by none
 	return unclearUnless(x.RBDPool() != y.RBDPool(), x.Monitors == y.Monitors)
+}
+
+// mayBeOn reports whether a volume group that other nodes have, too, may be on a LUN of a target. A base names one LUN
+// (LVMPlugin.pm on_add_hook), so an administrator makes a group on several paths by hand. PVE's interface makes that of
+// a disk for one node (API2/Disks/LVM.pm create).
+func mayBeOn(group, target pve.StorageConfig) bool {
+	ofOneNode := group.Nodes != "" && !strings.Contains(group.Nodes, ",")
+	return group.Type == "lvm" && target.Type == "iscsi" && !ofOneNode
 }
 
 // CompareVolumes compares two names of volumes; a path and an id are compared by their last parts alone. A linked clone

@@ -28,6 +28,10 @@ func TestPlaces(t *testing.T) {
 	zfs := func(kind, pool, portal string) pve.StorageConfig {
 		return pve.StorageConfig{Type: kind, Pool: pool, Portal: portal, Target: "iqn"}
 	}
+	oneNode := lvm("lvm", "san")
+	oneNode.Nodes = "pve1"
+	twoNodes := oneNode
+	twoNodes.Nodes = "pve1,pve2"
 	own := dir("/srv/a")
 	own.ContentDirs = `{"images":"disks"}`
 	for name, c := range map[string]struct {
@@ -44,27 +48,31 @@ func TestPlaces(t *testing.T) {
 		"an export, mounted where PVE mounts disks":         {nowhere, nfs("nas", "/tank"), Unclear},
 		"an export and a file system of one machine": {pve.StorageConfig{Type: "btrfs", Path: "/mnt/a", IsMountpoint: true},
 			nfs("nas", "/tank"), Apart},
-		"an export and a directory":    {dir("/srv/a"), nfs("nas", "/tank"), Apart},
-		"one export":                   {nfs("nas", "/tank"), nfs("nas", "/tank"), Same},
-		"two exports":                  {nfs("nas", "/tank"), nfs("nas", "/pool"), Apart},
-		"an export in the other":       {nfs("nas", "/tank"), nfs("nas", "/tank/a"), Unclear},
-		"an export of another name":    {nfs("nas", "/tank"), nfs("192.0.2.1", "/tank"), Unclear},
-		"two protocols":                {nfs("nas", "/tank"), pve.StorageConfig{Type: "cifs", Server: "nas", Export: "tank", Path: "/mnt/pve/c"}, Unclear},
-		"one volume group":             {lvm("lvm", "pve"), lvm("lvmthin", "pve"), Same},
-		"two volume groups":            {lvm("lvm", "pve"), lvm("lvm", "san"), Apart},
-		"one dataset":                  {zfs("zfspool", "tank", ""), zfs("zfspool", "tank", ""), Same},
-		"two datasets":                 {zfs("zfspool", "tank/a", ""), zfs("zfspool", "tank/b", ""), Apart},
-		"a dataset over iSCSI":         {zfs("zfspool", "tank", ""), zfs("zfs", "tank", "192.0.2.1"), Unclear},
-		"one target":                   {zfs("zfs", "tank", "192.0.2.1"), zfs("zfs", "tank", "192.0.2.1"), Same},
-		"one pool of Ceph":             {rbd("", "", "a,b"), rbd("rbd", "", "a,b"), Same},
-		"one pool by other monitors":   {rbd("rbd", "", "a,b"), rbd("rbd", "", ""), Unclear},
-		"two namespaces":               {rbd("rbd", "x", "a"), rbd("rbd", "y", "a"), Apart},
-		"a file and a device":          {dir("/srv/a"), lvm("lvm", "pve"), Apart},
-		"a target, by either plugin":   {pve.StorageConfig{Type: "iscsi"}, pve.StorageConfig{Type: "iscsidirect"}, Unclear},
-		"a target and a group":         {pve.StorageConfig{Type: "iscsi"}, lvm("lvm", "san"), Apart},
-		"a backup server and a group":  {pve.StorageConfig{Type: "pbs"}, lvm("lvm", "san"), Apart},
-		"a backup server and a plugin": {pve.StorageConfig{Type: "pbs"}, pve.StorageConfig{Type: "linstor"}, Unclear},
-		"a plugin of another program":  {pve.StorageConfig{Type: "linstor"}, lvm("lvm", "pve"), Unclear},
+		"an export and a directory":                  {dir("/srv/a"), nfs("nas", "/tank"), Apart},
+		"one export":                                 {nfs("nas", "/tank"), nfs("nas", "/tank"), Same},
+		"two exports":                                {nfs("nas", "/tank"), nfs("nas", "/pool"), Apart},
+		"an export in the other":                     {nfs("nas", "/tank"), nfs("nas", "/tank/a"), Unclear},
+		"an export of another name":                  {nfs("nas", "/tank"), nfs("192.0.2.1", "/tank"), Unclear},
+		"two protocols":                              {nfs("nas", "/tank"), pve.StorageConfig{Type: "cifs", Server: "nas", Export: "tank", Path: "/mnt/pve/c"}, Unclear},
+		"one volume group":                           {lvm("lvm", "pve"), lvm("lvmthin", "pve"), Same},
+		"two volume groups":                          {lvm("lvm", "pve"), lvm("lvm", "san"), Apart},
+		"one dataset":                                {zfs("zfspool", "tank", ""), zfs("zfspool", "tank", ""), Same},
+		"two datasets":                               {zfs("zfspool", "tank/a", ""), zfs("zfspool", "tank/b", ""), Apart},
+		"a dataset over iSCSI":                       {zfs("zfspool", "tank", ""), zfs("zfs", "tank", "192.0.2.1"), Unclear},
+		"one target":                                 {zfs("zfs", "tank", "192.0.2.1"), zfs("zfs", "tank", "192.0.2.1"), Same},
+		"one pool of Ceph":                           {rbd("", "", "a,b"), rbd("rbd", "", "a,b"), Same},
+		"one pool by other monitors":                 {rbd("rbd", "", "a,b"), rbd("rbd", "", ""), Unclear},
+		"two namespaces":                             {rbd("rbd", "x", "a"), rbd("rbd", "y", "a"), Apart},
+		"a file and a device":                        {dir("/srv/a"), lvm("lvm", "pve"), Apart},
+		"a target, by either plugin":                 {pve.StorageConfig{Type: "iscsi"}, pve.StorageConfig{Type: "iscsidirect"}, Unclear},
+		"a target and a group":                       {pve.StorageConfig{Type: "iscsi"}, lvm("lvm", "san"), Unclear},
+		"a target and a group of nodes":              {pve.StorageConfig{Type: "iscsi"}, twoNodes, Unclear},
+		"a target and a group of a node":             {pve.StorageConfig{Type: "iscsi"}, oneNode, Apart},
+		"a target and a thin pool":                   {pve.StorageConfig{Type: "iscsi"}, lvm("lvmthin", "san"), Apart},
+		"a target that QEMU alone opens and a group": {pve.StorageConfig{Type: "iscsidirect"}, lvm("lvm", "san"), Apart},
+		"a backup server and a group":                {pve.StorageConfig{Type: "pbs"}, lvm("lvm", "san"), Apart},
+		"a backup server and a plugin":               {pve.StorageConfig{Type: "pbs"}, pve.StorageConfig{Type: "linstor"}, Unclear},
+		"a plugin of another program":                {pve.StorageConfig{Type: "linstor"}, lvm("lvm", "pve"), Unclear},
 	} {
 		places := Places{"a": c.a, "b": c.b}
 		if got, back := places.Compare("a", "b"), places.Compare("b", "a"); got != c.want || back != c.want {
@@ -153,6 +161,11 @@ func TestScope(t *testing.T) {
 		"a volume group on iSCSI": {func(all *state.World) {
 			s := all.Storages["local2"]
 			s.Type, s.Path, s.Options = "lvm", "san", map[string]string{"base": "target:0.0.1.scsi-36001405"}
+		}, ""},
+		"a volume group beside a target of iSCSI": {func(all *state.World) {
+			all.Storages["target"] = &state.Storage{ID: "target", Type: "iscsi", Shared: true}
+			s := all.Storages["local2"]
+			s.Type, s.Path, s.Options = "lvm", "san", nil
 		}, ""},
 		"a directory beside a backup server, a hypervisor and a target of iSCSI": {func(all *state.World) {
 			for _, typ := range []string{"pbs", "esxi", "iscsi", "iscsidirect"} {

@@ -104,6 +104,30 @@ func TestDiskOnAMountThatAnotherStorageIs(t *testing.T) {
 	}
 }
 
+// TestDiskOfAGroupBesideATarget: an administrator has made a volume group on a LUN, as over several paths, where PVE takes no base, and has
+// not marked it as shared. A disk that a VM of the other node has is kept.
+func TestDiskOfAGroupBesideATarget(t *testing.T) {
+	t.Parallel()
+	w := rig.NewWorld(t)
+	w.Change(func(world *state.World) {
+		withoutShares(world)
+		world.Storages["target"] = &state.Storage{ID: "target", Type: "iscsi", Shared: true, Content: []string{"images"},
+			Options: map[string]string{"portal": "192.0.2.1", "target": "iqn.2003-01.org.example:t"}}
+		world.Storages["san"] = &state.Storage{ID: "san", Type: "lvm", Content: []string{"images"}, Total: 1 << 40,
+			Options: map[string]string{"vgname": "san"}}
+	})
+	s := w.Session(t, rig.TokenNoSSH, rig.VMBlock("vmid = 300\nnode = \"pve1\"\nname = \"x\"\npower_state = \"stopped\"\n"+
+		"disks = { scsi0 = { storage = \"san\", size = \"1G\" } }\n"))
+	rig.Must(t, s.Converge(t.Context()))
+	const volume = "san:vm-300-disk-0"
+	w.Change(func(world *state.World) { world.Guests[600].Config["scsi1"] = volume + ",size=1G" })
+	w.Reconfigure(t, s, rig.TokenNoSSH, "")
+	rig.MustSay(t, s.Run(t.Context()), "VM 600", volume)
+	if w.Sim.World().Volume("pve1", volume) == nil {
+		t.Error("the disk is gone")
+	}
+}
+
 // TestDirectoryOfADiskWithANodeOff: PVE's interface makes a directory of a disk of one node with is_mountpoint (Disks, Directory). While
 // the other node is off its guests cannot be read, and none of them can have a volume there.
 func TestDirectoryOfADiskWithANodeOff(t *testing.T) {
