@@ -16,9 +16,10 @@ type StorageConfig struct {
 	// Nodes are those that have it, "" if all have.
 	Nodes string
 	// Path is the directory on the node, of storages of files.
-	Path         string
-	Shared       bool
-	IsMountpoint bool
+	Path   string
+	Shared bool
+	// Mountpoint is is_mountpoint as it is written.
+	Mountpoint string
 	// ContentDirs says which directories hold which content; "" is the usual ones.
 	ContentDirs string
 	// Server and Export are those of a network file system: a CIFS share, the file system of a Ceph cluster.
@@ -33,6 +34,12 @@ type StorageConfig struct {
 
 // RBDPool is the pool with its namespace (pve-storage RBDPlugin.pm get_rbd_path).
 func (s StorageConfig) RBDPool() string { return cmp.Or(s.Pool, "rbd") + "/" + s.Namespace }
+
+// IsMountpoint reports whether is_mountpoint names a path, or says that the directory is one (pve-storage DirPlugin.pm
+// parse_is_mountpoint, pve-common JSONSchema.pm parse_boolean).
+func (s StorageConfig) IsMountpoint() bool {
+	return !slices.Contains([]string{"", "0", "no", "off", "false"}, strings.ToLower(s.Mountpoint))
+}
 
 type storageConfigWire struct {
 	Storage      wire.String     `json:"storage"`
@@ -69,9 +76,8 @@ func (c ClusterReader) StorageConfigs(ctx context.Context) ([]StorageConfig, err
 		monitors := strings.FieldsFunc(string(w.MonHost), func(r rune) bool { return strings.ContainsRune(" ,;", r) })
 		slices.Sort(monitors)
 		s := StorageConfig{ID: string(w.Storage), Type: string(w.Type), Nodes: string(w.Nodes), Path: string(w.Path),
-			Shared:       bool(w.Shared),
-			IsMountpoint: isMountpoint(string(w.IsMountpoint)),
-			ContentDirs:  string(w.ContentDirs), Server: string(w.Server), Subdir: string(w.Subdir),
+			Shared: bool(w.Shared), Mountpoint: string(w.IsMountpoint),
+			ContentDirs: string(w.ContentDirs), Server: string(w.Server), Subdir: string(w.Subdir),
 			Export: string(cmp.Or(w.Export, w.Share, w.Volume, w.FSName)), Pool: string(w.Pool),
 			Namespace: string(w.Namespace), Monitors: strings.Join(monitors, ","), VGName: string(w.VGName),
 			Portal: string(w.Portal), Target: string(w.Target), Base: string(w.Base)}
@@ -81,10 +87,4 @@ func (c ClusterReader) StorageConfigs(ctx context.Context) ([]StorageConfig, err
 		out = append(out, s)
 	}
 	return out, nil
-}
-
-// isMountpoint reports whether is_mountpoint names a path, or says that the directory is one (pve-storage DirPlugin.pm
-// parse_is_mountpoint, pve-common JSONSchema.pm parse_boolean).
-func isMountpoint(value string) bool {
-	return !slices.Contains([]string{"", "0", "no", "off", "false"}, strings.ToLower(value))
 }

@@ -60,7 +60,7 @@ func (s *Reader) Scope(ctx context.Context, resources pve.Resources, node string
 		}
 		id := volid.Storage(volume)
 		storage, ok := resources.Storage(node, id)
-		if !ok || storage.Shared || places.Reach(id) {
+		if !ok || storage.Shared || mayBeShare(places[id]) || places.isOnNetwork(id) {
 			return "", nil
 		}
 		for _, other := range resources.Storages(node) {
@@ -81,17 +81,21 @@ func families() map[string]string {
 		"iscsi": "iscsi", "iscsidirect": "iscsi", "pbs": "backup", "esxi": "esxi"}
 }
 
-// Reach reports whether other machines reach a storage, although its entry may not say that it is shared: a volume
+// Reach reports whether other machines may reach a storage, although its entry does not say that it is shared: a volume
 // group with a base is on iSCSI (pve-storage 9.1.7 LVMPlugin.pm on_add_hook), and a directory may be that of a share.
-// One that an administrator mounts may be a share, too.
-func (p Places) Reach(id string) bool { return mayBeShare(p[id]) || p.isOnNetwork(id) }
+// One that an administrator mounts may be a share, too, even if it looks like a disk that PVE's interface has mounted:
+// here an error costs another host's volume.
+func (p Places) Reach(id string) bool { return isMounted(p[id]) || p.isOnNetwork(id) }
 
-// mayBeShare reports whether an administrator has mounted a directory (DirPlugin.pm, is_mountpoint), and it is not a
-// disk that PVE's interface has mounted for the storage of that name and the nodes that have such a disk
-// (API2/Disks/Directory.pm create). BTRFSPlugin.pm refuses other file systems than its own (assert_btrfs).
+// isMounted reports whether an administrator or PVE's interface mounts a directory (DirPlugin.pm, is_mountpoint).
+// BTRFSPlugin.pm refuses other file systems than its own (assert_btrfs).
+func isMounted(c pve.StorageConfig) bool { return c.Type == "dir" && c.IsMountpoint() }
+
+// mayBeShare reports whether a mounted directory is none of a disk that PVE's interface has mounted for the storage of
+// that name and the nodes that have such a disk. It writes a 1 (API2/Disks/Directory.pm create).
 func mayBeShare(c pve.StorageConfig) bool {
-	byInterface := c.Nodes != "" && c.Path == "/mnt/pve/"+c.ID
-	return c.Type == "dir" && c.IsMountpoint && !byInterface
+	byInterface := c.Mountpoint == "1" && c.Nodes != "" && c.Path == "/mnt/pve/"+c.ID
+	return isMounted(c) && !byInterface
 }
 
 // isOnNetwork reports whether the configuration of the storages says that other machines reach one.

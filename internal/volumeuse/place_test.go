@@ -12,12 +12,14 @@ import (
 func TestPlaces(t *testing.T) {
 	dir := func(path string) pve.StorageConfig { return pve.StorageConfig{Type: "dir", Path: path} }
 	mount := func(path string) pve.StorageConfig {
-		return pve.StorageConfig{Type: "dir", Path: path, IsMountpoint: true}
+		return pve.StorageConfig{Type: "dir", Path: path, Mountpoint: "1"}
 	}
 	disk := mount("/mnt/pve/ssd")
 	disk.ID, disk.Nodes = "ssd", "pve1,pve2"
 	nowhere := disk
 	nowhere.Nodes = ""
+	named := disk
+	named.Mountpoint = "/mnt/pve/ssd"
 	nfs := func(server, export string) pve.StorageConfig {
 		return pve.StorageConfig{Type: "nfs", Server: server, Export: export, Path: "/mnt/pve/" + server + export}
 	}
@@ -46,7 +48,8 @@ func TestPlaces(t *testing.T) {
 		"an export, mounted by hand":                        {mount("/mnt/a"), nfs("nas", "/tank"), Unclear},
 		"an export and a disk that PVE's interface mounted": {disk, nfs("nas", "/tank"), Apart},
 		"an export, mounted where PVE mounts disks":         {nowhere, nfs("nas", "/tank"), Unclear},
-		"an export and a file system of one machine": {pve.StorageConfig{Type: "btrfs", Path: "/mnt/a", IsMountpoint: true},
+		"an export, mounted there for some nodes":           {named, nfs("nas", "/tank"), Unclear},
+		"an export and a file system of one machine": {pve.StorageConfig{Type: "btrfs", Path: "/mnt/a", Mountpoint: "1"},
 			nfs("nas", "/tank"), Apart},
 		"an export and a directory":                  {dir("/srv/a"), nfs("nas", "/tank"), Apart},
 		"one export":                                 {nfs("nas", "/tank"), nfs("nas", "/tank"), Same},

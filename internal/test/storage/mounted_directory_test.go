@@ -38,10 +38,14 @@ func TestDiskOnAMountedDirectory(t *testing.T) {
 		return rig.VMBlock("vmid = 300\nnode = \"pve1\"\nname = \"x\"\npower_state = \"stopped\"\ndisks = { scsi0 = { storage = \"" + storage +
 			"\", size = \"1G\", format = \"raw\" } }\n")
 	}
-	for name, c := range map[string]struct{ before, after string }{
-		"destroy of a VM":   {vm("local2"), ""},
-		"move of its disk":  {vm("local2"), vm("local")},
-		"destroy of a disk": {rig.DiskBlock(`storage = "local2"`, `size = "1G"`, `format = "raw"`), ""},
+	for name, c := range map[string]struct {
+		before, after string
+		nodes         []string
+	}{
+		"destroy of a VM":                         {before: vm("local2")},
+		"destroy of a VM, where PVE mounts disks": {before: vm("local2"), nodes: []string{"pve1", "pve2"}},
+		"move of its disk":                        {before: vm("local2"), after: vm("local")},
+		"destroy of a disk":                       {before: rig.DiskBlock(`storage = "local2"`, `size = "1G"`, `format = "raw"`)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -50,6 +54,11 @@ func TestDiskOnAMountedDirectory(t *testing.T) {
 			rig.Must(t, s.Converge(t.Context()))
 			const volume = "local2:300/vm-300-disk-0.raw"
 			w.Change(mountByHand(volume))
+			if c.nodes != nil {
+				w.Change(func(world *state.World) {
+					world.Storages["local2"].Path, world.Storages["local2"].Nodes = "/mnt/pve/local2", c.nodes
+				})
+			}
 			w.Reconfigure(t, s, rig.TokenNoSSH, c.after)
 			rig.MustSay(t, s.Run(t.Context()), "VM 600", volume)
 			if w.Sim.World().Volume("pve1", volume) == nil {
