@@ -190,6 +190,7 @@ func (p power) startAgain(ctx context.Context, before ran) error {
 	if again, err := p.isNewProcess(before.GuestStatus)(ctx); again && err == nil {
 		return nil
 	}
+	p.view.Forget() // the watch took its time, in which a disk may have come or left
 	if _, err := p.startBeside(ctx, before); err != nil {
 		return fmt.Errorf("VM %d shut down late for its restart and does not start again: %w", p.vmid, err)
 	}

@@ -131,6 +131,35 @@ func TestNoCutOffWithATakenDisk(t *testing.T) {
 	}
 }
 
+// TestLateStartWithTheDisksOfThatMoment: the guest does not hear its restart, and goes off late. While that is awaited, a
+// disk with which VM 8000 runs comes to the VM by mistake, or one of the VM's is handed over to VM 8000. The start
+// goes by the disks that the VM has by then.
+func TestLateStartWithTheDisksOfThatMoment(t *testing.T) {
+	for name, starts := range map[string]bool{"a disk of VM 8000 comes": false, "a disk leaves for VM 8000": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w, r := sharing(t, RestartGracefully)
+			inWorld(w, func(all *state.World) { delete(all.Guests[8000].Config, "scsi5") })
+			root := w.asRoot(t)
+			w.when(200*time.Second, func() {
+				if !starts {
+					w.alter(func(g *state.Guest) { g.Pending = map[string]string{"sata1": "local-lvm:vm-8000-disk-0"} })
+					return
+				}
+				given := pve.Params{"scsi5": w.config()["scsi1"]}
+				w.alter(func(g *state.Guest) { delete(g.Config, "scsi1") })
+				w.must(root.QEMU("pve1", 8000).UpdateConfig(t.Context(), given))
+			})
+			w.when(260*time.Second, func() { w.sim.EndGuest(theVM) })
+			_, _, err := w.update(r)
+			now := w.running()
+			if (now != nil) != starts || (err == nil) != starts || !starts && !strings.Contains(err.Error(), "VM 8000") {
+				t.Errorf("%v, it runs %+v after %v", err, now, w.writes())
+			}
+		})
+	}
+}
+
 // TestNoStartBesideAGuestThatMendsIt: the hard stop of a guest waits for a lock. Meanwhile an administrator stops the
 // guest and gives its disk to VM 8000, which has run for an hour. The guest is not started beside that one.
 func TestNoStartBesideAGuestThatMendsIt(t *testing.T) {
