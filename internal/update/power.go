@@ -219,11 +219,12 @@ func (p power) hasItsDisks(ctx context.Context, before ran) error {
 		case p.r.HA.Starts():
 			at = "ha"
 		case p.r.PowerState != guest.Running: // no plan starts it
-			at, next = "reboot_policy", fmt.Sprintf("start VM %d: `qm start %d` on node %s", p.vmid, p.vmid, p.view.Node())
+			at, next = "reboot_policy", fmt.Sprintf("start VM %d", p.vmid)
 		}
 		return &guest.FieldError{Path: at, Summary: fmt.Sprintf("VM %d was not started", p.vmid),
-			Detail: "Two guests on one disk destroy what is on it. Detach the disk there or shut that guest down, then " +
-				next, Err: err}
+			Detail: fmt.Sprintf("Two guests on one disk destroy what is on it. Detach the disk there or shut that guest down, "+
+				"then %s. `qm start %d` on node %s starts VM %d without that, for guests that are made to share the disk, such as "+
+				"the nodes of a cluster", next, p.vmid, p.view.Node(), p.vmid), Err: err}
 	case ctx.Err() != nil:
 		return err
 	case err != nil: // such as for a node that is off, whose guests are mostly off, too

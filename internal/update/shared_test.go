@@ -178,43 +178,98 @@ func TestNoStartBesideAGuestThatMendsIt(t *testing.T) {
 	}
 }
 
-// TestDeviceOfTwoGuests: VM 8000 runs with a device of the node that VM 400 has had since before the plan, too, such as
-// a LUN of both nodes of a cluster. VM 400 is started, by the update or by HA. It is not if this plan gives it the device,
-// and VM 8000 gets the device, too, while the start waits for a lock.
+// TestDeviceOfTwoGuests: VM 8000 runs with a device of the node that VM 400 has, too. Whether they share it, as two nodes
+// of a cluster share a LUN, or VM 8000 has just got it, cannot be told: VM 400 is started beside it by hand only, and the
+// next apply goes on from there.
 func TestDeviceOfTwoGuests(t *testing.T) {
 	for path, plan := range map[string]func(*Request){
 		"/nodes/{node}/qemu/{vmid}/status/start": func(r *Request) { r.PowerState = guest.Running },
 		"/cluster/ha/resources":                  func(r *Request) { r.HA = &guest.HA{} },
 	} {
-		for _, had := range []bool{true, false} {
-			t.Run(fmt.Sprintf("%s, %t", path, had), func(t *testing.T) {
+		for _, when := range []string{"before the plan", "since the plan", "during a lock"} {
+			t.Run(path+", "+when, func(t *testing.T) {
 				t.Parallel()
 				w := newWorld(t, pve.Params{"scsi0": "local-zfs:1", "scsihw": "virtio-scsi-pci"})
 				root := w.asRoot(t)
-				give := func(vmid int) {
-					w.must(root.QEMU("pve1", vmid).UpdateConfig(t.Context(), pve.Params{"scsi1": passed}))
-				}
+				w.must(root.QEMU("pve1", theVM).UpdateConfig(t.Context(), pve.Params{"scsi1": passed}))
 				inWorld(w, func(all *state.World) { runs(all, 8000, 99) })
 				w.sim.Advance(time.Minute) // the listing shows it late
-				r := w.request()
-				if had {
-					give(theVM)
-					give(8000)
-					r = w.request()
-				} else {
-					r.Planned.Disks["scsi1"] = vm.Disk{Volume: passed}
-					w.lock(http.MethodPost, path, nil)
-					w.answered = onceSent(w, path, func() { give(8000) })
+				give := func() { w.must(root.QEMU("pve1", 8000).UpdateConfig(t.Context(), pve.Params{"scsi1": passed})) }
+				if when == "before the plan" {
+					give()
 				}
-				plan(&r)
+				r := w.request()
+				switch plan(&r); when {
+				case "since the plan":
+					give()
+				case "during a lock":
+					w.lock(http.MethodPost, path, nil)
+					w.answered = onceSent(w, path, give)
+				}
 				_, _, err := w.update(r)
 				w.answered = nil
-				started := w.running() != nil
-				inWorld(w, func(all *state.World) { started = started || all.HA["vm:400"] != nil })
-				if started != had || (err == nil) != had || !had && !strings.Contains(err.Error(), "VM 8000") {
-					t.Errorf("started: %t, %v after %v", started, err, w.writes())
+				isInHA := func() (is bool) {
+					inWorld(w, func(all *state.World) { is = all.HA["vm:400"] != nil })
+					return is
+				}
+				if w.running() != nil || isInHA() || !strings.Contains(fmt.Sprint(err), "VM 8000") ||
+					!strings.Contains(detailOf(err), "`qm start 400` on node pve1") {
+					t.Errorf("%v: %s, after %v", err, detailOf(err), w.writes())
+				}
+				w.sim.SetFaults(nil)
+				w.start()
+				r = w.request()
+				plan(&r)
+				if _, _, err := w.update(r); err != nil || w.running() == nil || isInHA() != (r.HA != nil) {
+					t.Errorf("after a start by hand: %v, after %v", err, w.writes())
 				}
 			})
 		}
+	}
+}
+
+// TestRestartBesideAGuestWithItsDevice: a guest that has run beside another one with the same device of the node starts
+// again after its restart, when it is cut off and when it obeys late.
+func TestRestartBesideAGuestWithItsDevice(t *testing.T) {
+	for _, restart := range []Restart{RestartForcibly, RestartGracefully} {
+		t.Run(fmt.Sprint(restart), func(t *testing.T) {
+			t.Parallel()
+			w, r := sharing(t, restart)
+			w.alter(func(g *state.Guest) { g.Config["scsi1"] = passed })
+			inWorld(w, func(all *state.World) { all.Guests[8000].Config["scsi5"] = passed })
+			r.Prior, r.Planned = w.request().Prior, w.request().Planned
+			r.Planned.CPU.Cores = new(int64(2))
+			if restart == RestartGracefully {
+				w.when(260*time.Second, func() { w.sim.EndGuest(theVM) })
+			}
+			before := w.running()
+			if _, _, err := w.update(r); err != nil || w.running() == nil || w.running() == before {
+				t.Errorf("%v, it runs %+v after %v", err, w.running(), w.writes())
+			}
+		})
+	}
+}
+
+// TestDeviceOfTheNodeThatTheVMGoesTo: a VM with a device moves to another node and is started there, where a guest runs
+// with the device of that path.
+func TestDeviceOfTheNodeThatTheVMGoesTo(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, pve.Params{"scsi0": "shared-nfs:1", "scsihw": "virtio-scsi-pci"})
+	root := w.asRoot(t)
+	w.must(root.QEMU("pve1", theVM).UpdateConfig(t.Context(), pve.Params{"scsi1": passed + ",shared=1"}))
+	inWorld(w, func(all *state.World) {
+		all.Nodes["pve2"].WriteFile(passed, "another disk")
+		all.Put(&state.Volume{Storage: "local-lvm", Node: "pve2", Name: "vm-8000-disk-0", Content: "images", VMID: 8000,
+			Format: "raw", Size: 4 << 30})
+		all.Guests[8000].Node, all.Guests[8000].Config["scsi1"] = "pve2", passed
+		runs(all, 8000, 99)
+	})
+	w.sim.Advance(time.Minute)
+	r := w.request()
+	r.Node, r.PowerState = "pve2", guest.Running
+	_, _, err := w.update(r)
+	if w.sent("/migrate") != 1 || w.sent("/status/start") > 0 || !strings.Contains(fmt.Sprint(err), "VM 8000") ||
+		!strings.Contains(detailOf(err), "`qm start 400` on node pve2") {
+		t.Errorf("%v: %s, after %v", err, detailOf(err), w.writes())
 	}
 }

@@ -64,7 +64,7 @@ func TestStartBesideAnotherGuest(t *testing.T) {
 		refused bool
 		scsi1   string // of the VM
 	}{
-		"runs with its device":            {func(g *state.Guest, _ string) { g.Config["scsi5"] = passed }, false, passed},
+		"runs with its device":            {func(g *state.Guest, _ string) { g.Config["scsi5"] = passed }, true, passed},
 		"runs with such a medium":         {func(g *state.Guest, _ string) { g.Config["ide2"] = passed + ",media=cdrom" }, false, passed + ",media=cdrom"},
 		"runs with that path of its node": {func(g *state.Guest, _ string) { g.Config["scsi5"], g.Node = passed, "pve2" }, false, passed},
 		"is paused with it":               {func(g *state.Guest, disk string) { g.Config["scsi5"], g.Running.QMPStatus = disk, "paused" }, true, ""},

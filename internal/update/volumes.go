@@ -78,17 +78,13 @@ func disksIn(options map[string]string) (all []string) {
 	return all
 }
 
-// ownDisks are those that the guest runs with, or gets at its next start. A device that it had before this update is
-// left out: who else has it, such as the other nodes of a cluster with one LUN, is their users' choice.
+// ownDisks are those that the guest runs with, or gets at its next start.
 func (p power) ownDisks(ctx context.Context) ([]string, error) {
 	config, err := p.view.Known(ctx)
 	if err != nil {
 		return nil, err
 	}
-	had := slices.Concat(disksIn(p.before.Current()), disksIn(p.before.Merged()))
-	all := slices.DeleteFunc(slices.Concat(disksIn(config.Current()), disksIn(config.Merged())), func(disk string) bool {
-		return volid.IsDevice(disk) && slices.Contains(had, disk)
-	})
+	all := slices.Concat(disksIn(config.Current()), disksIn(config.Merged()))
 	slices.Sort(all)
 	return slices.Compact(all), nil
 }
