@@ -218,17 +218,46 @@ func TestSlotChangeOfADeviceTakesRoot(t *testing.T) {
 }
 
 // TestDeviceThatStaysOut: a device has left its slot, and PVE attaches it nowhere. It is in no unusedN either, so the
-// error names it, with the command that attaches it.
+// error names it, with the command that attaches it. Not so where the slot has another disk by then, which that would
+// throw out, or where another guest has the device.
 func TestDeviceThatStaysOut(t *testing.T) {
-	t.Parallel()
-	w, r := withDevice(t, true, true)
-	w.sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: http.MethodPut, Path: "/nodes/{node}/qemu/{vmid}/config", Nth: 2},
-		Phase: fault.Before, Status: 500, Reason: "it broke", Times: -1}})
-	_, _, err := w.update(r)
-	for _, want := range []string{"Device " + passed + " of VM 400", "`qm set 400 --scsi1 " + passed + ",ssd=1` on node pve1"} {
-		if said := fmt.Sprint(err); !strings.Contains(said, want) {
-			t.Errorf("want %q, got %s; %v", want, said, w.config())
-		}
+	const command = "`qm set 400 --scsi1 " + passed + ",ssd=1` on node pve1"
+	for name, c := range map[string]struct {
+		then func(t *testing.T, w *world, root *pve.Client)
+		want string
+	}{
+		"free": {nil, command},
+		"filled": {func(_ *testing.T, w *world, _ *pve.Client) {
+			w.alter(func(g *state.Guest) { g.Config["scsi1"] = theirs })
+		}, "scsi1 has another disk by now"},
+		"taken": {func(t *testing.T, w *world, root *pve.Client) {
+			t.Helper()
+			w.must(root.QEMU("pve1", 8000).UpdateConfig(t.Context(), pve.Params{"scsi5": passed}))
+		}, "another guest has it by now"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w, r := withDevice(t, true, true)
+			root := w.asRoot(t)
+			times := -1
+			if c.then != nil {
+				times = 1
+				w.answered = func() {
+					if w.sim.FaultsFired() > 0 {
+						w.answered = nil
+						c.then(t, w, root)
+					}
+				}
+			}
+			w.sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: http.MethodPut,
+				Path: "/nodes/{node}/qemu/{vmid}/config", Nth: 2}, Phase: fault.Before, Status: 500, Reason: "it broke", Times: times}})
+			_, _, err := w.update(r)
+			said := fmt.Sprint(err)
+			if !strings.Contains(said, "Device "+passed+" of VM 400") || !strings.Contains(said, c.want) ||
+				strings.Contains(said, "qm set") != (c.then == nil) {
+				t.Errorf("want %q, got %s; %v", c.want, said, w.config())
+			}
+		})
 	}
 }
 

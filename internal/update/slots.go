@@ -185,9 +185,8 @@ func (s slots) putBack(ctx context.Context, unplugged map[string]string, cause e
 		if entry != "" {
 			stays = "It stays detached, as " + entry
 		}
-		if volid.IsDevice(d.volume) { // it is in no unusedN (qemu-server QemuServer.pm vmconfig_register_unused_drive)
-			kind, stays = "Device", fmt.Sprintf("It may be in no slot. Then %s on node %s attaches it",
-				shell.Or(shell.VM("qm set {vmid} --{} {}", s.vmid, slot, d.drive), "`qm set`"), s.view.Node())
+		if volid.IsDevice(d.volume) {
+			kind, stays = "Device", s.staysOut(slot, d.drive, err)
 		}
 		cause = errors.Join(cause, &guest.FieldError{Path: "disks",
 			Summary: fmt.Sprintf("%s %s of VM %d was not put back into %s", kind, d.volume, s.vmid, slot),
@@ -195,4 +194,23 @@ func (s slots) putBack(ctx context.Context, unplugged map[string]string, cause e
 				"has got it meanwhile, detach it there; then apply again", Err: err})
 	}
 	return cause
+}
+
+// staysOut says where a device is that did not return to its slot: in no unusedN either (qemu-server QemuServer.pm
+// vmconfig_register_unused_drive). It prints no command that would throw another disk out, or give the device to two
+// guests.
+func (s slots) staysOut(slot, drive string, err error) string {
+	var own *guard.OwnUseError
+	var used *guard.InUseError
+	var taken *volumeuse.BorrowedError
+	switch {
+	case errors.Is(err, errFilled):
+		return fmt.Sprintf("It is in no slot, and %s has another disk by now", slot)
+	case errors.As(err, &used), errors.As(err, &taken):
+		return "It is in no slot, and another guest has it by now"
+	case errors.As(err, &own):
+		return fmt.Sprintf("The VM has it in %s, under another name", own.Other)
+	}
+	return fmt.Sprintf("It may be in no slot. Then %s on node %s attaches it",
+		shell.Or(shell.VM("qm set {vmid} --{} {}", s.vmid, slot, drive), "`qm set`"), s.view.Node())
 }
