@@ -178,10 +178,13 @@ func (p power) afterReboot(ctx context.Context, before ran, due []string, cause 
 	if ended {
 		return p.startAgain(ctx, before)
 	}
-	return p.disobedient(p.notRestarted(late, due, cause),
-		"It runs on. It was asked to shut down, so it may go off later, and then stays "+
-			"off until it is started. Restart it yourself, give it a guest agent or ACPI, or set reboot_policy = \"force\"")
+	return p.disobedient(p.notRestarted(late, due, cause), mayGoOff+
+		". Restart it yourself, give it a guest agent or ACPI, or set reboot_policy = \"force\"")
 }
+
+// mayGoOff is what becomes of a guest that did not hear its restart.
+const mayGoOff = "It runs on. It was asked to shut down, so it may go off later, and then stays off until it is " +
+	"started"
 
 // startAgain starts a guest that went off after PVE had given up its restart, even after an interrupt.
 func (p power) startAgain(ctx context.Context, before ran) error {
@@ -301,9 +304,9 @@ func (p power) force(ctx context.Context, before ran, due []string, disobeyed er
 
 // notCutOff is the error for a guest that another one would keep from its start.
 func (p power) notCutOff(used error) error {
-	return &guest.FieldError{Path: "reboot_policy", Summary: fmt.Sprintf("VM %d was not cut off", p.vmid),
-		Detail: "It runs on. Its start would give it a disk with which another guest runs by now, and two guests on one " +
-			"disk destroy what is on it. Detach the disk there or shut that guest down, then apply again", Err: used}
+	return p.disobedient(&guest.FieldError{Path: "reboot_policy", Summary: fmt.Sprintf("VM %d was not cut off", p.vmid),
+		Detail: "Its start would give it a disk with which another guest runs by now, and two guests on one disk destroy " +
+			"what is on it. Detach the disk there or shut that guest down, then apply again", Err: used}, mayGoOff)
 }
 
 // isBack looks at a guest whose hard stop has failed, or was not seen to end: it may be off all the same, and is to
