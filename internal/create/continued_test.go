@@ -3,9 +3,11 @@ package create
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/destroy"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
@@ -113,5 +115,47 @@ func TestLostCommitProvesNothing(t *testing.T) {
 				t.Errorf("%s: a refresh says %v (%v); the VM was\n%s\nand is\n%s\n%v, left %+v", name, seen, readErr, was, now, err, left)
 			}
 		})
+	}
+}
+
+// TestRunningVMOfADeadRunOnAnotherNode: a run dies after it has started its guest, and an administrator moves the VM to another node.
+// The next create goes on with it, and takes it back to its node while it runs.
+func TestRunningVMOfADeadRunOnAnotherNode(t *testing.T) {
+	moved := 0
+	for n, died := 1, true; died; n++ {
+		synctest.Test(t, func(t *testing.T) {
+			b := benchOf(t, pvesim.Options{Clock: clock.Real{}, Latency: -1}, token)
+			r := startedVM()
+			if died = b.kill(t, deadProcess(t, b.Creator), r, n); !died {
+				return
+			}
+			runs := false
+			b.change(func(w *state.World) {
+				g := w.Guests[150]
+				if runs = g != nil && g.Running != nil; !runs {
+					return
+				}
+				g.Node = "pve2"
+				for key, v := range maps.Clone(w.Volumes) {
+					if v.VMID == 150 {
+						delete(w.Volumes, key)
+						v.Node = "pve2"
+						w.Put(v)
+					}
+				}
+			})
+			if !runs {
+				return
+			}
+			moved++
+			time.Sleep(startUp)
+			created, err := creatorOf(t, b.sim, token).Create(t.Context(), r)
+			if err != nil || created.Guest.Node != "pve1" || created.Guest.Status != "running" {
+				t.Errorf("killed before request %d: %v, on %s, %s", n, err, created.Guest.Node, created.Guest.Status)
+			}
+		})
+	}
+	if moved == 0 {
+		t.Error("no kill has left a guest that runs")
 	}
 }

@@ -23,6 +23,11 @@ func (a *attempt) migrate(ctx context.Context) error {
 		return nil
 	}
 	params, from := pve.Params{"target": a.node, "with-local-disks": "1"}, a.view.Node()
+	if running, err := (resumption{a}).isRunning(ctx); err != nil {
+		return err
+	} else if running { // its dead run has started it (qemu-server API2/Qemu.pm migrate_vm)
+		params["online"] = "1"
+	}
 	result, err := a.perform(ctx, request.Request{Type: "qmigrate",
 		Send: func(ctx context.Context) (pve.UPID, error) {
 			return a.creator.api.QEMU(from, a.vmid).Migrate(ctx, params)
