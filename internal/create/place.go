@@ -77,7 +77,7 @@ func sortedIDs(ids []string) []string {
 	return slices.DeleteFunc(slices.Compact(ids), func(id string) bool { return id == "" })
 }
 
-// tpmStateSize is the size of a TPM state in bytes (qemu-server QemuServer/Drive.pm, TPM_STATE_DISK_SIZE).
+// tpmStateSize is the size of a TPM state in bytes (qemu-server QemuServer/Drive.pm, TPMSTATE_DISK_SIZE).
 const tpmStateSize = 4 << 20
 
 // wanted are the volumes that the request is to make which makes the VM.

@@ -315,8 +315,8 @@ func (m *Made) addUnderWay(b *guest.Baseline, found []pve.Volume) {
 	if !m.died {
 		return
 	}
-	open := slices.Clone(m.wanted) // those that say the most first, that no volume takes the place of another
-	slices.SortStableFunc(open, func(a, b Wanted) int { return cmp.Compare(b.says(), a.says()) })
+	open := slices.Clone(m.wanted) // the most specific first, so that no volume takes the place of another
+	slices.SortStableFunc(open, func(a, b Wanted) int { return cmp.Compare(b.specificity(), a.specificity()) })
 	m.wanted = nil
 	fit := func(v pve.Volume) int { return slices.IndexFunc(open, func(w Wanted) bool { return w.fits(v) }) }
 	for _, v := range found {

@@ -160,9 +160,9 @@ type Wanted struct {
 	Format  string // "" = the storage's
 }
 
-// says ranks by how much is known of the volume: its name, its base, its size. A larger one fits less often, since
+// specificity ranks by how much is known of the volume: its name, its base, its size. A larger one fits less often, since
 // storages round up.
-func (w Wanted) says() int64 {
+func (w Wanted) specificity() int64 {
 	if w.Name != "" || w.Base != "" {
 		return math.MaxInt64
 	}
