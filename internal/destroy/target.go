@@ -160,8 +160,8 @@ type Wanted struct {
 	Format  string // "" = the storage's
 }
 
-// specificity ranks by how much is known of the volume: its name, its base, its size. A larger one fits less often, since
-// storages round up.
+// specificity ranks by how much is known of the volume: its name, its base, its size. A larger one fits less often,
+// since storages round up.
 func (w Wanted) specificity() int64 {
 	if w.Name != "" || w.Base != "" {
 		return math.MaxInt64

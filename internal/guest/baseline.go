@@ -1,6 +1,7 @@
 package guest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -190,7 +191,7 @@ func (g *Guests) Volumes(ctx context.Context, node, storage string, vmid int) ([
 func (f *Baseline) orphans() []string { return slices.Sorted(maps.Keys(f.Before)) }
 
 // OwnVolumes returns the volumes of ours that are there now, sorted: those with our VMID that are not in the
-// baseline. With an error they are those of the storages that could be listed.
+// baseline. With an error, which is that of the first storage that could not be listed, they are those of the others.
 func (f *Baseline) OwnVolumes(ctx context.Context, s *Guests) ([]pve.Volume, error) {
 	var own []pve.Volume
 	var failed error
@@ -204,7 +205,7 @@ func (f *Baseline) OwnVolumes(ctx context.Context, s *Guests) ([]pve.Volume, err
 		volumes, err := s.volumes(ctx, f.Resources, f.Node, storage, f.vmid)
 		if err != nil {
 			f.Away = append(f.Away, storage)
-			failed = errors.Join(failed, fmt.Errorf("list the volumes of VM %d on %s: %w", f.vmid, storage, err))
+			failed = cmp.Or(failed, fmt.Errorf("list the volumes of VM %d on %s: %w", f.vmid, storage, err))
 			continue
 		}
 		for _, v := range volumes {
