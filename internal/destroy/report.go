@@ -70,9 +70,9 @@ func (r *report) readUse(ctx context.Context) {
 	if len(volumes) == 0 {
 		return
 	}
-	scope, err := r.d.Scope(ctx, r.use, r.Baseline.Node, volumes)
-	if at := r.view.at(); at != "" && at != r.Baseline.Node { // the VM's volumes are there, others here
-		scope = ""
+	scope, err := "", error(nil) // where the VM is on another node, its volumes are there, and others here
+	if at := r.view.at(); at == "" || at == r.Baseline.Node {
+		scope, err = r.d.Scope(ctx, r.use, r.Baseline.Node, volumes)
 	}
 	if err == nil {
 		r.use, err = r.d.use.Since(ctx, r.d.use.Ask(), scope)

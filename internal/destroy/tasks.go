@@ -92,6 +92,9 @@ func (e *endings) mayHaveLeft(lock string) bool {
 // failed one could not free. The VM is still where it was, and so are the disks that it names: PVE destroys none of the
 // copies with it.
 func noteCopies(ctx context.Context, r *removal) error {
+	if r.view.at() == r.Baseline.Node { // it has arrived, and has the copies
+		return nil
+	}
 	for _, upid := range r.Tasks.UPIDs {
 		how, ended := r.tasks.ended[upid]
 		if upid.Type() != "qmigrate" || !ended || upid.Node() == r.Baseline.Node {
