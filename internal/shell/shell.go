@@ -6,6 +6,7 @@ package shell
 
 import (
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -44,6 +45,12 @@ func Command(line string, words ...string) string {
 // VM is Command with each "{vmid}" of line replaced by the id of a VM.
 func VM(line string, vmid int, words ...string) string {
 	return Command(strings.ReplaceAll(line, "{vmid}", strconv.Itoa(vmid)), words...)
+}
+
+// BootOrder returns the command that sets the boot order of a VM.
+func BootOrder(vmid int, order []string) string {
+	words := strings.Join(slices.Repeat([]string{"{}"}, len(order)), ";")
+	return VM("qm set {vmid} --boot 'order="+words+"'", vmid, order...)
 }
 
 // Or returns a command in backquotes, or otherwise if there is none.

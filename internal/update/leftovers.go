@@ -14,6 +14,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guard"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/task"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/shell"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/volumeuse"
@@ -23,21 +24,23 @@ import (
 // not if its worker was killed or a storage is busy. The volumes are named and not removed: those of an import by hand
 // that is under way look the same.
 func (v volumes) nameLeftovers(ctx context.Context, t todo, failed error) {
-	var task *pve.TaskError
-	made := errors.As(failed, &task) && slices.Contains([]string{"qmmove", "qmconfig", "qmigrate", "qmtemplate"},
-		task.UPID.Type())
+	var died *pve.TaskError
+	made := errors.As(failed, &died) && slices.Contains([]string{"qmmove", "qmconfig", "qmigrate", "qmtemplate"},
+		died.UPID.Type())
 	if !made && len(v.view.Tasks.Commands) == 0 {
 		return
 	}
 	late, cancel := v.changer.jobs.LookAfter(ctx)
 	defer cancel()
-	left, unclear, err := v.leftovers(late, t, v.whatIsNew(late, task))
-	if err != nil {
-		return
-	}
+	left, unclear, err := v.leftovers(late, t, v.whatIsNew(late, died))
 	what := "task"
 	if !made {
 		what = "command"
+	}
+	if err != nil {
+		v.warn(fmt.Sprintf("The failed %s may have left volumes of VM %d behind", what, v.vmid),
+			fmt.Sprintf("Its storages could not be looked at: %v. `pvesm list` shows the volumes with the id %d on one; "+
+				"a later destroy of the VM names them too.", err, v.vmid))
 	}
 	if len(left) > 0 {
 		v.warn(fmt.Sprintf("The failed %s has left volumes of VM %d behind", what, v.vmid),
@@ -66,9 +69,9 @@ type ageOf func(node string, shared, isNamed bool, of pve.Volume) origin
 // whatIsNew returns a function that tells whether a volume has come since the update began. One that the log of the
 // failed task names has, unless it says that it exists already. The log names the volumes too that the task copies
 // (qemu-server QemuServer.pm clone_disk, QemuMigrate.pm scan_local_volumes), so it proves nothing of a name that the VM
-// has, on whatever storage or node. The date of a volume counts on a storage that only one
-// node has, and by the clock of that node, which dates it: no two clocks are compared. ZFS and RBD tell no date
-// (pve-storage ZFSPoolPlugin.pm, RBDPlugin.pm list_images).
+// has, on whatever storage or node, but for a line about a copy on the target. The date of a volume counts on a storage
+// that only one node has, and by the clock of that node, which dates it: no two clocks are compared. ZFS and RBD tell
+// no date (pve-storage ZFSPoolPlugin.pm, RBDPlugin.pm list_images).
 func (v volumes) whatIsNew(ctx context.Context, failed *pve.TaskError) ageOf {
 	lines := map[string]time.Time{}
 	return func(node string, shared, isNamed bool, of pve.Volume) origin {
@@ -82,6 +85,9 @@ func (v volumes) whatIsNew(ctx context.Context, failed *pve.TaskError) ageOf {
 		case of.CreatedAt.Before(line):
 			return madeBefore
 		default:
+			return madeSince
+		}
+		if failed != nil && failed.UPID.Node() != node && slices.Contains(task.VolumesCopied(failed.Log), of.ID) {
 			return madeSince
 		}
 		makesIt := func(said string) bool { return makes(said, of.ID) }

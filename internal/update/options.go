@@ -3,6 +3,7 @@ package update
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 
@@ -10,6 +11,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/shell"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
@@ -93,5 +95,15 @@ func (u *update) keepBootOrder(ctx context.Context, done sent) error {
 	if len(done.order) == 0 {
 		return nil
 	}
-	return u.view.Set(ctx, pve.Params{"boot": vm.Encode(vm.Spec{Options: vm.Options{BootOrder: done.order}})["boot"]})
+	order := vm.Encode(vm.Spec{Options: vm.Options{BootOrder: done.order}})["boot"]
+	err := u.view.Set(ctx, pve.Params{"boot": order})
+	var another *guest.IdentityError
+	if err == nil || errors.As(err, &another) {
+		return err
+	}
+	command := shell.Or(shell.BootOrder(u.vmid, done.order), "setting it")
+	return &guest.FieldError{Path: "boot_order", Summary: fmt.Sprintf("The boot order of VM %d has an optical drive more",
+		u.vmid), Detail: fmt.Sprintf("PVE adds one that is new, or has another medium, and it could not be taken out again. "+
+		"Where boot_order is not configured no later plan shows that; %s on node %s mends it", command, u.view.Node()),
+		Err: err}
 }

@@ -22,9 +22,17 @@ import (
 // undone.
 type removedDisk struct{ volume, drive, boot string }
 
+// held are the options in force, and those that wait where none is in force: an earlier update may have put a disk back
+// into a slot that gets it at the next start.
+func held(config pve.PendingConfig) map[string]string {
+	values := config.Merged()
+	maps.Copy(values, config.Current())
+	return values
+}
+
 // removedVolumes are the volumes of drives that a change removes, by slot, which are this VM's own and still those in
 // state. A volume that moves to another slot is none of them.
-func (t todo) removedVolumes(vmid int, current map[string]string) map[string]string {
+func (t todo) removedVolumes(vmid int, held map[string]string) map[string]string {
 	all, attached := map[string]string{}, slices.Collect(maps.Values(t.attached()))
 	for _, slot := range t.change.Delete {
 		known := t.base.Disks[slot].Volume
@@ -35,7 +43,7 @@ func (t todo) removedVolumes(vmid int, current map[string]string) map[string]str
 			known = t.base.TPMState.Volume
 		}
 		owner, _ := volid.Owner(known)
-		if known != "" && !slices.Contains(attached, known) && owner == vmid && guest.VolumeOf(current[slot]) == known {
+		if known != "" && !slices.Contains(attached, known) && owner == vmid && guest.VolumeOf(held[slot]) == known {
 			all[slot] = known
 		}
 	}
@@ -45,7 +53,7 @@ func (t todo) removedVolumes(vmid int, current map[string]string) map[string]str
 // checkSizes refuses to destroy a volume that has another size than the plan knows: PVE gives a new disk the first free
 // name (pve-storage Plugin.pm get_next_vm_diskname).
 func (v volumes) checkSizes(t todo, removed map[string]string, config pve.PendingConfig) error {
-	server := vm.Decode(config.Current())
+	server := vm.Decode(held(config))
 	for _, slot := range slices.Sorted(maps.Keys(removed)) {
 		if was, is := t.base.Disks[slot].Bytes(), server.Disks[slot].Bytes(); is != was && is != 0 && was != 0 {
 			return v.notDestroyed(slot, removed[slot], fmt.Sprintf("It has %s by now, and the plan knows one of %s: PVE gives "+
@@ -66,7 +74,7 @@ func (v volumes) checkSnapshots(ctx context.Context, t todo) error {
 	if err != nil {
 		return err
 	}
-	removed := t.removedVolumes(v.vmid, config.Current())
+	removed := t.removedVolumes(v.vmid, held(config))
 	if len(removed) == 0 {
 		return nil
 	}
@@ -123,10 +131,10 @@ func (v volumes) removedDisks(t todo, config pve.PendingConfig) (map[string]remo
 	if !v.r.DestroyRemoved {
 		return nil, nil
 	}
-	current, all := config.Current(), map[string]removedDisk{}
-	removed := t.removedVolumes(v.vmid, current)
+	values, all := held(config), map[string]removedDisk{}
+	removed := t.removedVolumes(v.vmid, values)
 	for slot, volume := range removed {
-		all[slot] = removedDisk{volume: volume, drive: current[slot], boot: current["boot"]}
+		all[slot] = removedDisk{volume: volume, drive: values[slot], boot: values["boot"]}
 	}
 	return all, v.checkSizes(t, removed, config)
 }

@@ -40,11 +40,11 @@ func (a Attempt) hints(err error) []string {
 	}
 	var identity *guest.IdentityError
 	if errors.As(err, &identity) {
-		return append(all, fmt.Sprintf("A third party removed the VM in state and made another one under the same id. It "+
-			"was "+
-			"not touched.\nTwo ways out. Either forget the old VM with \"terraform state rm\" of this resource's address: the "+
-			"next apply makes a new one under a free vmid. Or do that and then adopt the VM that is there now, with "+
-			"\"terraform import\" of the same address and the id %s/%d.",
+		return append(all, fmt.Sprintf("A third party removed the VM in state and made another one under the same id, "+
+			"or its uuid was changed, as by an apply that was killed. It was not touched.\nTwo ways out. Either forget the "+
+			"old VM with \"terraform state rm\" of this resource's address: the next apply makes a new one under a free vmid. "+
+			"Or do that and then adopt the VM that is there now, with \"terraform import\" of the same address and the id "+
+			"%s/%d.",
 			identity.Node, identity.VMID))
 	}
 	var task *pve.TaskError

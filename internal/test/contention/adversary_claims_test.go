@@ -74,7 +74,10 @@ func claimsOfGuests() []claim {
 				return his(w, g) || words[2] != "" && g.Node != words[2]
 			})
 		}},
-		{says: `[Ii]t runs on\b`, holds: func(a *inspection, _ []string) string {
+		{says: `[Ii]t runs on, and may go off later`, now: true, holds: func(a *inspection, _ []string) string {
+			return a.mustBe(strconv.Itoa(a.vmid()), "running", running)
+		}},
+		{says: `[Ii]t runs on(?:[^,]|$|, and nothing)`, holds: func(a *inspection, _ []string) string {
 			return a.mustBe(strconv.Itoa(a.vmid()), "running", running)
 		}},
 		{says: `VM (\d+)(?: on node \S+)? runs again`, holds: func(a *inspection, words []string) string {

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"maps"
+	"slices"
 	"strings"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/create"
@@ -71,8 +72,7 @@ const (
 // Steps returns the changes and destroys that are swept.
 func Steps() []Step {
 	off := Replace(PopulatedVM, PoweredOn, PoweredOff)
-	firmware := Replace(PopulatedVM, "scsihw ", "bios = \"ovmf\"\n  machine = \"q35\"\n  efi_disk = { storage = \"local-zfs\", type = \"4m\" }\n  tpm_state = { storage = \"local-zfs\", version = \"v2.0\" }\n  scsihw ")
-	const scsi1 = "    scsi1 = { storage = \"local-lvm\", size = \"2G\" }\n"
+	firmware := firmwareVM()
 	destroying := Replace(PopulatedVM, PoweredOn, "removed_disks = \"destroy\"\n  "+PoweredOn)
 	moreOptions := Replace(PopulatedVM, "vmid     = 101", "vmid     = 101\n  description = \"the web server\"\n  tags = [\"prod\"]\n  onboot = true",
 		`pool     = "web"`, `pool     = "db"`, `size = "4G"`, `size = "5G"`,
@@ -81,16 +81,17 @@ func Steps() []Step {
 		`user = "ops"`, `user = "admin"`, `10.0.0.5/24`, `10.0.0.6/24`, `net1 = { ipv4 = "dhcp" }`, `net2 = { ipv4 = "dhcp" }`,
 		`macro = "SSH" }`, `macro = "SSH" }, { type = "in", action = "DROP" }`)
 	list := []Step{
-		{Name: "many options", Before: PopulatedVM, After: moreOptions},
-		{Name: "many options, HA", Ticket: true, Before: PopulatedVM, After: Replace(moreOptions, PoweredOn, underHA)},
+		{Name: "many options", Before: PopulatedVM, After: moreOptions, Leaves: []string{"networks.net1"}, Again: withNet1(moreOptions)},
+		{Name: "many options, HA", Ticket: true, Before: PopulatedVM, After: Replace(moreOptions, PoweredOn, underHA),
+			Leaves: []string{"networks.net1"}, Again: withNet1(Replace(moreOptions, PoweredOn, underHA))},
 		{Name: "restart", Before: PopulatedVM, After: Replace(PopulatedVM, "cores = 2", "cores = 4, type = \"host\"", `name     = "web"`, `name     = "web-2"`), Offs: []state.PowerKind{state.PowerReboot}},
 		{Name: "move disks online", Before: PopulatedVM, After: Replace(PopulatedVM, `storage = "local-zfs", size = "4G"`, `storage = "local-lvm", size = "4G"`, `storage = "local", size = "1G", format = "qcow2"`, `storage = "local2", size = "1G", format = "raw"`)},
 		{Name: "move and grow, stopped", Before: Replace(firmware, PoweredOn, PoweredOff), After: Replace(firmware, PoweredOn, PoweredOff, `efi_disk = { storage = "local-zfs"`, `efi_disk = { storage = "local-lvm"`, `tpm_state = { storage = "local-zfs"`, `tpm_state = { storage = "local-lvm"`, `storage = "local-lvm", size = "2G"`, `storage = "local-zfs", size = "3G"`)},
 		{Name: "grow disks", Before: PopulatedVM, After: Replace(PopulatedVM, `"4G"`, `"6G"`, `"2G"`, `"3G"`, `"1G"`, `"1536M"`), Prepare: zfsSnapshot},
 		{Name: "import a disk by its path", SSH: true, Before: PopulatedVM, After: WithISODisk(PopulatedVM)},
 		{Name: "import a disk", Before: PopulatedVM, After: Replace(PopulatedVM, "format = \"qcow2\" }\n", "format = \"qcow2\" }\n    scsi4 = { storage = \"local-lvm\", size = \"5G\", import_from = \"local:import/disk.qcow2\" }\n")},
-		{Name: "detach a disk", Before: PopulatedVM, After: Replace(PopulatedVM, "    scsi1 = { storage = \"local-lvm\", size = \"2G\" }\n", "")},
-		{Name: "remove a disk with its volume", Before: destroying, After: Replace(destroying, scsi1, "")},
+		{Name: "detach a disk", Before: PopulatedVM, After: Replace(PopulatedVM, scsi1, ""), Leaves: []string{"disks.scsi1"}},
+		{Name: "remove a disk with its volume", Before: destroying, After: Replace(destroying, scsi1, ""), Leaves: []string{"disks.scsi1"}, Killed: (*ChangedWorld).ForgetDetached},
 		{Name: "change the slot of a disk", Before: PopulatedVM, After: Replace(PopulatedVM, "scsi1 = { storage",
 			"scsi5 = { imported_disk = { volume = \"local-lvm:vm-101-disk-0\" }, storage")},
 		{Name: "change the slot of a disk, and move another", Before: PopulatedVM, After: Replace(PopulatedVM, "scsi1 = { storage",
@@ -103,7 +104,8 @@ func Steps() []Step {
 		{Name: "migrate under HA", Ticket: true, Before: Replace(PopulatedVM, PoweredOn, underHA), After: Replace(PopulatedVM, PoweredOn, underHA, onPVE1, onPVE2)},
 		{Name: "power off, and options", Before: PopulatedVM, After: Replace(PopulatedVM, PoweredOn, PoweredOff, "cores = 2", "cores = 4"), Offs: []state.PowerKind{state.PowerShutdown}},
 		{Name: "power on, and options", Before: off, After: Replace(off, PoweredOff, PoweredOn, "cores = 2", "cores = 4")},
-		{Name: "leave HA", Ticket: true, Before: Replace(PopulatedVM, PoweredOn, underHA), After: PopulatedVM},
+		{Name: "leave HA", Ticket: true, Before: Replace(PopulatedVM, PoweredOn, underHA), After: PopulatedVM, Leaves: []string{"ha"},
+			ByHand: func(world *state.World) { delete(world.HA, "vm:101") }},
 		{Name: "become a template", Before: off, After: Replace(off, PoweredOff, "template = true")},
 		{Name: "destroy, running", Before: firmware, Offs: []state.PowerKind{state.PowerShutdown}},
 		{Name: "destroy, stopped, with a snapshot", Before: off, Prepare: snapshotted},
@@ -113,7 +115,12 @@ func Steps() []Step {
 		}},
 		{Name: "destroy, under HA", Ticket: true, Before: Replace(PopulatedVM, PoweredOn, underHA), Offs: []state.PowerKind{state.PowerShutdown}},
 	}
-	return list
+	return slices.Concat(list, diskUpdates(), deviceUpdates(), settingUpdates())
+}
+
+// withNet1 is a configuration that has lost net1, with it.
+func withNet1(config string) string {
+	return Replace(config, "    net2 = { bridge", "    net1 = { bridge = \"vmbr1\" }\n    net2 = { bridge", "net2 = { ipv4", "net1 = { ipv4 = \"dhcp\" }, net2 = { ipv4")
 }
 
 func onlyZFS(config string) string {
@@ -132,8 +139,12 @@ func manualRepairs() []manualRepair {
 	return []manualRepair{
 		{op: "/migrate", phases: killed, commands: []string{"qm unlock"}, reason: "the lock of a migration whose worker died says that the guest may be half-way; PVE leaves it to an operator, too"},
 		{op: "/migrate", phases: both, commands: []string{"pvesm free"}, reason: copies},
-		{op: "/move_disk", phases: both, commands: []string{"pvesm free"}, reason: copies},
+		{op: "/move_disk", phases: []fault.Phase{fault.After, fault.KillTask, fault.Partial}, commands: []string{"pvesm free"}, reason: copies},
 		{op: "POST /nodes/{node}/qemu/{vmid}/config", phases: both, commands: []string{"pvesm free"}, reason: copies},
+		{op: "DELETE /nodes/{node}/storage/{storage}/content/{volume}", phases: []fault.Phase{fault.Before, fault.After, fault.Task, fault.KillTask}, commands: []string{"pvesm free"},
+			reason: "the old cloud-init drive, which PVE leaves when a running guest gets another one; no later plan shows it"},
+		{op: "PUT /nodes/{node}/qemu/{vmid}/cloudinit", phases: []fault.Phase{fault.Before, fault.After}, commands: []string{"pvesm free"}, reason: "the same: the guest may still read the old drive"},
+		{op: "PUT /nodes/{node}/qemu/{vmid}/config", phases: []fault.Phase{fault.Before}, commands: []string{"qm set"}, reason: "PVE has put a drive with another medium into the boot order, and no later plan shows it"},
 		{op: "SSH qm set", phases: killed, commands: []string{"pvesm free"}, reason: copies},
 		{op: "PUT /nodes/{node}/qemu/{vmid}/cloudinit", phases: []fault.Phase{fault.Before, fault.After}, commands: []string{"qm cloudinit"}, reason: "no later plan shows that the drive has old data, and PVE shows no new name, address or network device that it lacks (qemu-server API2/Qemu.pm cloudinit_pending); the guest gets it at its next start all the same"},
 		{op: "/template", phases: killed, commands: []string{"qm set"}, reason: "the disk was renamed and the configuration not yet written; PVE converts no template again"},

@@ -40,6 +40,36 @@ func (w ChangedWorld) forgetRenamed() {
 	}
 }
 
+// ForgetDetached leaves out disks that an update has detached and not destroyed.
+func (w *ChangedWorld) ForgetDetached() {
+	w.forgetVolumes(func(v state.Volume) bool { return strings.HasPrefix(v.Name, "unused") })
+	for _, g := range w.Guests {
+		if g.VMID == ChangedVMID {
+			maps.DeleteFunc(g.Config, func(slot, _ string) bool { return strings.HasPrefix(slot, "unused") })
+		}
+	}
+}
+
+// forgetCloudInitDrive leaves out a cloud-init drive that the configuration does not name.
+func (w *ChangedWorld) forgetCloudInitDrive() {
+	w.forgetVolumes(func(v state.Volume) bool {
+		return strings.HasPrefix(v.Name, "orphan ") && strings.HasSuffix(v.Name, "-cloudinit")
+	})
+}
+
+// forgetBootOrder leaves out an order that waits for the next start.
+func (w *ChangedWorld) forgetBootOrder() {
+	for _, g := range w.Guests {
+		if g.VMID == ChangedVMID {
+			delete(g.Pending, "boot")
+		}
+	}
+}
+
+func (w *ChangedWorld) forgetVolumes(are func(state.Volume) bool) {
+	w.Volumes = slices.DeleteFunc(w.Volumes, func(v state.Volume) bool { return v.VMID == ChangedVMID && are(v) })
+}
+
 func (w ChangedWorld) json() []byte {
 	text, _ := json.Marshal(w) // plain strings, numbers, maps and slices only
 	return text

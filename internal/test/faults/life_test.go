@@ -63,7 +63,7 @@ func TestSweepLife(t *testing.T) {
 				identities = []rig.Identity{rig.TokenSSH}
 			}
 			for who, id := range identities {
-				if l.Ticket && id != rig.RootTicket || !share.Picks(l.Name) || (n+who)%share.Of(3) != 0 {
+				if l.Ticket && id != rig.RootTicket || !share.Picks(l.Name) || (n+who)%share.Of(6) != 0 {
 					continue
 				}
 				t.Run(l.Name+", "+string(id), func(t *testing.T) {

@@ -1,6 +1,7 @@
 package lifecycle_test
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -217,4 +218,43 @@ func byHand(t *testing.T, w *rig.World, s *terraformtest.Session, option, value 
 	rig.Must(t, s.Refresh(t.Context()))
 	w.Change(func(world *state.World) { world.Guests[400].Config[option] = value })
 	restart()
+}
+
+// TestRestartOfAKilledChange: an apply that was killed has sent what its configuration sets for the first time, or not any more, and it
+// waits for the restart that it owed. The next plan shows the restart, and its apply makes it, although state and configuration agree.
+func TestRestartOfAKilledChange(t *testing.T) {
+	t.Parallel()
+	const body, drive, disk = "cpu = { cores = 2 }\n", "cdroms = { ide3 = { file = \"none\" } }\n", "disks = { sata3 = { storage = \"local-zfs\", size = \"1G\" } }\n"
+	for name, c := range map[string]struct {
+		before, after string
+		set           map[string]string
+		deleted       []string
+		foreign       bool
+	}{
+		"an option":        {after: "rng = { source = \"/dev/urandom\" }\n", set: map[string]string{"rng0": "/dev/urandom"}},
+		"a slot":           {after: "serial = { serial0 = { device = \"socket\" } }\n", set: map[string]string{"serial0": "socket"}},
+		"a drive":          {after: drive, set: map[string]string{"ide3": "none,media=cdrom"}},
+		"no option":        {before: "rng = { source = \"/dev/urandom\" }\n", deleted: []string{"rng0"}},
+		"no drive":         {before: drive, deleted: []string{"ide3"}},
+		"no disk":          {before: disk, deleted: []string{"sata3"}},
+		"of a third party": {set: map[string]string{"rng0": "/dev/urandom", "ide3": "none,media=cdrom"}, foreign: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := rig.NewVM(t, body+c.before)
+			l.Guest(func(_ *state.World, g *state.Guest) {
+				g.Pending = maps.Clone(c.set)
+				for _, option := range c.deleted {
+					g.Deletes = map[string]int{option: 1}
+				}
+			})
+			if pl := l.Plan(body + c.after); foretells(pl) == c.foreign || pl.Empty() != c.foreign {
+				t.Errorf("the plan is\n%s\n%s", pl, pl.Diagnostics)
+			}
+			if c.foreign {
+				return
+			}
+			l.To(body + c.after)
+			l.WantOffs(state.PowerReboot)
+		})
+	}
 }

@@ -19,14 +19,36 @@ func PendingRestart(prior, plan Model, private PrivateState) []string {
 	if Value(plan.RebootPolicy) == "never" || Value(prior.Status) != "running" || plan.EndsStopped() {
 		return nil
 	}
-	return private.owed(prior, prior.PendingChanges)
+	return private.owed(prior.PendingChanges, prior, plan)
 }
 
-// owed are those of the options that wait for a restart which are the configuration's own.
-func (p PrivateState) owed(prior Model, waiting []string) []string {
+// Owing is the private state with those of the options that wait for a restart which a configuration sets: an apply
+// that was killed has sent them, and its notes never came.
+func (p PrivateState) Owing(prior Model, configured plan.Managed) PrivateState {
+	p.Owed = slices.Concat(p.Owed, PrivateState{Managed: configured}.owed(prior.PendingChanges, prior))
+	return p
+}
+
+// Foreign are the options that wait for a restart and are none of the configuration's own, as far as the notes tell.
+func (p PrivateState) Foreign(prior Model) []string {
+	own := p.owed(prior.PendingChanges, prior)
+	return slices.DeleteFunc(slices.Clone(prior.PendingChanges), func(option string) bool {
+		return slices.Contains(own, option)
+	})
+}
+
+// owed are those of the options that wait for a restart which are the configuration's own. A slot may have a disk in
+// one of the models, and the cloud-init drive in another; where none has it, it may be an optical drive's.
+func (p PrivateState) owed(waiting []string, models ...Model) []string {
 	return slices.DeleteFunc(slices.Clone(waiting), func(option string) bool {
-		at, ok := prior.attributePath(option)
-		return !slices.Contains(p.Owed, option) && (!ok || !manages(p.Managed, at))
+		paths := []string{"cdroms." + option}
+		for _, m := range models {
+			if at, ok := m.attributePath(option); ok {
+				paths = append(paths, at)
+			}
+		}
+		isManaged := slices.ContainsFunc(paths, func(at string) bool { return manages(p.Managed, at) })
+		return !isManaged && !slices.Contains(p.Owed, option)
 	})
 }
 
@@ -34,7 +56,7 @@ func (p PrivateState) owed(prior Model, waiting []string) []string {
 // of its own otherwise, once the state does not have it. After an update waiting are those that wait by then.
 func (p PrivateState) NoteOwed(ctx context.Context, out kit.PrivateWriter, prior Model,
 	waiting []string) diag.Diagnostics {
-	return p.writeOwed(ctx, out, p.owed(prior, waiting))
+	return p.writeOwed(ctx, out, p.owed(waiting, prior))
 }
 
 // ForgetOwed writes, where that is news, which of these options still wait to be removed. One that waits later, or that

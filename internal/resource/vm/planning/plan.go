@@ -41,6 +41,7 @@ func Plan(ctx context.Context, server Server, v model.Values, req resource.Modif
 		p.private.Unproven = p.private.Unproven || p.Prior.IsLost(p.private)
 		p.noteAgain(ctx)
 		p.private.OwnMark(&p.Prior)
+		p.private = p.private.Owing(p.Prior, p.Shape.Managed(p.Config.Raw))
 	}
 	p.Config.Raw = p.withDefaults(p.Config.Raw)
 	switch {
@@ -217,6 +218,10 @@ func (p *Planning) warnLost(forgotten []string) {
 	if len(p.doubtful) > 0 {
 		text += " Values of which the same is not known: " + strings.Join(p.doubtful, ", ") +
 			". They stay as they are. Where one is to be another, say so in the configuration, or change it on the server."
+	}
+	if waiting := p.private.Foreign(p.Prior); len(waiting) > 0 {
+		text += " Options that wait for a restart, and of which it is not known who has changed them: " +
+			strings.Join(waiting, ", ") + ". No apply restarts the VM for them; its next stop and start puts them in force."
 	}
 	p.diags.AddWarning("What the provider knew of "+p.Prior.Thing()+" is lost", text)
 }

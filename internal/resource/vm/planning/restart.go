@@ -51,7 +51,9 @@ func (p restart) options() []string {
 	before, after := p.before.Spec(false), p.after.Spec(false)
 	options := slices.Concat(vm.NeedsRestart(p.private.WithDrives(&p.Prior, before, after), after),
 		model.PendingRestart(running, p.Plan, p.private))
-	options = slices.DeleteFunc(options, warnings(p).isAsPlanned)
+	options = slices.DeleteFunc(options, func(option string) bool {
+		return warnings(p).isAsPlanned(option) && !slices.Contains(p.Prior.PendingChanges, option)
+	})
 	slices.Sort(options)
 	return slices.Compact(options)
 }
