@@ -3,6 +3,8 @@ package create
 import (
 	"context"
 	"fmt"
+	"net/http"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -11,12 +13,13 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/clock"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 )
 
 // asleep has a create stand still after its request n until the returned function is called, as that of a machine that
-// sleeps. The function returns the result.
-func (b bench) asleep(t *testing.T, r Request, n int) (came bool, wake func() (Created, error)) {
+// sleeps. The function returns the result. Each of before is called after each request, with its number.
+func (b bench) asleep(t *testing.T, r Request, n int, before ...func(request int)) (came bool, wake func() (Created, error)) {
 	t.Helper()
 	type result struct {
 		created Created
@@ -25,7 +28,11 @@ func (b bench) asleep(t *testing.T, r Request, n int) (came bool, wake func() (C
 	asleep, awake, done := make(chan struct{}), make(chan struct{}), make(chan result, 1)
 	var seen atomic.Int32
 	sleep := func(context.Context, string, map[string]string) {
-		if seen.Add(1) == int32(n) {
+		now := int(seen.Add(1))
+		for _, f := range before {
+			f(now)
+		}
+		if now == n {
 			close(asleep)
 			<-awake
 		}
@@ -121,4 +128,127 @@ func (b bench) everythingOf(vmid int) (all string) {
 		}
 	})
 	return all
+}
+
+// failing are the ways in which a create of a VM that was made fails.
+var failing = map[string][]fault.Rule{
+	"since a user has edited its notes": nil,
+	"since it does not start": {{Match: fault.Match{Method: http.MethodPost, Path: "/nodes/{node}/qemu/{vmid}/status/start"},
+		Phase: fault.Task}},
+}
+
+// TestLateUndoLeavesAVMThatWasTaken: a create fails, a user takes its VM by editing the notes after any of its requests,
+// and its machine sleeps for five minutes after that one or a later one. Meanwhile the user changes the VM. The
+// create knows the uuid, and no other run can have the VM: it stays all the same, and is named with the next command.
+func TestLateUndoLeavesAVMThatWasTaken(t *testing.T) {
+	t.Parallel()
+	for how, request := range map[string]func() Request{"create": onZFS, "clone": ofTemplate} {
+		for why, faults := range failing {
+			met, bad := 0, []string(nil)
+			for taken, came := 4, true; came; taken++ {
+				for _, later := range []int{0, 1, 5} {
+					played, wrong := false, ""
+					synctest.Test(t, func(t *testing.T) {
+						b := benchOf(t, pvesim.Options{Clock: clock.Real{}, Latency: -1}, token)
+						b.change(func(w *state.World) { delete(w.Guests[9000].Config, "protection") })
+						b.sim.SetFaults(faults)
+						r := request()
+						r.VMID, r.Start = 150, true
+						var did bool
+						did, played, wrong = b.takenLate(t, r, taken, taken+later)
+						came = did || later > 0
+					})
+					if wrong != "" {
+						bad = append(bad, fmt.Sprintf("taken after request %d, asleep %d later: %s", taken, later, wrong))
+					}
+					if !played {
+						break
+					}
+					met++
+				}
+			}
+			if len(bad) > 0 || met < 10 {
+				t.Errorf("%s, failed %s: %d played, %d wrong:\n%s", how, why, met, len(bad), strings.Join(bad, "\n"))
+			}
+		}
+	}
+}
+
+// takenLate has a user take VM 150 of a create after a request, and change it while the create sleeps after request n.
+// It reports whether that request came, whether the VM was there and the create failed, and a wrong end.
+func (b bench) takenLate(t *testing.T, r Request, taken, n int) (came, played bool, wrong string) {
+	edited := false
+	came, wake := b.asleep(t, r, n, func(request int) {
+		if request == taken {
+			edited = b.sets(150, "description", "in use")
+		}
+	})
+	if !came {
+		return false, false, ""
+	}
+	time.Sleep(5 * time.Minute)
+	there := b.sets(150, "name", "prod") && b.sets(150, "memory", "8192")
+	all := func() string { return fmt.Sprint(b.everythingOf(150), b.volumesOf(150)) }
+	was := all()
+	created, err := wake()
+	if !edited || !there || err == nil {
+		return true, false, ""
+	}
+	if now := all(); now != was {
+		return true, true, fmt.Sprintf("VM 150 was\n%s\nand is\n%s\n%v", was, now, err)
+	}
+	return true, true, unnamed(created)
+}
+
+// unnamed is what a create has said if that does not name VM 150 with a command that shows it.
+func unnamed(created Created) string {
+	said := fmt.Sprint(created.Warnings, created.Left)
+	if strings.Contains(said, "qm config 150") && (created.Doubt || len(created.Left) > 0) {
+		return ""
+	}
+	return fmt.Sprintf("VM 150 stays, and is not named: doubt %t, %s", created.Doubt, said)
+}
+
+// TestUndoThatGivesUpNamesATakenVM: a user edits the notes of a VM while its create is undone, and from then on the API
+// is away until the undo gives up, or a little longer. The VM stays, and is named, also by a last look that is answered.
+func TestUndoThatGivesUpNamesATakenVM(t *testing.T) {
+	t.Parallel()
+	const taken = 18
+	met := 0
+	for away := 110 * time.Second; away < 130*time.Second; away += time.Second {
+		said := ""
+		synctest.Test(t, func(t *testing.T) {
+			b := benchOf(t, pvesim.Options{Clock: clock.Real{}, Latency: -1}, token)
+			b.sim.SetFaults(failing["since it does not start"])
+			r := onZFS()
+			r.VMID, r.Start = 150, true
+			_, wake := b.asleep(t, r, taken, func(request int) {
+				if request == taken && b.sets(150, "description", "in use") {
+					b.sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: http.MethodGet}, Phase: fault.Before, Status: 596, Times: -1}})
+				}
+			})
+			time.AfterFunc(away, func() { b.sim.SetFaults(nil) })
+			created, _ := wake()
+			if b.everythingOf(150) != "" { // else the undo was in time
+				met++
+				said = unnamed(created)
+			}
+		})
+		if said != "" {
+			t.Errorf("away for %s: %s", away, said)
+		}
+	}
+	if met == 0 {
+		t.Error("the API was never away for long enough")
+	}
+}
+
+// sets has a user set an option of a VM that is there and not locked, and reports whether that was so.
+func (b bench) sets(vmid int, option, value string) (did bool) {
+	b.change(func(w *state.World) {
+		if g := w.Guests[vmid]; g != nil && g.Config["lock"] == "" {
+			g.Config[option], did = value, true
+		}
+	})
+	return did
 }

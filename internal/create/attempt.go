@@ -255,9 +255,11 @@ func (a pursuit) persist(ctx context.Context, commit func(context.Context) error
 	})
 }
 
-// isLost reports whether it is proved that the VM is gone, or that its id has another guest or another run's VM.
+// isLost reports whether it is proved that the VM is gone, or that its id has another guest or another run's VM. No run
+// takes one without a mark.
 func (a pursuit) isLost(ctx context.Context) bool {
 	at, seen, _ := a.creator.guests.Find(ctx, guest.Ref{VMID: a.vmid, Node: a.view.Node()}, nil)
 	config := at.Config.Current()
-	return seen == guest.Gone || seen == guest.Found && !a.mark.Proves(a.vmid, config) && !a.owns(config)
+	isOurs := a.mark.Proves(a.vmid, config) || a.owns(config) || a.alone && a.knows(config)
+	return seen == guest.Gone || seen == guest.Found && !isOurs
 }

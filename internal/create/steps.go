@@ -76,12 +76,11 @@ func (a *attempt) undo(ctx context.Context) error {
 		return nil
 	}
 	identity := a.view.Identity()
-	unmarked := a.first.done && (identity.IsZero() && a.first.uuid == "" || a.mayBeOvertaken())
 	var targets []destroy.Target
 	for _, baseline := range a.baselines {
 		targets = append(targets, destroy.Target{VMID: a.vmid, Nodes: a.nodes(), Baseline: baseline, Pool: a.r.Pool,
 			Tasks: &a.view.Tasks, HalfMade: a.halfMade, Mark: a.mark, Lost: a.first.lost, Owns: a.owns,
-			Managed: a.beside.ha, Made: a.made, Unmarked: unmarked, Protected: isProtector(a)})
+			Managed: a.beside.ha, Made: a.made, Unmarked: a.unmarked, Protected: isProtector(a)})
 	}
 	if a.stays != "" {
 		return nil
@@ -114,16 +113,24 @@ func leftFirewall(ctx context.Context, a *attempt) string {
 
 // owns reports whether a configuration without our mark is ours, by its uuid: the commit may have taken effect, or a
 // third party has edited the description. The uuid proves nothing once another run may have taken this one for dead:
-// that run completes this very VM, and takes the mark away.
-func (a *attempt) owns(config map[string]string) bool {
-	if a.mayBeOvertaken() || a.mark.IsOvertaken(config) {
-		return false
-	}
-	known := a.view.Identity().Proves(config) || guest.Identity{UUID: a.first.uuid}.Proves(config)
+// that run completes this very VM, and takes the mark away. Nor does it after an edit that long ago: a user may have
+// taken the VM by it, and have changed it since.
+func (a *attempt) owns(config map[string]string) bool { return a.knows(config) && !a.mayBeOvertaken() }
+
+// knows reports whether the uuid says that a VM without our mark is the one that was made, whosever it is by now.
+func (a *attempt) knows(config map[string]string) bool {
+	known := !a.mark.IsOvertaken(config) &&
+		(a.view.Identity().Proves(config) || guest.Identity{UUID: a.first.uuid}.Proves(config))
 	if known {
 		noteAlone(a, config)
 	}
 	return known
+}
+
+// unmarked reports whether a VM without our mark may be the one that was made, or another's.
+func (a *attempt) unmarked(config map[string]string) bool {
+	noUUID := a.view.Identity().IsZero() && a.first.uuid == ""
+	return a.first.done && (noUUID || a.mayBeOvertaken() && a.knows(config))
 }
 
 // noteAlone notes that our VM is without a mark. Another run takes a mark away only after one lease in which this run
@@ -135,13 +142,13 @@ func noteAlone(a *attempt, config map[string]string) {
 }
 
 // mayBeOvertaken reports whether this run has not seen its mark for so long that another run may have taken the VM
-// over. None takes one without a mark.
+// over, or a user who has edited its description.
 func (a *attempt) mayBeOvertaken() bool {
 	last := a.renewed
 	if read := a.view.ReadAt; read.After(last) {
 		last = read
 	}
-	return !a.alone && pve.Elapsed(last, a.creator.jobs.Clock.Now()) >= guest.Lease
+	return pve.Elapsed(last, a.creator.jobs.Clock.Now()) >= guest.Lease
 }
 
 // nodes are those that the configuration can be on: a clone to another node is at its source until the very end.

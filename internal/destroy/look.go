@@ -154,7 +154,6 @@ func reusedSince(ctx context.Context, d *destruction, node string, config map[st
 func (r *removal) find(ctx context.Context, how ending) error {
 	r.view = view{verdict: verdict{ambiguous: r.view.ambiguous}}
 	r.askedAt = r.d.clock.Now()
-	forgetSeen(r)
 	seesAll := r.use != nil && r.use.Unseen == nil
 	if !r.deleted.gone || !seesAll { // else the listing tells that it is gone, for all who ask
 		for _, node := range r.Nodes {
@@ -206,6 +205,7 @@ func (r *removal) findListed(ctx context.Context, how ending, seesAll bool) erro
 
 // recognize judges a configuration, and remembers what that shows of our VM.
 func (r *removal) recognize(node string, config pve.GuestConfig, how ending) (view, error) {
+	forgetSeen(r)
 	known := r.isKnown(config.Values, r.seen.identity)
 	v := view{verdict: r.judge(config, how, &r.memory), node: node, config: config}
 	if v.unsure {

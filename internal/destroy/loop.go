@@ -249,7 +249,6 @@ func (r *removal) prove(ctx context.Context, c guard.Claim) (guard.Evidence, err
 		c.Use = r.use
 	}
 	r.fresh = false
-	forgetSeen(r)
 	e, err := r.d.Prove(ctx, c)
 	if e.Use() != nil {
 		r.use = e.Use()

@@ -11,6 +11,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/ownership"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/clock"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/saga"
@@ -51,7 +52,7 @@ func TestJudge(t *testing.T) {
 		{"unlocked by hand, nothing else in it", map[string]string{}, killed, false, guest.NoGuest, true, "other"},
 	}
 	for _, c := range cases {
-		r := (&Destroyer{}).newRemoval(Target{VMID: 100, HalfMade: NewHalfMade("seen", nil), Mark: mark,
+		r := (&Destroyer{clock: clock.Client{Cluster: clock.Real{}}}).newRemoval(Target{VMID: 100, HalfMade: NewHalfMade("seen", nil), Mark: mark,
 			Owns: guest.Identity{UUID: "bbb"}.Proves, Nodes: []string{"pve1"}}, policy{})
 		if c.lost {
 			r.Lost = &request.Lost{}

@@ -228,6 +228,10 @@ func (r *removal) lastLook(ctx context.Context, failed error) error {
 		before = now
 		rep.readUse(ctx)
 	}
+	if r.view.owner == guest.ThirdParty && isUnmarked(r) {
+		note := unmarkedNote(r.VMID, r.view.node)
+		r.notes = append(slices.DeleteFunc(r.notes, func(n Note) bool { return n == note }), note)
+	}
 	if left := rep.leftovers(failed); len(left) > 0 {
 		return &saga.LeftError{Left: left, Err: cmp.Or(failed, listErr)}
 	}
@@ -251,6 +255,16 @@ func unprovenNote(vmid int, node string, volumes []string) Note {
 		"and nothing shows that this create has made them: %s. They were left alone. "+
 		"Look whose they are (`pvesm list STORAGE --vmid %d`) before you remove any", vmid, node, strings.Join(volumes,
 		", "), vmid)}
+}
+
+// isUnmarked reports whether the VM that was seen last may be ours, and nothing proves it.
+func isUnmarked(r *removal) bool { return r.Unmarked != nil && r.Unmarked(r.view.config.Values) }
+
+// unmarkedNote names a VM that was left alone since it has lost the mark that would prove it ours.
+func unmarkedNote(vmid int, node string) Note {
+	return Note{Doubt: true, Text: fmt.Sprintf("VM %d on node %s no longer bears the mark of this create: another user "+
+		"has changed or replaced it, and which of both cannot be told. It was left alone. Look whose it is (`qm config "+
+		"%d`) before you import or remove it", vmid, node, vmid)}
 }
 
 // merge adds the leftovers of a later removal, which was the last to look at those that are known.

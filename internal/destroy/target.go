@@ -43,8 +43,9 @@ type Target struct {
 	Protected bool
 	// HalfMade is the unmarked configuration that killed tasks of ours have left.
 	HalfMade *HalfMade
-	// Unmarked: only the mark identifies this VM. If a third party edits the description, we cannot prove ownership.
-	Unmarked bool
+	// Unmarked reports whether a VM that is not proved to be ours may be: nothing but the mark, which a third party may
+	// have edited away, would prove it. Nil: none may.
+	Unmarked func(config map[string]string) bool
 	// Made tells the volumes of a create from other new volumes. Nil: every volume outside the baseline is ours.
 	Made *Made
 	// InState is what state knows of an uncommitted VM, if it has seen its disks: another one in a slot is a third

@@ -202,9 +202,8 @@ func (r *removal) leaveToThirdParty(ctx context.Context, f *facts) (outcome, err
 		note.Text += fmt.Sprintf(". Ours had the volumes %s before. Whether they went with it cannot be told",
 			strings.Join(had, ", "))
 	}
-	if r.Unmarked {
-		note = Note{Doubt: true, Text: fmt.Sprintf("VM %d on node %s no longer bears the mark of this create: another user "+
-			"has changed or replaced it, and which of both cannot be told. It was left alone", r.VMID, f.node)}
+	if isUnmarked(r) {
+		note = unmarkedNote(r.VMID, f.node)
 	}
 	r.notes = append(r.notes, note)
 	switch {
