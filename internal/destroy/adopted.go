@@ -60,12 +60,12 @@ func adoptedInState(vmid int, known func(string) bool, configs ...map[string]str
 func volumesToGo(vmid int, known func(string) bool, snapshots map[string]map[string]string,
 	configs ...map[string]string) (goes, snapshotOnly []string) {
 	adopted := adoptedInState(vmid, known, configs...)
-	named := guest.OwnVolumes(vmid, configs...)
+	named, media := guest.OwnVolumes(vmid, configs...), guest.OwnMedia(vmid, configs...)
 	goes = slices.DeleteFunc(slices.Clone(named), func(volume string) bool { return slices.Contains(adopted, volume) })
 	for _, snapshot := range snapshots {
 		for _, volume := range guest.OwnVolumes(vmid, snapshot) {
 			switch {
-			case slices.Contains(named, volume):
+			case slices.Contains(named, volume), slices.Contains(media, volume):
 			case known(volume) || volume == guest.VolumeOf(snapshot["vmstate"]) || volid.IsCloudInit(volume):
 				goes = append(goes, volume)
 			default:
@@ -155,7 +155,7 @@ func unforeseen(ctx context.Context, d *destruction, now pve.PendingConfig, touc
 func isDiskOf(vmid int, config map[string]string, slot string) bool {
 	volume := guest.VolumeOf(config[slot])
 	owner, _ := volid.Owner(volume)
-	return owner == vmid && goesWith(config, volume) && !volid.IsCloudInit(volume) && vm.IsSlot(slot)
+	return owner == vmid && guest.GoesWith(config, volume) && !volid.IsCloudInit(volume) && vm.IsSlot(slot)
 }
 
 // slotLook judges the disks in the slots of a VM by what state knows of them.
@@ -294,15 +294,17 @@ func adoptedText(volumes []string) string {
 		strings.Join(volumes, ", "))
 }
 
-// slotted is a volume in a slot of a VM: one of its own, if there is one.
+// slotted is a volume in a slot of a VM: one that goes with it, if there is one, and no other that carries its id.
 func slotted(vmid int, config map[string]string) string {
 	found := ""
 	for _, slot := range vm.Slots(config) {
 		volume := guest.VolumeOf(config[slot])
-		if owner, ok := volid.Owner(volume); ok && owner == vmid {
+		owner, ok := volid.Owner(volume)
+		isOwn := ok && owner == vmid
+		if isOwn && guest.GoesWith(config, volume) {
 			return volume
 		}
-		if found == "" && volid.Valid(volume) {
+		if found == "" && volid.Valid(volume) && !isOwn {
 			found = volume
 		}
 	}

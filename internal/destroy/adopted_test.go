@@ -63,7 +63,12 @@ func TestVolumesOfARescanSurviveTheDestroy(t *testing.T) {
 		"the answer gets lost": {set: func(r *rig, _ *Request) { r.lose(http.MethodPut, "/nodes/{node}/qemu/{vmid}/config") }},
 		"the VM's cloud-init is all it has": {set: func(r *rig, _ *Request) {
 			r.without("scsi0")
-			r.option("ide2", "local-zfs:vm-300-disk-0,media=cdrom")
+			r.change(func(w *state.World) {
+				delete(w.Volumes, w.Storages["local-zfs"].Key("pve1", "vm-300-disk-0"))
+				w.Put(&state.Volume{Storage: "local-zfs", Node: "pve1", Name: "vm-300-cloudinit", VMID: 300, Content: "images",
+					Format: "raw", Size: 4 << 20})
+			})
+			r.option("ide2", "local-zfs:vm-300-cloudinit,media=cdrom")
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -76,7 +81,8 @@ func TestVolumesOfARescanSurviveTheDestroy(t *testing.T) {
 			if err != nil || len(left) > 0 || is || kept == c.goes {
 				t.Fatalf("%v; left %+v; the VM is there: %v, the volume: %v", err, left, is, kept)
 			}
-			if _, own := r.has(300, "local-zfs:vm-300-disk-0"); own {
+			_, disk := r.has(300, "local-zfs:vm-300-disk-0")
+			if _, drive := r.has(300, "local-zfs:vm-300-cloudinit"); disk || drive {
 				t.Error("the VM's own disk is left")
 			}
 			named := len(warnings) == 1 && strings.Contains(warnings[0].Detail, rescanned)

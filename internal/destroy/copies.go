@@ -25,8 +25,9 @@ func (d *destruction) nameCopies(ctx context.Context, r *removal, left []saga.Re
 	seen := map[string]string{} // by volume and node: why it may be the VM's
 	var lines []string
 	if r.deleted.gone {
+		media := d.media(r)
 		for _, volume := range r.Baseline.Others { // as likely another user's, so no command is given that frees it
-			if r.of(volume).letGo || r.of(volume).snapshotOnly { // a note names it
+			if r.of(volume).letGo || r.of(volume).snapshotOnly || slices.Contains(media, volume) { // a note names it
 				continue
 			}
 			lines = append(lines, fmt.Sprintf("  %s on node %s, which its configuration did not name", volume, r.Baseline.Node))
@@ -112,7 +113,7 @@ func hasCloudInitDrive(config pve.PendingConfig) bool {
 // volume that stayed (couldNot). A removal with a Made reads that by itself.
 func withoutReborn(ctx context.Context, r *removal, found []pve.Volume) ([]pve.Volume, error) {
 	d := &r.deleted
-	wasIn := func(v pve.Volume) bool { return goesWith(d.config, v.ID) }
+	wasIn := func(v pve.Volume) bool { return guest.GoesWith(d.config, v.ID) }
 	if r.Made == nil && d.task != "" && d.task != d.sorted && slices.ContainsFunc(found, wasIn) {
 		log, err := r.d.api.Tasks().Log(ctx, d.task, logLines)
 		if err != nil && !pve.IsKind(err, pve.NotFound) {
@@ -121,7 +122,7 @@ func withoutReborn(ctx context.Context, r *removal, found []pve.Volume) ([]pve.V
 		stayed := notRemoved(log)
 		r.remember(stayed)
 		if d.sorted = d.task; err == nil {
-			noteGone(r, func(volume string) bool { return goesWith(d.config, volume) && stayed[volume] == "" })
+			noteGone(r, func(volume string) bool { return guest.GoesWith(d.config, volume) && stayed[volume] == "" })
 		}
 	}
 	d.reborn = idsOf(slices.DeleteFunc(slices.Clone(found), func(v pve.Volume) bool { return !d.went[v.ID] }))
@@ -143,17 +144,6 @@ func noteFreed(r *removal, volume string) {
 		r.deleted.went = map[string]bool{}
 	}
 	r.deleted.went[volume] = true
-}
-
-// goesWith reports whether PVE destroys a volume together with a VM: not what is in an optical drive, unless it is the
-// cloud-init drive (qemu-server QemuServer.pm destroy_vm, drive_is_cdrom).
-func goesWith(config map[string]string, volume string) bool {
-	for option, has := range guest.Volumes(config) {
-		if has == volume && (!vm.IsOptical(config[option]) || strings.Contains(volume, "cloudinit")) {
-			return true
-		}
-	}
-	return false
 }
 
 // rebornNote names the volumes that were left alone since they were made after ours were gone.
@@ -187,6 +177,31 @@ func snapshotsLeft(vmid int, snapshots map[string]map[string]string) []guest.War
 			"their names are taken for that disk:\n" + strings.Join(lines, "\n") + "\nPVE has no command that removes them " +
 			"by themselves; those of the storage do (zfs destroy, rbd snap rm, lvremove, qemu-img snapshot -d). Deleting a " +
 			"VM's snapshots before the VM leaves none."}}
+}
+
+// media are the volumes with the VM's id that it had in optical drives alone, by its configuration at the end and by
+// its snapshots.
+func (d *destruction) media(r *removal) []string {
+	vmid := d.r.Ref.VMID
+	media := guest.OwnMedia(vmid, r.deleted.config, d.config.Merged())
+	for _, snapshot := range d.snapshots {
+		media = append(media, guest.OwnMedia(vmid, snapshot)...)
+	}
+	slices.Sort(media)
+	return slices.DeleteFunc(slices.Compact(media), func(volume string) bool {
+		return r.Baseline.HasNamed(volume) || r.of(volume).snapshotOnly
+	})
+}
+
+// mediaLeft warns of the media with the VM's id that PVE has left.
+func mediaLeft(vmid int, node string, media []string) []guest.Warning {
+	if len(media) == 0 {
+		return nil
+	}
+	return []guest.Warning{{Summary: fmt.Sprintf("Media of VM %d with its id are left", vmid),
+		Detail: fmt.Sprintf("PVE destroys no medium of an optical drive with a VM. They were left on node %s: %s. Look "+
+			"whose they are (`pvesm list STORAGE --vmid %d`) before you remove any",
+			node, strings.Join(media, ", "), vmid)}}
 }
 
 // those are the volumes of which something is known.

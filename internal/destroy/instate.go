@@ -135,8 +135,8 @@ func (d *destruction) removeStopped(ctx context.Context) ([]saga.Residue, error)
 	}
 	d.warnings = append(d.warnings, d.nameCopies(ctx, r, left)...)
 	if r.deleted.gone {
-		d.warnings = slices.Concat(d.warnings, snapshotsLeft(vmid, d.snapshots), namePurged(vmid, d.purged),
-			nameSettings(vmid, d.settings))
+		d.warnings = slices.Concat(d.warnings, snapshotsLeft(vmid, d.snapshots), mediaLeft(vmid, d.node, d.media(r)),
+			namePurged(vmid, d.purged), nameSettings(vmid, d.settings))
 	}
 	return left, err
 }

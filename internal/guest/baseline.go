@@ -227,14 +227,10 @@ func (f *Baseline) Narrow(storages []string) {
 	maps.DeleteFunc(f.Unlisted, func(id string, _ error) bool { return other(id) })
 }
 
-// Release takes the volumes out of the baseline that a configuration of ours owns: those that carry its own VMID. PVE
-// only detaches a volume of another VMID, which belongs to another guest.
+// Release takes the volumes out of the baseline that go with a VM of ours (OwnVolumes).
 func (f *Baseline) Release(config map[string]string, vmid int) {
-	for volume := range f.Before {
-		owner, ok := volid.Owner(volume)
-		if ok && owner == vmid && Uses(config, volume) {
-			delete(f.Before, volume)
-		}
+	for _, volume := range OwnVolumes(vmid, config) {
+		delete(f.Before, volume)
 	}
 }
 

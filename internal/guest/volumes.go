@@ -41,15 +41,39 @@ func Volumes(config map[string]string) iter.Seq2[string, string] {
 // OwnVolumes returns the volumes that go with a VM: those in its configurations, snapshots included, that carry its
 // id. PVE only detaches a volume of another id, which belongs to another guest.
 func OwnVolumes(vmid int, configs ...map[string]string) []string {
+	return carriers(vmid, configs, func(value string) bool { return !isMedium(value) })
+}
+
+// OwnMedia returns the volumes that carry the id of a VM and are in optical drives of it.
+func OwnMedia(vmid int, configs ...map[string]string) []string {
+	return carriers(vmid, configs, isMedium)
+}
+
+// carriers are the volumes in some options that carry a VM's id.
+func carriers(vmid int, configs []map[string]string, is func(value string) bool) []string {
 	own := map[string]bool{}
 	for _, config := range configs {
-		for _, volume := range Volumes(config) {
-			if owner, ok := volid.Owner(volume); ok && owner == vmid {
+		for option, volume := range Volumes(config) {
+			if owner, ok := volid.Owner(volume); ok && owner == vmid && is(config[option]) {
 				own[volume] = true
 			}
 		}
 	}
 	return slices.Sorted(maps.Keys(own))
+}
+
+// isMedium reports whether the value of a drive has a medium, which PVE leaves when it destroys the VM, whatever id it
+// carries. A cloud-init drive goes (qemu-server QemuServer.pm destroy_vm, drive_is_cdrom with exclude_cloudinit).
+func isMedium(value string) bool { return vm.IsOptical(value) && !volid.IsCloudInit(VolumeOf(value)) }
+
+// GoesWith reports whether PVE destroys a volume that carries the id of a VM together with it.
+func GoesWith(config map[string]string, volume string) bool {
+	for option, has := range Volumes(config) {
+		if has == volume && !isMedium(config[option]) {
+			return true
+		}
+	}
+	return false
 }
 
 // Uses reports whether a configuration has a volume.
