@@ -245,6 +245,7 @@ func (r *removal) listOwn(ctx context.Context, has map[string]string) ([]string,
 	found, listErr := r.Baseline.OwnVolumes(ctx, r.d.guests)
 	found, err := withoutReborn(ctx, r, found)
 	if err != nil {
+		r.Baseline.Away = slices.Clone(r.Baseline.Storages) // the listing tells nothing then
 		return nil, errors.Join(listErr, err)
 	}
 	if r.Made != nil {

@@ -221,15 +221,18 @@ func (d refusals) reachable(ctx context.Context) error {
 			if volid.Storage(volume) != storage.ID || storage.Enabled && storage.Active {
 				continue
 			}
-			state := "not available"
-			if !storage.Enabled {
-				state = "disabled"
+			state, back := "not available", "bring the storage back"
+			if !storage.Enabled { // pve-storage Storage.pm storage_info does not tell the two apart
+				state, back = "disabled", "enable the storage, or add the node to its `nodes`"
 			}
 			return fmt.Errorf("storage %s, which holds %s, is %s on node %s: PVE would remove VM %d and leave the volume "+
-				"behind. The VM was not touched; bring the storage back, then destroy again", storage.ID, volume, state, node, vmid)
+				"behind. The VM was not touched; %s, then destroy again", storage.ID, volume, state, node, vmid, back)
 		}
 	}
-	return nil
+	isListed := func(volume string) bool {
+		return slices.ContainsFunc(storages, func(s pve.Storage) bool { return s.ID == volid.Storage(volume) })
+	}
+	return onRemovedStorage(ctx, d.destruction, slices.DeleteFunc(volumes, isListed))
 }
 
 // refused explains PVE's refusal of a destroy that the look before could not foresee; nil if it is none.

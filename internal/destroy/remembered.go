@@ -7,11 +7,13 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/saga"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/shell"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
 )
 
@@ -105,6 +107,11 @@ func (d *Destroyer) Recheck(ctx context.Context, ref guest.Ref, left []saga.Resi
 			continue
 		}
 		there, err := d.exists(ctx, ref, leftover)
+		if leftover.Kind == "volume" && pve.IsKind(err, pve.NotFound) { // pve-storage Storage.pm storage_config
+			there, err, leftover.Command = true, nil, ""
+			leftover.Reason = fmt.Sprintf("storage %s does not exist any more, so PVE can neither show nor remove it. Add the "+
+				"storage again, or have Terraform forget the leftover (`terraform state rm`)", volid.Storage(leftover.ID))
+		}
 		if err != nil {
 			return nil, fmt.Errorf("look for %s: %w", leftover.What, err)
 		}
@@ -113,6 +120,34 @@ func (d *Destroyer) Recheck(ctx context.Context, ref guest.Ref, left []saga.Resi
 		}
 	}
 	return remaining, nil
+}
+
+// onRemovedStorage refuses to destroy a VM with a volume on a storage that was removed. PVE destroys such a VM and only
+// warns, and before qemu-server 9.1.19 it fails when other volumes are gone (QemuServer.pm destroy_vm, 2e85e6d7). It
+// takes a drive out of the VM without its storage (vmconfig_register_unused_drive, try_deallocate_drive).
+func onRemovedStorage(ctx context.Context, d *destruction, volumes []string) error {
+	vmid := d.r.Ref.VMID
+	for _, volume := range volumes {
+		storage := volid.Storage(volume)
+		_, err := d.d.api.Storage(d.node, storage).Content(ctx, "images", vmid)
+		if !pve.IsKind(err, pve.NotFound) {
+			continue
+		}
+		var options []string
+		for _, config := range []map[string]string{d.config.Current(), d.config.Merged()} {
+			for option, has := range guest.Volumes(config) {
+				if has == volume {
+					options = append(options, option)
+				}
+			}
+		}
+		slices.Sort(options)
+		without := shell.VM("qm set {vmid} --delete {}", vmid, strings.Join(slices.Compact(options), ","))
+		return fmt.Errorf("storage %s, which holds %s, does not exist any more: nothing would remove the volume with VM %d. "+
+			"The VM was not touched. Add the storage again, or let the VM go without the disk (`%s` on node %s), then destroy "+
+			"again", storage, volume, vmid, without, d.node)
+	}
+	return nil
 }
 
 // attached is the configuration of the VM in state, if it is there, or of the VM of a create that failed, which another

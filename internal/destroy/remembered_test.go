@@ -1,6 +1,9 @@
 package destroy
 
 import (
+	"maps"
+	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
@@ -58,5 +61,54 @@ func TestALeftoverWhoseVMIDIsAnothers(t *testing.T) {
 				t.Errorf("the guest is there: %t", is)
 			}
 		})
+	}
+}
+
+// TestRemovedStorageIsNamedWithTheOptions: each option that has a volume of a storage that was removed is named, so that
+// one command lets the VM go without it. Nothing is changed before.
+func TestRemovedStorageIsNamedWithTheOptions(t *testing.T) {
+	for _, c := range []struct {
+		config, pending map[string]string
+		says            string
+	}{
+		{config: map[string]string{"scsi1": rescanned + ",size=1G"}, says: "`qm set 300 --delete scsi1`"},
+		{config: map[string]string{"unused0": rescanned}, says: "`qm set 300 --delete unused0`"},
+		{pending: map[string]string{"sata2": rescanned + ",size=1G"}, says: "`qm set 300 --delete sata2`"},
+		{config: map[string]string{"efidisk0": rescanned + ",size=1G", "scsi1": rescanned + ",size=1G"},
+			says: "`qm set 300 --delete efidisk0,scsi1`"},
+	} {
+		r := newRig(t, asToken)
+		ref := r.vm(300)
+		r.change(func(w *state.World) {
+			maps.Copy(w.Guests[300].Config, c.config)
+			w.Guests[300].Pending = c.pending
+			delete(w.Storages, "local2")
+		})
+		before := string(r.sim.Snapshot())
+		_, _, err := r.s.Delete(t.Context(), Request{Ref: ref, Disks: Disks{Known: []string{rescanned}}})
+		if err == nil || !strings.Contains(err.Error(), c.says) || string(r.sim.Snapshot()) != before {
+			t.Errorf("%v, %v: changed %t: %v", c.config, c.pending, string(r.sim.Snapshot()) != before, err)
+		}
+	}
+}
+
+// TestOnlyTheStorageThatIsAwayMayHaveLeftovers: a storage of a VM in state goes away once PVE was told to destroy the
+// VM. The volume on the other one is seen to be gone, so it is not among what is left.
+func TestOnlyTheStorageThatIsAwayMayHaveLeftovers(t *testing.T) {
+	r := newRig(t, asToken)
+	ref := r.vm(300)
+	r.change(func(w *state.World) {
+		w.Put(&state.Volume{Storage: "local2", Node: "pve1", Name: "300/vm-300-disk-7.raw", VMID: 300, Content: "images",
+			Format: "raw", Size: 1 << 30})
+		w.Guests[300].Config["scsi1"] = rescanned + ",size=1G"
+	})
+	r.answered = func(method, path string) {
+		if method == http.MethodDelete && strings.HasSuffix(path, "/qemu/300") {
+			r.change(func(w *state.World) { w.Storages["local2"].Offline = true })
+		}
+	}
+	left, _, err := r.s.Delete(t.Context(), Request{Ref: ref})
+	if err == nil || len(left) != 1 || left[0].ID != rescanned || !strings.Contains(left[0].Reason, "could not be looked at") {
+		t.Errorf("%v, left %+v", err, left)
 	}
 }

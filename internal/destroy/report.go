@@ -44,9 +44,12 @@ func (r *report) look(ctx context.Context) error {
 		r.forgetDestroyed(ctx)
 	case listErr == nil && (err == nil || r.Baseline.Named != nil):
 		r.left = volumes
-	case r.Baseline.Named != nil: // any of them may be there, and nothing else would remember them
+	case r.Baseline.Named != nil && err != nil: // any of them may be there, and nothing else would remember them
 		r.left = slices.Sorted(maps.Keys(r.Baseline.Named))
-	case err == nil: // on the others may be those that an earlier look has seen
+	case err == nil: // on the others may be those that are known by name, or that an earlier look has seen
+		if r.Baseline.Named != nil {
+			r.left = slices.Sorted(maps.Keys(r.Baseline.Named))
+		}
 		isSeen := func(v string) bool { return !slices.Contains(r.Baseline.Away, volid.Storage(v)) }
 		r.left = append(slices.DeleteFunc(r.left, isSeen), volumes...)
 	}

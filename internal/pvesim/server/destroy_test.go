@@ -1,6 +1,8 @@
 package server
 
 import (
+	"fmt"
+	"maps"
 	"net/url"
 	"slices"
 	"strings"
@@ -55,6 +57,43 @@ func TestDestroyThatLeavesVolumes(t *testing.T) {
 			t.Errorf("%s: left %s, guest %s", profile, got, g.where(100))
 		}
 		g.steps([]step{{"", "DELETE", "/storage/local-zfs/content/local-zfs:vm-100-disk-0", "", "OK"}})
+	}
+}
+
+// TestDestroyOnARemovedStorage: since 9.2 PVE warns of its volumes and goes on; before, the task fails and the VM stays,
+// without the volumes that were freed until then (qemu-server QemuServer.pm destroy_vm, 2e85e6d7).
+func TestDestroyOnARemovedStorage(t *testing.T) {
+	for profile, want := range map[string]string{"8.4": "storage 'local2' does not exist", "9.2": "WARNINGS: 1"} {
+		g := newRig(t, func(c *engine.Config) { c.World.Profile, c.Schema = profile, schema.LoadVersion(profile) })
+		g.steps([]step{{"", "POST", "/qemu", "vmid=100&scsi0=local-zfs:1&scsi1=local2:1", "OK"}})
+		g.s.Do(func(w *state.World) {
+			maps.DeleteFunc(w.Volumes, func(_ state.VolumeKey, v *state.Volume) bool { return v.Storage == "local2" })
+			delete(w.Storages, "local2")
+		})
+		g.steps([]step{{"", "DELETE", "/qemu/100", "", want}})
+		if is := g.where(100) != ""; is != (profile == "8.4") || len(g.on("pve1", 100)) > 0 {
+			t.Errorf("%s: the VM is there %t, with %v", profile, is, g.on("pve1", 100))
+		}
+	}
+}
+
+// TestStoragesOfANode: one that other nodes alone have, or that is disabled, is listed as not enabled, and not at all
+// for a content (pve-storage Storage.pm storage_info; API2/Storage/Status.pm index).
+func TestStoragesOfANode(t *testing.T) {
+	g := newRig(t, nil)
+	g.s.Do(func(w *state.World) {
+		w.Storages["local2"].Nodes, w.Storages["local-lvm"].Disabled = []string{"pve2"}, true
+	})
+	for query, want := range map[string]string{"": "local-lvm=0 local2=0", "?enabled=1": "local2=0", "?content=images": ""} {
+		var off []string
+		for _, storage := range g.do("root@pam!tf", "GET", "/nodes/pve1/storage"+query, "").list() {
+			if storage["enabled"] != 1.0 {
+				off = append(off, fmt.Sprintf("%v=%v", storage["storage"], storage["enabled"]))
+			}
+		}
+		if got := strings.Join(off, " "); got != want {
+			t.Errorf("%q: %s, want %s", query, got, want)
+		}
 	}
 }
 

@@ -133,7 +133,7 @@ var (
 		Source: "PVE/API2/Qemu.pm, cloudinit_generated_config_dump (0b36a0ba)"}
 	CreateSortsTags = Fact{Package: "qemu-server", Since: "9.1.17", Source: "PVE/API2/Qemu.pm, create_vm (492347ae)"}
 	DestroyWarns    = Fact{Package: "qemu-server", Since: "9.1.19",
-		Source: "PVE/QemuServer.pm, destroy_vm (42e450dc)"}
+		Source: "PVE/QemuServer.pm, destroy_vm (42e450dc, 2e85e6d7)"}
 	MigrateTellsHA = Fact{Package: "qemu-server", Since: "9.0.14",
 		Source: "PVE/API2/Qemu.pm, migrate_vm_precondition (96607104)"}
 	MigrateTellsVMState = Fact{Package: "qemu-server", Since: "9.0.10",

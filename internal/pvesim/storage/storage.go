@@ -74,11 +74,9 @@ func storageList(r *engine.Request) (any, error) {
 			!storageHas(s, r.Params["content"]) {
 			continue
 		}
-		if len(s.Nodes) > 0 && !slices.Contains(s.Nodes, node) {
-			continue
-		}
 		info := storageInfo(r.W, node, s)
-		if r.Flag("enabled") && info["enabled"] == 0 {
+		// one that other nodes have is listed as not enabled (pve-storage Storage.pm storage_info)
+		if r.Flag("enabled") && s.Disabled || r.Params["content"] != "" && info["enabled"] == 0 {
 			continue
 		}
 		if target := r.Params["target"]; target != "" {

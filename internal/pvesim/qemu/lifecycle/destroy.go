@@ -111,11 +111,13 @@ func checkBases(p engine.Process, g *state.Guest) error {
 }
 
 // ownVolumes lists the volumes in a guest's configuration that carry its VMID: drives, unusedN, saved states, pending
-// ones.
+// ones. Those of a storage that does not exist are among them, since only a storage tells whose a volume is.
 func ownVolumes(e *engine.Engine, w *state.World, g *state.Guest) []string {
 	var list []string
 	add := func(volid string) {
-		if drive.Owns(w, g.VMID, volid) && !slices.Contains(list, volid) {
+		storage, _, ok := state.SplitVolid(volid)
+		isLost := ok && w.Storages[storage] == nil
+		if (isLost || drive.Owns(w, g.VMID, volid)) && !slices.Contains(list, volid) {
 			list = append(list, volid)
 		}
 	}
@@ -141,6 +143,14 @@ func ownVolumes(e *engine.Engine, w *state.World, g *state.Guest) []string {
 func destroyVolumes(p engine.Process, g *state.Guest) error {
 	volumes := ownVolumes(p.Engine, p.W, g)
 	for i, volid := range volumes {
+		storage, _, _ := state.SplitVolid(volid)
+		if _, err := p.W.StorageConfig(storage); err != nil { // PVE::Storage::path
+			if !p.W.Has(state.DestroyWarns) {
+				return perl.Die("%s", perl.Message(err))
+			}
+			p.Worker.Warnf("failed to get path and owner of volume '%s': %s", volid, perl.Message(err))
+			continue
+		}
 		if err := volume.Free(p, g.Node, volid); err != nil {
 			note := p.Worker.Logf
 			if p.W.Has(state.DestroyWarns) {
