@@ -94,6 +94,10 @@ func TestThirdPartyActs(t *testing.T) {
 			want: "the third party's data"},
 		{order: thirdparty.Order{Act: thirdparty.Plant, VMID: 300}, look: volumeData("local:300/vm-300-disk-0.raw"),
 			want: "the third party's data"},
+		{order: thirdparty.Order{Act: thirdparty.GiveDisk}, look: volumeData("local-lvm:vm-100-disk-2"),
+			want: "the third party's data"},
+		{order: thirdparty.Order{Act: thirdparty.GiveDisk, Storage: "local-zfs"}, look: conf(100, "scsi29"),
+			want: "local-zfs:vm-100-disk-0,size=1G"},
 		{order: thirdparty.Order{Act: thirdparty.Lock}, look: conf(100, "lock"), want: "backup", ours: true},
 		{order: thirdparty.Order{Act: thirdparty.StaleLock, Lock: "clone"}, look: conf(100, "lock"), want: "clone",
 			ours: true},
@@ -177,7 +181,7 @@ func TestThirdPartyActs(t *testing.T) {
 				g.do("root@pam!tf", verb, "/nodes/pve1/qemu/100"+strings.Split(rest, "?")[0], strings.Split(rest, "?")[1])
 			}
 			changed := !bytes.Equal(d.Is, g.export())
-			if hurts := strings.Contains("attach attach_container restore_his", string(c.order.Act)); changed != hurts {
+			if hurts := strings.Contains("attach attach_container give_disk restore_his", string(c.order.Act)); changed != hurts {
 				t.Errorf("destroying the client's VM changed something of the third party's: %v\n%s\n%s", changed, d.Is, g.export())
 			}
 		})

@@ -28,6 +28,7 @@ const (
 	Attach          Act = "attach"           // the guest's first disk becomes one of his VM's, too
 	AttachContainer Act = "attach_container" // … one of his container's
 	Plant           Act = "plant"            // a volume of his under the guest's id, which nothing refers to
+	GiveDisk        Act = "give_disk"        // a new disk of his in the guest, on Order.Storage or where its first disk is
 	Lock            Act = "lock"             // Order.Lock (backup), held by a task that runs for For
 	StaleLock       Act = "stale_lock"       // Order.Lock (backup), without a holder
 	Unlock          Act = "unlock"           // qm unlock
@@ -61,7 +62,7 @@ const (
 
 // Acts are all acts, in the order above.
 func Acts() []Act {
-	return []Act{TakeID, MakeID, TakeName, Attach, AttachContainer, Plant, Lock, StaleLock, Unlock, Snapshot, Rollback,
+	return []Act{TakeID, MakeID, TakeName, Attach, AttachContainer, Plant, GiveDisk, Lock, StaleLock, Unlock, Snapshot, Rollback,
 		Backup, Restore,
 		RestoreHis, RestoreAside, Clone, Rename, Describe, Migrate, Resize, Detach, Start, Stop, Delete, AddHA, AddPool, Fill,
 		StorageOffline, NodeOffline, NodeCrash, Rescan, BackupRun, HAMove, Imitate, RotateLogs}

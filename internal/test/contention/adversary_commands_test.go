@@ -20,8 +20,11 @@ var harmless = regexp.MustCompile(`^(qm (status|config|list)|pvesm (list|status|
 // cannot see.
 var conditional = regexp.MustCompile("If none is, `[^`]+`")
 
-// operators are what joins the commands of a line.
-var operators = regexp.MustCompile(`\s*(&&|\|\||;)\s*`)
+// operators are what joins the commands of a line, and quoted is a word in which they mean nothing.
+var (
+	operators = regexp.MustCompile(`\s*(&&|\|\||;)\s*`)
+	quoted    = regexp.MustCompile(`'[^']*'`)
+)
 
 // commandsAreHarmless runs every printed command as it stands. It skips an attachment that came after the last read that would have
 // shown it, with nothing but reads after it: the provider cannot have taken that into account.
@@ -50,13 +53,14 @@ func (a *inspection) commandsAreHarmless(t *testing.T) {
 // shell runs a line with its operators, which the simulated node has not.
 func (a *inspection) shell(t *testing.T, node, line string) {
 	t.Helper()
+	line = quoted.ReplaceAllStringFunc(line, func(word string) string { return strings.ReplaceAll(strings.Trim(word, "'"), ";", "\x00") })
 	joins := operators.FindAllStringSubmatch(line, -1)
 	ok := true
 	for n, part := range operators.Split(line, -1) {
 		if n > 0 && (joins[n-1][1] == "&&" && !ok || joins[n-1][1] == "||" && ok) {
 			continue
 		}
-		words := strings.Fields(part)
+		words := strings.Fields(strings.ReplaceAll(part, "\x00", ";"))
 		switch {
 		case harmless.MatchString(part + " "):
 			ok = true

@@ -157,6 +157,7 @@ func (a *inspection) sameThirdParties(was, is []byte, when string) {
 			case !ok && section == "volumes" && a.movedAlong(object):
 			case !ok:
 				a.add("%s, a third party's %s %s is gone: %s", when, section, name, object)
+			case section == "volumes" && a.movedAlong(object): // it became a base image with the VM's other disks
 			case now != object:
 				a.add("%s, a third party's %s %s has changed:\n%s\n%s", when, section, name, object, now)
 			}
@@ -178,11 +179,14 @@ func (a *inspection) crashed() bool {
 
 // movedAlong tells whether a volume has moved to another node with the VM at hand: HA has moved the VM some time after a third party's
 // order, with a disk that a third party's guest names too, or a rescan has made the volume an unused disk of the VM. It is whole there, on
-// the same storage or one that is the same place, and the VM names it: another volume with the same name or content is no proof.
+// the same storage or one that is the same place, and the VM names it: another volume with the same name or content is no proof. A disk
+// that was given to the VM goes with the VM's others: to another storage, and by another name.
 func (a *inspection) movedAlong(object string) (moved bool) {
-	if !slices.ContainsFunc(a.acts, func(d thirdparty.Report) bool {
-		return (d.Act == thirdparty.HAMove || d.Act == thirdparty.Rescan) && d.Done
-	}) {
+	did := func(acts ...thirdparty.Act) bool {
+		return slices.ContainsFunc(a.acts, func(d thirdparty.Report) bool { return slices.Contains(acts, d.Act) && d.Done })
+	}
+	given := did(thirdparty.GiveDisk) // to the VM: it goes where the VM's disks go, under another name
+	if !given && !did(thirdparty.HAMove, thirdparty.Rescan) {
 		return false
 	}
 	a.b.w.Change(func(w *state.World) {
@@ -193,7 +197,7 @@ func (a *inspection) movedAlong(object string) (moved bool) {
 			for alias, s := range w.Storages {
 				named = named || s.Same == v.Storage && is(alias)
 			}
-			there := g != nil && v.VMID == g.VMID && v.Node == g.Node && named && isNamed(g, v.Volid())
+			there := g != nil && v.VMID == g.VMID && v.Node == g.Node && (named || given) && isNamed(g, v.Volid())
 			moved = moved || there && (strings.Contains(object, `"gone":true`) || strings.Contains(object, fmt.Sprintf(`"data":%q`, v.Data)))
 		}
 	})

@@ -377,6 +377,9 @@ func interventions() []intervention {
 		o.Act = a
 		list = append(list, intervention{name: string(a) + " for 20 s", then: []thirdparty.Order{o}})
 	}
+	for _, a := range []thirdparty.Act{thirdparty.Plant, thirdparty.GiveDisk} { // where a move or a migration frees names
+		list = append(list, intervention{name: string(a) + " on local-zfs", then: []thirdparty.Order{{Act: a, Storage: "local-zfs"}}})
+	}
 	for _, acts := range [][]thirdparty.Act{
 		{thirdparty.Delete, thirdparty.TakeID}, {thirdparty.Delete, thirdparty.MakeID}, {thirdparty.Delete, thirdparty.Plant},
 		{thirdparty.Unlock, thirdparty.Delete}, {thirdparty.Unlock, thirdparty.Start}, {thirdparty.Attach, thirdparty.Detach},

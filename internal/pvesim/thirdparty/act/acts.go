@@ -20,8 +20,8 @@ func Table() map[thirdparty.Act]func(*action) error {
 	all := map[thirdparty.Act]func(*action) error{
 		thirdparty.TakeID: (*action).takeID, thirdparty.MakeID: (*action).makeID, thirdparty.TakeName: (*action).takeName,
 		thirdparty.Attach: (*action).attach, thirdparty.AttachContainer: (*action).attachContainer,
-		thirdparty.Plant: (*action).plant,
-		thirdparty.Lock:  (*action).lock, thirdparty.StaleLock: (*action).staleLock, thirdparty.Unlock: (*action).unlock,
+		thirdparty.Plant: (*action).plant, thirdparty.GiveDisk: (*action).giveDisk,
+		thirdparty.Lock: (*action).lock, thirdparty.StaleLock: (*action).staleLock, thirdparty.Unlock: (*action).unlock,
 		thirdparty.Restore: (*action).restore, thirdparty.RestoreHis: (*action).restoreHis,
 		thirdparty.RestoreAside: (*action).restoreAside,
 		thirdparty.Migrate:      (*action).migrate, thirdparty.Delete: (*action).remove,
@@ -249,5 +249,35 @@ func (v *action) plant() error {
 	}
 	volume.Data = "the third party's data"
 	v.w.ThirdParties.Volumes[volume] = true
+	return nil
+}
+
+// giveDisk adds a disk to the guest, as a user does it: PVE takes the lowest name that is free for it (pve-storage
+// Plugin.pm find_free_diskname). The last slots are the free ones.
+func (v *action) giveDisk() error {
+	g, err := v.guest()
+	if err != nil {
+		return err
+	}
+	s, err := v.storage()
+	if err != nil {
+		return err
+	}
+	slot := ""
+	for n := 29; n >= 0 && slot == ""; n-- {
+		if name := fmt.Sprintf("scsi%d", n); g.Config[name] == "" && g.Pending[name] == "" {
+			slot = name
+		}
+	}
+	before := maps.Clone(v.w.Volumes)
+	if err := v.on(g, "PUT /config", map[string]string{slot: s.ID + ":1"}); err != nil {
+		return err
+	}
+	for key, volume := range v.w.Volumes {
+		if before[key] == nil {
+			volume.Data = "the third party's data"
+			v.w.ThirdParties.Volumes[volume] = true
+		}
+	}
 	return nil
 }
