@@ -88,7 +88,7 @@ func (c *Creator) attempt(p plan, found findings) *attempt {
 		}
 	}
 	a.mark = c.guests.Sign(a.mark)
-	a.made = destroy.NewMade(nil, wanted(p.r, a.from, a.vmid), p.unloggedSlots())
+	a.made = destroy.NewMade("", nil, wanted(p.r, a.from, a.vmid), p.unloggedSlots())
 	at := a.node
 	if a.from == nil {
 		a.change, a.late = c.fromScratch(p.spec)
@@ -220,7 +220,7 @@ func (a pursuit) follow(ctx context.Context) bool {
 	}
 	was := a.view.Node()
 	a.view.Moved(now.Node)
-	a.made.Moved() // a migration may rename local disks
+	a.made.Migrated(was, true) // it may rename local disks
 	config, err := a.view.Fresh(ctx)
 	if err != nil {
 		a.view.Moved(was)

@@ -199,7 +199,7 @@ func (a *attempt) shape(ctx context.Context) error {
 				return err
 			}
 			if volid.Storage(guest.VolumeOf(now.Current()[m.Slot])) == m.Storage { // else it is a third party's
-				a.made.Moved(m.Slot)
+				a.made.Moved(a.view.Node(), m.Slot, moved.Volume)
 				a.made.Saw(a.view.Node(), a.vmid, now.Current())
 			}
 		}

@@ -39,7 +39,7 @@ func (a *attempt) migrate(ctx context.Context) error {
 	a.view.Moved(a.node)
 	isMigration := func(task pve.UPID) bool { return task.Type() == "qmigrate" }
 	if err == nil || slices.ContainsFunc(a.view.Tasks.UPIDs, isMigration) {
-		a.made.Moved()
+		a.made.Migrated(from, err == nil)
 	}
 	a.warn(fmt.Sprintf("Migration of VM %d ended with warnings", a.vmid), result)
 	return err

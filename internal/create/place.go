@@ -91,7 +91,7 @@ func wanted(r Request, from *source, vmid int) []destroy.Wanted {
 		if d.Volume != "" {
 			continue
 		}
-		w := destroy.Wanted{Storage: d.Storage}
+		w := destroy.Wanted{By: "qmcreate", Storage: d.Storage}
 		if d.Format != nil {
 			w.Format = *d.Format
 		}
@@ -100,17 +100,17 @@ func wanted(r Request, from *source, vmid int) []destroy.Wanted {
 		}
 		all = append(all, w)
 		if storage := r.unpacksOn(d); storage != "" {
-			all = append(all, destroy.Wanted{Storage: storage})
+			all = append(all, destroy.Wanted{By: "qmcreate", Storage: storage})
 		}
 	}
 	if d := r.Spec.EFIDisk; d != nil { // some hundred KiB, by its type
-		all = append(all, destroy.Wanted{Storage: d.Storage, Size: 1})
+		all = append(all, destroy.Wanted{By: "qmcreate", Storage: d.Storage, Size: 1})
 	}
 	if d := r.Spec.TPMState; d != nil {
-		all = append(all, destroy.Wanted{Storage: d.Storage, Size: tpmStateSize})
+		all = append(all, destroy.Wanted{By: "qmcreate", Storage: d.Storage, Size: tpmStateSize})
 	}
 	if storage := r.Spec.CloudInit.Storage; storage != "" {
-		all = append(all, destroy.Wanted{Storage: storage, Name: cloudInit})
+		all = append(all, destroy.Wanted{By: "qmcreate", Storage: storage, Name: cloudInit})
 	}
 	return all
 }
@@ -119,7 +119,7 @@ func wanted(r Request, from *source, vmid int) []destroy.Wanted {
 func targets(moves []vm.Move, has vm.Spec) []destroy.Wanted {
 	var all []destroy.Wanted
 	for _, m := range moves {
-		all = append(all, destroy.Wanted{Storage: m.Storage, Format: m.Format, Size: has.Disks[m.Slot].Bytes()})
+		all = append(all, destroy.Wanted{By: "qmmove", Storage: m.Storage, Format: m.Format, Size: has.Disks[m.Slot].Bytes()})
 	}
 	return all
 }
@@ -136,7 +136,7 @@ func (s *source) wanted(cloudInit string) []destroy.Wanted {
 		if _, owned := volid.Owner(volume); !owned {
 			continue
 		}
-		w := destroy.Wanted{Storage: volid.Storage(volume)}
+		w := destroy.Wanted{By: "qmclone", Storage: volid.Storage(volume)}
 		if full && s.request.Storage != "" {
 			w.Storage = s.request.Storage
 		}

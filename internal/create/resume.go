@@ -62,7 +62,7 @@ func (c *Creator) takeOver(ctx context.Context, p plan, found findings, dead gua
 	a := c.attempt(p, found)
 	a.resumed, a.mark, a.beside.firewall = true, mark, a.r.Firewall != nil
 	a.first = firstWrite{sent: true, done: true, uuid: mark.UUID, alone: c.jobs.Clock.Now()} // whyNotCompleted
-	a.made = destroy.NewMade(guest.OwnVolumes(vmid, dead.Config), wanted(p.r, p.from, vmid), p.unloggedSlots())
+	a.made = destroy.NewMade(at, guest.OwnVolumes(vmid, dead.Config), wanted(p.r, p.from, vmid), p.unloggedSlots())
 	a.view = c.guests.ViewUnread(a, at, vmid)
 	a.unprotected = p.from != nil && p.from.config["protection"] == "1" && dead.Config["protection"] != "1"
 	switch {

@@ -1,6 +1,7 @@
 package destroy
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -40,7 +41,7 @@ func (d *Destroyer) RemoveDead(ctx context.Context, u guard.Unowned) (taken bool
 	own := disksOf(vmid, u.Config)
 	r := d.newRemoval(Target{VMID: vmid, Nodes: []string{node}, Baseline: b, Tasks: &request.Tasks{},
 		Protected: u.Config["protection"] == "1" && InheritsProtection(ctx, d.api.Reader(), u.Resources, u.Mark),
-		HalfMade:  NewHalfMade("", nil), Made: NewMade(own.Known, nil, nil), InState: &own,
+		HalfMade:  NewHalfMade("", nil), Made: NewMade(node, own.Known, nil, nil), InState: &own,
 		Mark: mark, Pool: u.Listed.Pool, Managed: u.Listed.HAState != ""}, policy{})
 	err = r.run(ctx)
 	return r.taken, err
@@ -176,27 +177,28 @@ func likeHalfMade(halfMade map[string]string) func(map[string]string) bool {
 // unproven are the disks in slots that the create does not fill by itself, since a task tells of those that it has
 // made, and those that are not the first ones in the others.
 func (m *Made) unproven(vmid int, config map[string]string) []string {
-	if m == nil || m.unlogged == nil {
+	if m == nil || m.slots == nil {
 		return nil
 	}
 	return disksIn(vmid, config, m.isUnproven)
 }
 
 func (m *Made) isUnproven(slot, volume string) bool {
-	return !slices.Contains(m.unlogged, slot) || m.isExchanged(slot, volume)
+	_, fills := m.slots[slot]
+	return !fills || m.isExchanged(slot, volume)
 }
 
 // noteCopied takes the disks in further slots that a clone says it has filled for its copies, and returns them: the
 // task reads its source itself, which may have got them after the create had read it (qemu-server API2/Qemu.pm
 // clone_vm).
 func (m *Made) noteCopied(log []string, config map[string]string) (volumes []string) {
-	if m == nil || m.unlogged == nil {
+	if m == nil || m.slots == nil {
 		return nil
 	}
-	for _, slot := range task.SlotsFilled(log) {
-		if !slices.Contains(m.unlogged, slot) {
-			m.unlogged, m.first[slot] = append(m.unlogged, slot), guest.VolumeOf(config[slot])
-			volumes = append(volumes, m.first[slot])
+	for _, name := range task.SlotsFilled(log) {
+		if _, fills := m.slots[name]; !fills {
+			m.slots[name] = slot{first: guest.VolumeOf(config[name])}
+			volumes = append(volumes, m.slots[name].first)
 		}
 	}
 	return volumes
@@ -262,4 +264,80 @@ func refuseUnknown(ctx context.Context, r *removal, f *facts) (map[string]error,
 		}
 	}
 	return refused, nil
+}
+
+// notMade are those of some disks that nothing shows to be the create's, neither its looks nor the logs of its tasks. A
+// disk of a task that ended well was in a slot at first, where a refresh has seen it (InState).
+func notMade(ctx context.Context, r *removal, f *facts, disks []string, inSlots map[string]error) ([]string, error) {
+	made, here := cmp.Or(r.Made, NewMade("", nil, nil, nil)), r.Baseline
+	if here.Node != f.node {
+		here = &guest.Baseline{Node: f.node, Resources: here.Resources}
+	}
+	disks = slices.DeleteFunc(disks, func(volume string) bool {
+		known := made.of(here, volume)
+		return known.proof > byGuess && known.fits(r.of(volume).volume)
+	})
+	var moves []string
+	for _, upid := range r.Tasks.UPIDs {
+		if len(disks) == 0 {
+			break
+		}
+		log, err := r.d.api.Tasks().Log(ctx, upid, makerLines)
+		if err != nil && !pve.IsKind(err, pve.NotFound) { // a log that PVE has removed proves nothing
+			return nil, fmt.Errorf("look which volumes task %s has made: %w", upid, err)
+		}
+		says, _ := task.VolumesMade(log)
+		var copied []string
+		switch upid.Type() {
+		case "qmmove":
+			moves = append(moves, task.SlotsFilled(log)...)
+		case "qmclone":
+			says, copied = nil, made.noteCopied(log, f.config.Values)
+		}
+		disks = slices.DeleteFunc(disks, func(volume string) bool {
+			isIt := func(one string) bool { return volid.Same(one, volume) } // a template's have another name
+			counts := r.tasks.ended[upid] == killed || r.InState == nil && inSlots[volume] != nil
+			isHere := upid.Node() == f.node || isShared(here, volume)
+			return slices.Contains(copied, volume) || counts && isHere && slices.ContainsFunc(says, isIt) &&
+				made.of(here, volume).proof != freed
+		})
+	}
+	return notMoved(ctx, r, f, disks, moves)
+}
+
+// notMoved are those of some disks that are not the first ones of their slots, moved since by a task of the create: its
+// log tells of the slot (moves). The end of such a task was not seen, or the next look has shown the disk. Where the
+// first one is still there, the slot has another.
+func notMoved(ctx context.Context, r *removal, f *facts, volumes, moves []string) ([]string, error) {
+	if r.Made == nil || r.InState != nil || len(volumes) == 0 {
+		return volumes, nil
+	}
+	resources, _, err := r.d.api.Listing().Recent(ctx)
+	if err != nil {
+		return nil, err
+	}
+	first := map[string]string{}
+	for name, s := range r.Made.slots {
+		if s.first != "" {
+			first[name] = s.first
+		}
+	}
+	look := slotLook{Disks: Disks{Slots: first}, d: r.d, vmid: r.VMID, node: f.node, resources: resources,
+		configs: []map[string]string{f.config.Values}}
+	rest := slices.Clone(volumes)
+	for _, slot := range moves {
+		value := f.config.Values[slot]
+		n := slices.Index(rest, guest.VolumeOf(value))
+		if n < 0 || r.Made.slots[slot].moved {
+			continue
+		}
+		moved, err := look.hasMoved(ctx, slot, value)
+		if err != nil {
+			return nil, err
+		}
+		if moved {
+			rest = slices.Delete(rest, n, n+1)
+		}
+	}
+	return rest, nil
 }

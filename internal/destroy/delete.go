@@ -121,11 +121,10 @@ func targetsOf(p *guest.Proof, mark ownership.Mark, left []saga.Residue) []Targe
 		tasks.Guess(pve.UPID(upid))
 	}
 	var all []Target
-	halfMade, made := NewHalfMade(p.HalfMade, tasks.UPIDs), NewMade(nil, nil, nil)
+	halfMade, made := NewHalfMade(p.HalfMade, tasks.UPIDs), NewMade("", nil, nil, nil)
 	for _, leftover := range left {
 		if leftover.Kind == "volume" {
-			made.add(leftover.Node, leftover.ID)
-			made.sizes[leftover.ID] = leftover.Size
+			made.facts[place{leftover.Node, leftover.ID}] = fact{byLog, leftover.Size, leftover.CreatedAt}
 		}
 	}
 	for _, b := range p.RestoreBaselines() {

@@ -160,7 +160,7 @@ func TestTargetsOf(t *testing.T) {
 	all := targetsOf(proof, mark, []saga.Residue{{Kind: "volume", Node: "pve2", ID: "x:vm-300-disk-1"}, {Kind: "guest", ID: "300"}})
 	if len(all) != 2 || all[0].Baseline.Node != "pve1" || all[0].Lost == nil || !all[0].Managed || all[0].Pool != "web" || all[0].Mark != mark || all[1].Mark != mark ||
 		!slices.Equal(all[0].Tasks.UPIDs, []pve.UPID{"UPID:a", "UPID:b"}) || !all[0].Tasks.Guessed["UPID:b"] ||
-		!all[0].Made.known["x:vm-300-disk-1"]["pve2"] || len(all[0].Made.known) != 1 {
+		len(all[0].Made.facts) != 1 || all[0].Made.facts[place{"pve2", "x:vm-300-disk-1"}].proof != byLog {
 		t.Errorf("got %+v", all)
 	}
 	proof.Identity = guest.Identity{UUID: uuidOf(300)}

@@ -260,7 +260,8 @@ func (r *removal) listOwn(ctx context.Context, has map[string]string) ([]string,
 			return nil, err
 		}
 		isOurs := func(v pve.Volume) bool {
-			return (r.Made.isKnown(r.Baseline, v.ID) || r.of(v.ID).copied) && hasSize(v, r.Made.sizes[v.ID])
+			f := r.Made.of(r.Baseline, v.ID)
+			return (f.proof > freed || r.of(v.ID).copied) && f.fits(v)
 		}
 		inSlots := unknownDisks(r, has)
 		r.unproven = idsOf(slices.DeleteFunc(slices.Clone(found), func(v pve.Volume) bool {

@@ -1,16 +1,15 @@
 package destroy
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/task"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
 )
 
@@ -24,95 +23,149 @@ import (
 //
 // Other new volumes are named and left alone.
 type Made struct {
-	wanted     []Wanted
-	known      map[string]places // by volume
-	sizes      map[string]int64  // of those in state that are left, in bytes
-	configured []string          // named by a configuration of the create's VM
-	read       map[pve.UPID]bool // tasks whose log was read
-	commands   int               // how many of the failed commands were read
-	died       bool              // one of the tasks, or commands, was killed
-	unlogged   []string          // the slots that the create fills without a task that tells; nil: any
-	first      map[string]string // the first disk of each slot, by the first look or by the log of its task
-	moved      []string          // the slots whose disks the create has moved, once that was seen to have ended well
-	corrected  bool              // the log of the task that makes the VM was asked for them
+	facts     map[place]fact
+	slots     map[string]slot // that the create fills without a task that tells; nil: any
+	wanted    []Wanted
+	died      []string          // the types of its tasks that were killed
+	read      map[pve.UPID]bool // tasks whose log was read
+	commands  int               // how many of the failed commands were read
+	corrected bool              // the log of the task that makes the VM was asked for the first disks
 }
 
-// NewMade makes a Made from the volumes that a create is known to have made, all that it asks for, and the slots that
-// it fills without a task that tells; nil: a disk in any slot is its own.
-func NewMade(known []string, wanted []Wanted, unlogged []string) *Made {
-	m := &Made{wanted: wanted, known: map[string]places{}, sizes: map[string]int64{}, read: map[pve.UPID]bool{},
-		unlogged: unlogged, first: map[string]string{}}
-	m.add("", known...)
+// place is the name of a volume on a node.
+type place struct{ node, volume string }
+
+// fact is what is known of a name. PVE gives the lowest free one to the next disk (pve-storage Plugin.pm
+// get_next_vm_diskname), so it proves nothing once it has come free.
+type fact struct {
+	proof
+	size      int64     // in bytes, of a volume that state remembers; 0: not known
+	createdAt time.Time // the same
+}
+
+// proof is how a volume is known to be the create's, the best last.
+type proof int
+
+const (
+	unknown proof = iota
+	freed         // it was, and PVE has freed it, or a look has shown its VM without it
+	byGuess       // it is the only one that a killed task can have been making
+	byLog
+	byName // a configuration of its VM names it
+)
+
+// slot is what is known of a slot that the create fills.
+type slot struct {
+	first string // its first disk, by the first look or by the log of its task; "": not known
+	moved bool   // the create has moved its disk, once that was seen to have ended well
+}
+
+// NewMade makes a Made from the volumes that a create is known to have made on a node, all that it asks for, and the
+// slots that it fills without a task that tells; nil: a disk in any slot is its own.
+func NewMade(node string, known []string, wanted []Wanted, unlogged []string) *Made {
+	m := &Made{wanted: wanted, facts: map[place]fact{}, read: map[pve.UPID]bool{}}
+	if unlogged != nil {
+		m.slots = map[string]slot{}
+	}
+	for _, name := range unlogged {
+		m.slots[name] = slot{}
+	}
+	m.add(node, byName, known...)
 	return m
 }
 
 // Want adds volumes that the create's next tasks are to make.
 func (m *Made) Want(more []Wanted) { m.wanted = append(m.wanted, more...) }
 
-// places are the nodes on which a volume is the create's; "": wherever one of its name is.
-type places map[string]bool
-
-// add adds volumes of a node, "" for any.
-func (m *Made) add(node string, volumes ...string) {
+// add adds volumes of a node.
+func (m *Made) add(node string, by proof, volumes ...string) {
 	for _, volume := range volumes {
-		if m.known[volume] == nil {
-			m.known[volume] = places{}
-		}
-		m.known[volume][node] = true
+		f := m.facts[place{node, volume}]
+		f.proof = max(f.proof, by)
+		m.facts[place{node, volume}] = f
 	}
 }
 
-// forget forgets a volume of a node, "" for all.
-func (m *Made) forget(node, volume string) {
-	delete(m.known[volume], node)
-	if delete(m.known[volume], ""); node == "" || len(m.known[volume]) == 0 {
-		delete(m.known, volume)
+// end notes that names have come free.
+func (m *Made) end(is func(at place) bool) {
+	for at, f := range m.facts {
+		if f.proof > freed && is(at) {
+			m.facts[at] = fact{proof: freed}
+		}
 	}
+}
+
+// of is what is known of a volume of the baseline's node. One that the VM has had on another node only is a volume of
+// the same name, unless the nodes share its storage. One that was there before the create is none of its own.
+func (m *Made) of(b *guest.Baseline, volume string) fact {
+	best := m.facts[place{b.Node, volume}]
+	if _, was := b.Before[volume]; was {
+		return fact{proof: freed}
+	}
+	for at, f := range m.facts {
+		if at.volume == volume && f.proof > best.proof && isShared(b, volume) {
+			best = f
+		}
+	}
+	return best
+}
+
+// isKnown reports whether a volume of the baseline's node is known to be the create's.
+func (m *Made) isKnown(b *guest.Baseline, volume string) bool { return m.of(b, volume).proof > freed }
+
+// fits reports whether a listed volume can be that of the fact.
+func (f fact) fits(v pve.Volume) bool {
+	return hasSize(v, f.size) && (f.createdAt.IsZero() || f.createdAt.Equal(v.CreatedAt))
 }
 
 // Saw adds the volumes that a configuration of the create's VM on a node names in a slot, but for some. One that PVE
-// has made an unused disk may be a third party's.
+// has made an unused disk may be a third party's. Volumes that the whole configuration does not name any more were
+// moved or freed.
 func (m *Made) Saw(node string, vmid int, config map[string]string, others ...string) {
 	if m == nil {
 		return
 	}
-	m.sawFirst(vmid, config)
-	adopted := slices.Concat(Adopted(vmid, config), m.unproven(vmid, config), others)
-	named := slices.DeleteFunc(guest.OwnVolumes(vmid, config),
-		func(volume string) bool { return slices.Contains(adopted, volume) })
-	m.addNamed(node, named)
-}
-
-// addNamed adds volumes that a configuration of the create's VM on a node names.
-func (m *Made) addNamed(node string, volumes []string) {
-	m.add(node, volumes...)
-	m.configured = append(m.configured, volumes...)
-}
-
-// sawFirst remembers the first disk of each slot that the create fills without a task that tells.
-func (m *Made) sawFirst(vmid int, config map[string]string) {
-	for _, slot := range vm.Slots(config) {
-		if m.first[slot] == "" && slices.Contains(m.unlogged, slot) && isDiskOf(vmid, config, slot) {
-			m.first[slot] = guest.VolumeOf(config[slot])
+	for name, s := range m.slots {
+		if s.first == "" && isDiskOf(vmid, config, name) {
+			s.first = guest.VolumeOf(config[name])
+			m.slots[name] = s
 		}
 	}
+	if !guest.HalfMade(config) {
+		m.end(func(at place) bool {
+			return at.node == node && m.facts[at].proof == byName && !guest.Uses(config, at.volume)
+		})
+	}
+	adopted := slices.Concat(Adopted(vmid, config), m.unproven(vmid, config), others)
+	m.add(node, byName, slices.DeleteFunc(guest.OwnVolumes(vmid, config),
+		func(volume string) bool { return slices.Contains(adopted, volume) })...)
 }
 
 // isExchanged reports whether a slot has another disk than its first one.
-func (m *Made) isExchanged(slot, volume string) bool {
-	return m.first[slot] != "" && !volid.Same(m.first[slot], volume)
+func (m *Made) isExchanged(name, volume string) bool {
+	first := m.slots[name].first
+	return first != "" && !volid.Same(first, volume)
 }
 
-// Moved notes that tasks have given the disks in some slots other names, or where none is said, in any slot: the next
-// look shows them.
-func (m *Made) Moved(slots ...string) {
-	if m.corrected = true; len(slots) == 0 { // the log of the first task tells nothing of these
-		clear(m.first)
+// Moved notes that a task has moved the disk in a slot, and freed it where it was: the next look shows the new name.
+// Where PVE could not free it the log of the task says so (readMaker).
+func (m *Made) Moved(node, name, was string) {
+	m.end(func(at place) bool { return at == place{node, was} })
+	if _, fills := m.slots[name]; fills {
+		m.slots[name] = slot{moved: true}
 	}
-	for _, slot := range slots {
-		delete(m.first, slot)
+}
+
+// Migrated notes that the VM has left a node, or may have: the next look shows the names that its disks have now. PVE
+// has freed those on the node if the migration ended well (qemu-server QemuMigrate.pm phase3_cleanup).
+func (m *Made) Migrated(from string, well bool) {
+	m.corrected = true // the log of the first task tells nothing of these
+	for name, s := range m.slots {
+		m.slots[name] = slot{moved: s.moved}
 	}
-	m.moved = append(m.moved, slots...)
+	if well {
+		m.end(func(at place) bool { return at.node == from })
+	}
 }
 
 // Others are the disks in some slots of the create's VM that it is not known to have made: a third party has put them
@@ -122,7 +175,8 @@ func (m *Made) Others(ctx context.Context, api pve.Reader, tasks []pve.UPID, nod
 	open := map[string]string{}
 	for slot := range slots {
 		volume := guest.VolumeOf(config[slot])
-		if isDiskOf(vmid, config, slot) && len(m.known[volume]) == 0 && m.isUnproven(slot, volume) {
+		isOpen := m.facts[place{node, volume}].proof <= freed && m.isUnproven(slot, volume)
+		if isDiskOf(vmid, config, slot) && isOpen {
 			open[slot] = config[slot]
 		}
 	}
@@ -142,8 +196,15 @@ func (m *Made) Others(ctx context.Context, api pve.Reader, tasks []pve.UPID, nod
 	}
 	others, err := Unmade(ctx, api, work, vmid, open)
 	if err == nil {
-		isTheirs := func(volume string) bool { return slices.Contains(others, volume) }
-		m.addNamed(node, slices.DeleteFunc(guest.OwnVolumes(vmid, open), isTheirs))
+		for _, volume := range guest.OwnVolumes(vmid, open) {
+			switch {
+			case slices.Contains(others, volume):
+			case m.facts[place{node, volume}].proof == freed: // the log tells of the one before
+				others = append(others, volume)
+			default:
+				m.add(node, byName, volume)
+			}
+		}
 	}
 	return others, err
 }
@@ -159,61 +220,20 @@ func (m *Made) correct(ctx context.Context, api pve.Reader, tasks []pve.UPID) {
 	if err != nil {
 		return
 	}
-	for slot, volume := range task.DisksMade(log) {
-		if m.isExchanged(slot, volume) {
-			m.forget("", m.first[slot])
-			m.first[slot] = volume
+	for name, volume := range task.DisksMade(log) {
+		if s := m.slots[name]; m.isExchanged(name, volume) {
+			m.end(func(at place) bool { return at.volume == s.first })
+			s.first = volume
+			m.slots[name] = s
 		}
 	}
 }
 
-// notMoved are those of some disks that are not the first ones of their slots, moved since by a task of the create: its
-// log tells of the slot (moves). The end of such a task was not seen, or the next look has shown the disk. Where the
-// first one is still there, the slot has another.
-func notMoved(ctx context.Context, r *removal, f *facts, volumes, moves []string) ([]string, error) {
-	if r.Made == nil || r.InState != nil || len(volumes) == 0 {
-		return volumes, nil
-	}
-	resources, _, err := r.d.api.Listing().Recent(ctx)
-	if err != nil {
-		return nil, err
-	}
-	look := slotLook{Disks: Disks{Slots: r.Made.first}, d: r.d, vmid: r.VMID, node: f.node, resources: resources,
-		configs: []map[string]string{f.config.Values}}
-	rest := slices.Clone(volumes)
-	for _, slot := range moves {
-		value := f.config.Values[slot]
-		n := slices.Index(rest, guest.VolumeOf(value))
-		if n < 0 || slices.Contains(r.Made.moved, slot) {
-			continue
-		}
-		moved, err := look.hasMoved(ctx, slot, value)
-		if err != nil {
-			return nil, err
-		}
-		if moved {
-			rest = slices.Delete(rest, n, n+1)
-		}
-	}
-	return rest, nil
-}
-
-// forgetNamed forgets those volumes, after a third party has destroyed the VM and its volumes with it.
+// forgetNamed forgets what the VM has named, after a third party has destroyed it and its volumes with it.
 func (m *Made) forgetNamed() {
-	if m == nil {
-		return
+	if m != nil {
+		m.end(func(at place) bool { return m.facts[at].proof == byName })
 	}
-	for _, volume := range m.configured {
-		m.forget("", volume)
-	}
-	m.configured = nil
-}
-
-// isKnown reports whether a volume of the baseline's node is known to be the create's. One that the VM has had on
-// another node only is a volume of the same name, unless the nodes share its storage.
-func (m *Made) isKnown(b *guest.Baseline, volume string) bool {
-	on := m.known[volume]
-	return on[""] || on[b.Node] || len(on) > 0 && isShared(b, volume)
 }
 
 func isShared(b *guest.Baseline, volume string) bool {
@@ -240,15 +260,10 @@ func (m *Made) readDestroyed(ctx context.Context, api *pve.Client, d deletion, f
 	}
 	m.read[d.task] = true
 	stayed := notRemoved(log)
-	for volume := range maps.Clone(m.known) {
-		if guest.Uses(d.config, volume) && stayed[volume] == "" {
-			node := d.task.Node()
-			if isShared(b, volume) {
-				node = ""
-			}
-			m.forget(node, volume)
-		}
-	}
+	m.end(func(at place) bool {
+		isThere := at.node == d.task.Node() || isShared(b, at.volume)
+		return isThere && guest.Uses(d.config, at.volume) && stayed[at.volume] == ""
+	})
 	return stayed
 }
 
@@ -274,7 +289,9 @@ func (m *Made) readMakers(ctx context.Context, api *pve.Client, e endings, found
 			m.readMaker(log, died, shared, b)
 			continue
 		}
-		m.died = m.died || died
+		if died {
+			m.died = append(m.died, upid.Type())
+		}
 		m.readMaker(log, died, found, b)
 		if how == killed && upid.Type() == "qmtemplate" {
 			m.addRenamed(b.Node, found)
@@ -282,17 +299,19 @@ func (m *Made) readMakers(ctx context.Context, api *pve.Client, e endings, found
 	}
 	for _, c := range e.tasks.Commands[m.commands:] {
 		m.commands++
-		m.died = m.died || c.Died
+		if c.Died { // it makes what is left of the VM's disks
+			m.died = append(m.died, "qmcreate")
+		}
 		m.readMaker(c.Log, c.Died, found, b)
 	}
 }
 
-// readMaker reads one log.
+// readMaker reads one log. A name that has come free since is not that of the volume which it has made.
 func (m *Made) readMaker(log []string, died bool, found []pve.Volume, b *guest.Baseline) {
 	made := logged(log, found, b)
 	for _, v := range found {
-		if died && made[v.ID] || tellsNotFreed(log, v.ID, made[v.ID]) {
-			m.add(b.Node, v.ID)
+		if died && made[v.ID] && m.of(b, v.ID).proof != freed || tellsNotFreed(log, v.ID, made[v.ID]) {
+			m.add(b.Node, byLog, v.ID)
 		}
 	}
 }
@@ -301,31 +320,11 @@ func (m *Made) readMaker(log []string, died bool, found []pve.Volume, b *guest.B
 // (qemu-server QemuServer.pm template_create), so one of a new name may be in none.
 func (m *Made) addRenamed(node string, found []pve.Volume) {
 	for _, v := range found {
-		for was := range maps.Clone(m.known) {
-			if was != v.ID && volid.Same(was, v.ID) && !slices.Contains(idsOf(found), was) {
-				m.add(node, v.ID)
+		for was, f := range maps.Clone(m.facts) {
+			isFormer := f.proof > freed && was.volume != v.ID && volid.Same(was.volume, v.ID)
+			if isFormer && !slices.Contains(idsOf(found), was.volume) {
+				m.add(node, byLog, v.ID)
 			}
 		}
-	}
-}
-
-// addUnderWay adds the volume that a killed task was just making, once: later that volume may be gone, and another's
-// in its place.
-func (m *Made) addUnderWay(b *guest.Baseline, found []pve.Volume) {
-	if !m.died {
-		return
-	}
-	open := slices.Clone(m.wanted) // the most specific first, so that no volume takes the place of another
-	slices.SortStableFunc(open, func(a, b Wanted) int { return cmp.Compare(b.specificity(), a.specificity()) })
-	m.wanted = nil
-	fit := func(v pve.Volume) int { return slices.IndexFunc(open, func(w Wanted) bool { return w.fits(v) }) }
-	for _, v := range found {
-		if n := fit(v); n >= 0 && m.isKnown(b, v.ID) {
-			open = slices.Delete(open, n, n+1)
-		}
-	}
-	rest := slices.DeleteFunc(m.rest(b, found), func(v pve.Volume) bool { return fit(v) < 0 })
-	if len(rest) == 1 {
-		m.add(b.Node, rest[0].ID)
 	}
 }

@@ -1,8 +1,10 @@
 package destroy
 
 import (
+	"cmp"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
@@ -152,8 +154,9 @@ func (t *Target) doubt(v verdict, node, lock string) error {
 		"its answer or the log of its task was lost. Look at the node's task list before removing it", t.VMID, node, lock)
 }
 
-// Wanted is a volume that the task which makes the VM is to make.
+// Wanted is a volume that a task of a create is to make.
 type Wanted struct {
+	By      string // the type of the task; root's commands go on with what that of the VM makes
 	Storage string
 	Name    string // "" = PVE chooses
 	Base    string // the volume that it is a linked clone of
@@ -175,6 +178,29 @@ func (w Wanted) fits(v pve.Volume) bool {
 	return volid.Storage(v.ID) == w.Storage && (w.Format == "" || v.Format == "" || w.Format == v.Format) &&
 		(w.Name == "" || w.Name == name) && (w.Base == "" || strings.HasPrefix(v.ID, w.Base+"/")) &&
 		hasSize(v, w.Size)
+}
+
+// addUnderWay adds the volume that a killed task was just making, once: later that volume may be gone, and another's
+// in its place. Those of tasks that were not killed may have grown since, and fit nothing then.
+func (m *Made) addUnderWay(b *guest.Baseline, found []pve.Volume) {
+	isOpen := func(w Wanted) bool { return slices.Contains(m.died, w.By) }
+	if !slices.ContainsFunc(m.wanted, isOpen) {
+		return
+	}
+	open := slices.Clone(m.wanted) // the most specific first, so that no volume takes the place of another
+	slices.SortStableFunc(open, func(a, b Wanted) int { return cmp.Compare(b.specificity(), a.specificity()) })
+	m.wanted = nil
+	fit := func(v pve.Volume) int { return slices.IndexFunc(open, func(w Wanted) bool { return w.fits(v) }) }
+	for _, v := range found {
+		if n := fit(v); n >= 0 && m.isKnown(b, v.ID) {
+			open = slices.Delete(open, n, n+1)
+		}
+	}
+	open = slices.DeleteFunc(open, func(w Wanted) bool { return !isOpen(w) })
+	rest := slices.DeleteFunc(m.rest(b, found), func(v pve.Volume) bool { return fit(v) < 0 })
+	if len(rest) == 1 {
+		m.add(b.Node, byGuess, rest[0].ID)
+	}
 }
 
 // hasSize reports whether a listed volume can be the one of a former size, or one that was asked for, in bytes; 0: it

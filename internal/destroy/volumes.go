@@ -13,9 +13,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/task"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
 )
 
 // attach gives our VM the volumes of its VMID that it does not name, so that they are destroyed with it. Volumes that
@@ -279,53 +277,32 @@ func (r *removal) checkAdopted(ctx context.Context, f *facts) (outcome, error) {
 	if err != nil {
 		return nextPass, err
 	}
-	isInState := func(volume string) bool { return r.InState != nil && r.InState.knows(volume) }
-	var reused []string
+	var rest, open, reused []string
 	if r.InState != nil {
 		if reused, err = r.InState.reused(ctx, r.d, f.node, r.VMID, f.config.Values); err != nil {
 			return nextPass, err
 		}
 	}
-	isUnproven := func(volume string) bool {
-		detached := slices.Contains(Adopted(r.VMID, f.config.Values), volume)
-		return inSlots[volume] != nil || detached && (!isInState(volume) || slices.Contains(reused, volume))
-	}
-	rest := slices.DeleteFunc(slices.Clone(found), func(volume string) bool { return !isUnproven(volume) })
-	isMade := func(made []string, volume string) bool { // the name of one in state proves nothing: it has another size
-		isIt := func(one string) bool { return volid.Same(one, volume) } // a template's have another name
-		return slices.ContainsFunc(made, isIt) && !isInState(volume)
-	}
-	var moves []string
-	for _, upid := range r.Tasks.UPIDs {
-		if len(rest) == 0 {
-			break
+	for _, volume := range found {
+		switch isDetached := slices.Contains(Adopted(r.VMID, f.config.Values), volume); {
+		case r.InState != nil && r.InState.knows(volume):
+			if inSlots[volume] != nil || slices.Contains(reused, volume) { // it has another size
+				rest = append(rest, volume)
+			}
+		case inSlots[volume] != nil || isDetached:
+			open = append(open, volume)
 		}
-		log, err := r.d.api.Tasks().Log(ctx, upid, makerLines)
-		if err != nil && !pve.IsKind(err, pve.NotFound) { // a log that PVE has removed proves nothing
-			return nextPass, fmt.Errorf("look which volumes task %s has made: %w", upid, err)
-		}
-		made, _ := task.VolumesMade(log)
-		switch upid.Type() {
-		case "qmmove":
-			moves = append(moves, task.SlotsFilled(log)...)
-		case "qmclone":
-			made = r.Made.noteCopied(log, f.config.Values)
-		}
-		rest = slices.DeleteFunc(rest, func(volume string) bool { return isMade(made, volume) })
 	}
-	if r.Made != nil {
-		known := slices.Collect(maps.Keys(r.Made.known))
-		rest = slices.DeleteFunc(rest, func(volume string) bool { return isMade(known, volume) })
-	}
-	if rest, err = notMoved(ctx, r, f, rest, moves); err != nil {
+	if open, err = notMade(ctx, r, f, open, inSlots); err != nil {
 		return nextPass, err
 	}
+	rest = append(rest, open...)
 	if len(rest) > 0 {
 		return nextPass, final{cmp.Or(inSlots[rest[0]], errAdopted(r.VMID, rest))}
 	}
 	r.own(found...)
 	if r.Made != nil {
-		r.Made.addNamed(f.node, found)
+		r.Made.add(f.node, byName, found...)
 	}
 	return decideAgain, nil
 }

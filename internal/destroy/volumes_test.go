@@ -77,23 +77,23 @@ func TestUnderWay(t *testing.T) {
 		"linked":             {[]Wanted{{Storage: "zfs", Base: "zfs:base-9-disk-0"}}, nil, pve.Volume{ID: "zfs:base-9-disk-0/vm-100-disk-0"}, true},
 		"linked to another":  {[]Wanted{{Storage: "zfs", Base: "zfs:base-9-disk-0"}}, nil, pve.Volume{ID: "zfs:base-9-disk-1/vm-100-disk-0"}, false},
 	} {
-		m := NewMade(idsOf(c.known), c.wanted, nil)
+		m := NewMade(here.Node, idsOf(c.known), c.wanted, nil)
 		if m.addUnderWay(here, append(c.known, c.v)); m.isKnown(here, c.v.ID) {
 			t.Errorf("%s: no task has died", name)
 		}
-		m.died = true
+		m.died = []string{""}
 		if m.addUnderWay(here, append(c.known, c.v)); m.isKnown(here, c.v.ID) != c.want {
-			t.Errorf("%s: %v", name, m.known)
+			t.Errorf("%s: %v", name, m.facts)
 		}
 		if m.addUnderWay(here, []pve.Volume{{ID: "zfs:vm-100-disk-9", Size: 4 * gib}}); m.isKnown(here, "zfs:vm-100-disk-9") {
 			t.Errorf("%s: what it had made is gone, and another's is in its place", name)
 		}
 		twin := c.v
 		twin.ID = strings.TrimSuffix(c.v.ID, "0") + "7"
-		if m = NewMade(idsOf(c.known), c.wanted, nil); strings.HasSuffix(c.v.ID, "0") {
-			m.died = true
+		if m = NewMade(here.Node, idsOf(c.known), c.wanted, nil); strings.HasSuffix(c.v.ID, "0") {
+			m.died = []string{""}
 			if m.addUnderWay(here, append(c.known, c.v, twin)); m.isKnown(here, c.v.ID) || m.isKnown(here, twin.ID) {
-				t.Errorf("%s: one of two that fit is none: %v", name, m.known)
+				t.Errorf("%s: one of two that fit is none: %v", name, m.facts)
 			}
 		}
 	}

@@ -1,8 +1,10 @@
 package lifecycle_test
 
 import (
+	"fmt"
 	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -286,4 +288,62 @@ func failToStart(t *testing.T, w *rig.World, s *terraformtest.Session) {
 		t.Fatal("the create has not failed")
 	}
 	w.Sim.SetFaults(nil)
+}
+
+// TestNameThatCameFreeInARestoredVM: a failed create has left a restored VM, or kept it. A user gives it a disk, whose name is that of a
+// disk which the create has moved, or which the user has removed. The log of the restore has that name. No destroy takes the disk in
+// silence.
+func TestNameThatCameFreeInARestoredVM(t *testing.T) {
+	t.Parallel()
+	const body = "vmid = 400\nname = \"x\"\npower_state = \"running\"\n"
+	const moved, grown = body + "disks = { scsi0 = { storage = \"local-lvm\" } }\n", body + "disks = { scsi0 = { size = \"4G\" } }\n"
+	for _, c := range []struct {
+		body, removed, slot, value string
+		since, unread              bool
+	}{
+		{moved, "", "unused0", "", false, false}, {moved, "", "unused0", "", true, false}, {moved, "", "unused0", "", true, true},
+		{moved, "", "scsi5", ",size=7G", true, false},
+		{grown, "scsi1", "unused0", "", false, false}, {grown, "scsi1", "unused0", "", true, false}, {grown, "scsi1", "unused0", "", true, true},
+	} {
+		for _, kept := range []string{"", "on_failure = \"keep\"\n"} {
+			t.Run(fmt.Sprintf("%s in %s, since %t, unread %t, %s", c.removed, c.slot, c.since, c.unread, kept), func(t *testing.T) {
+				t.Parallel()
+				w := restoreWorld(t, nil)
+				s := w.Session(t, rig.TokenNoSSH, restoredVM(c.body+kept))
+				failToStart(t, w, s)
+				volume := "local-zfs:vm-400-disk-0"
+				give := func() {
+					w.Change(func(world *state.World) {
+						g := world.Guests[400]
+						if c.removed != "" {
+							volume, _, _ = strings.Cut(g.Config[c.removed], ",")
+							delete(g.Config, c.removed)
+						}
+						g.Config[c.slot] = volume + c.value
+						storage, name, _ := strings.Cut(volume, ":")
+						world.Put(&state.Volume{Storage: storage, Node: "pve1", Name: name, VMID: 400, Content: "images", Format: "raw",
+							Size: 7 << 30, Data: "theirs"})
+					})
+				}
+				if !c.since {
+					give()
+				}
+				with := toDestroy
+				if c.unread {
+					with = append(slices.Clone(with), terraformtest.WithoutRefresh())
+				}
+				planned, err := s.Plan(t.Context(), with...)
+				rig.Must(t, err)
+				if c.since {
+					give()
+				}
+				rig.MustSay(t, s.Apply(t.Context(), planned), volume)
+				w.Change(func(world *state.World) {
+					if v := world.Volume("pve1", volume); v == nil || v.Data != "theirs" {
+						t.Errorf("%s is gone: %v", volume, world.Guests[400])
+					}
+				})
+			})
+		}
+	}
 }
