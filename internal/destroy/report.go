@@ -139,7 +139,9 @@ func (r *report) guest(node, reason string) saga.Residue {
 	}
 	left := saga.Residue{Kind: "guest", Node: node, ID: fmt.Sprint(r.VMID), Reason: reason, Command: command,
 		What: fmt.Sprintf("VM %d on node %s", r.VMID, node)}
-	if spares(r.removal, has) || len(adopted(r.removal, has)) > 0 { // they would go with it
+	isForeign := func(_, volume string) bool { return r.committed && !r.Baseline.HasNamed(volume) }
+	others := append(adopted(r.removal, has), disksIn(r.VMID, has, isForeign)...)
+	if spares(r.removal, has) || len(others) > 0 { // they would go with it
 		left.Command = ""
 	}
 	for _, volume := range slices.Sorted(maps.Keys(r.users)) {
