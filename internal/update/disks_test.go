@@ -69,6 +69,7 @@ func TestSlotsThatCannotChange(t *testing.T) {
 	}{
 		"out of the boot order": {from: "scsi0", to: "scsi4", says: "boot order"},
 		"out of IDE":            {from: "ide0", to: "scsi4", says: "next stop only"},
+		"into SATA":             {from: "scsi1", to: "sata1", says: "next start only"},
 		"within cold slots":     {from: "ide0", to: "sata1"},
 		"without disk hotplug":  {from: "scsi1", to: "scsi4", hotplug: "network"},
 	}

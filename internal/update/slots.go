@@ -86,9 +86,12 @@ func (s slots) unpluggable(ctx context.Context, t todo, current map[string]strin
 	var slots []string
 	for _, old := range slices.Sorted(maps.Keys(targets)) {
 		slot := targets[old]
-		switch gives := vm.TakesDisk(old, hotplug); {
-		case !gives && !vm.TakesDisk(slot, hotplug): // both wait for the restart
+		switch gives, takes := vm.TakesDisk(old, hotplug), vm.TakesDisk(slot, hotplug); {
+		case !gives && !takes: // both wait for the restart
 			continue
+		case !takes: // a restart may not come, or not be obeyed
+			return nil, s.cannotAttach(slot, fmt.Sprintf("it is in %s, which PVE empties at once, while %s takes it at the "+
+				"next start only. The guest would run without it. Stop the VM first", old, slot))
 		case !gives:
 			return nil, s.cannotAttach(slot, fmt.Sprintf("it is in %s, which PVE empties at the next stop only, while %s "+
 				"takes it at once. Stop the VM first", old, slot))

@@ -101,6 +101,10 @@ disks = { scsi0 = { storage = "local-zfs", size = "1G" }, sata3 = { imported_dis
 		t.Errorf("boot order %q", boot)
 	}
 
+	l = rig.NewVM(t, strings.Replace(before, "ide0", "scsi5", 1))
+	l.Refuses(l.Named(strings.NewReplacer("scsi5", "ide0", "<ide0>", "<scsi5>").Replace(cold)), `disks["ide0"].imported_disk`,
+		"at the next start only", "power_state")
+
 	l = rig.NewVM(t, before)
 	l.To(rig.Stopped + l.Named(cold))
 	l.Want(map[string]string{"scsi0": "scsi0", "scsi5": "ide0"})

@@ -278,6 +278,9 @@ func (p refusals) whyNotUnplugged(old, slot string) string {
 	switch {
 	case !from && to:
 		return fmt.Sprintf("PVE takes it out of %s at the next stop only, and puts it into %s at once", old, slot)
+	case from && !to:
+		return fmt.Sprintf("PVE takes it out of %s at once, and puts it into %s at the next start only, so that the guest "+
+			"would run without it", old, slot)
 	case from && slices.Contains(p.Prior.BootOrder, old):
 		return fmt.Sprintf("%s is in the boot order, and PVE unplugs no such disk", old)
 	}
