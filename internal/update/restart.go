@@ -117,29 +117,17 @@ func (p power) due(config pve.PendingConfig, sent []string) []string {
 }
 
 // reboot restarts the guest through PVE, which stops its process and starts a new one. PVE's task ends with the stop;
-// another task starts the guest (qemu-server QemuServer.pm vm_reboot, qmeventd). Before each further try it looks
-// whether the guest has been restarted meanwhile, which afterReboot finds too.
+// another task starts the guest (qemu-server QemuServer.pm vm_reboot, qmeventd).
 func (p power) reboot(ctx context.Context, status pve.GuestStatus, due []string) error {
 	before := p.restarting(status)
 	timeout := guest.StopTimeout(p.r.StopTimeout)
 	if isPaused(status) {
 		return p.pausedGuest(due, nil)
 	}
-	params, asked := guest.Within(timeout), true
-	look := func(ctx context.Context) error {
-		if asked { // before the first try
-			asked = false
-			return nil
-		}
-		status, err := p.lookAgain(ctx)
-		if err == nil && isAnother(before.GuestStatus, status) {
-			err = errObeyed
-		}
-		return err
-	}
+	params := guest.Within(timeout)
 	p.changer.restarts.note(p.vmid, before.disks)
-	_, err := p.view.Power(look)(ctx, request.Request{Type: "qmreboot", Done: p.isNewProcess(before.GuestStatus),
-		Send: func(ctx context.Context) (pve.UPID, error) {
+	_, err := p.view.Power(p.mayReboot(&before))(ctx, request.Request{Type: "qmreboot",
+		Done: p.isNewProcess(before.GuestStatus), Send: func(ctx context.Context) (pve.UPID, error) {
 			return p.changer.api.QEMU(p.view.Node(), p.vmid).Reboot(ctx, params)
 		}})
 	if err != nil {
@@ -154,7 +142,12 @@ func (p power) afterReboot(ctx context.Context, before ran, due []string, cause 
 		return nil
 	}
 	late := fmt.Sprintf("The guest did not shut down within %s", guest.StopTimeout(p.r.StopTimeout))
-	if !disobeyed(cause) {
+	var used *guard.InUseError
+	switch {
+	case errors.As(cause, &used):
+		return p.notRestarted(besideAnother+fmt.Sprintf(". `qm reboot %d` on node %s restarts it without that, for guests "+
+			"that are made to share the disk", p.vmid, p.view.Node()), due, cause)
+	case !disobeyed(cause):
 		return p.notRestarted("PVE did not restart it", due, cause)
 	}
 	if p.r.Restart == RestartForcibly {
@@ -305,9 +298,12 @@ func (p power) force(ctx context.Context, before ran, due []string, disobeyed er
 // notCutOff is the error for a guest that another one would keep from its start.
 func (p power) notCutOff(used error) error {
 	return p.disobedient(&guest.FieldError{Path: "reboot_policy", Summary: fmt.Sprintf("VM %d was not cut off", p.vmid),
-		Detail: "Its start would give it a disk with which another guest runs by now, and two guests on one disk destroy " +
-			"what is on it. Detach the disk there or shut that guest down, then apply again", Err: used}, mayGoOff)
+		Detail: besideAnother, Err: used}, mayGoOff)
 }
+
+// besideAnother is why a guest is not taken down for a restart.
+const besideAnother = "Its start would give it a disk with which another guest runs by now, and two guests on one " +
+	"disk destroy what is on it. Detach the disk there or shut that guest down, then apply again"
 
 // isBack looks at a guest whose hard stop has failed, or was not seen to end: it may be off all the same, and is to
 // start then. It is an error if it runs on, or cannot be seen.

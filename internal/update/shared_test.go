@@ -103,27 +103,58 @@ func TestRestartOfTwoGuestsThatShare(t *testing.T) {
 	}
 }
 
+// awaitsADisk has a disk of the VM wait for its restart. It returns what gives that to VM 8000, which runs.
+func awaitsADisk(t *testing.T, w *world) (give func()) {
+	t.Helper()
+	waits := strings.Replace(w.config()["scsi0"], "disk-0", "disk-7", 1)
+	w.alter(func(g *state.Guest) { g.Pending = map[string]string{"sata1": waits} })
+	inWorld(w, func(all *state.World) {
+		all.Put(&state.Volume{Storage: "local-zfs", Node: "pve1", Name: "vm-400-disk-7", Content: "images", VMID: theVM,
+			Format: "raw", Size: 1 << 30})
+		runs(all, 8000, 100)
+	})
+	root := w.asRoot(t)
+	return func() { w.must(root.QEMU("pve1", 8000).UpdateConfig(t.Context(), pve.Params{"scsi6": waits})) }
+}
+
+// TestNoRestartOntoATakenDisk: a disk of the VM waits for its restart, and VM 8000 runs with it by then. PVE would start
+// the guest beside that one, so it is not restarted, and runs on.
+func TestNoRestartOntoATakenDisk(t *testing.T) {
+	for name, given := range map[string]func(w *world, give func()){
+		"before the update": func(_ *world, give func()) { give() },
+		"during a lock": func(w *world, give func()) {
+			w.lock(http.MethodPost, "/nodes/{node}/qemu/{vmid}/status/reboot", nil)
+			w.answered = onceSent(w, "/status/reboot", give)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, pve.Params{"cores": "1", "scsi0": "local-zfs:1", "scsihw": "virtio-scsi-pci"})
+			w.start()
+			w.sim.Advance(time.Hour)
+			give := awaitsADisk(t, w)
+			w.sim.Advance(time.Minute) // the listing shows late that VM 8000 runs
+			r := w.request()
+			r.Planned.CPU.Cores = new(int64(2))
+			given(w, give)
+			before := w.running()
+			_, _, err := w.update(r)
+			w.answered = nil
+			if now := w.running(); now != before || !strings.Contains(fmt.Sprint(err), "VM 400 was changed, but not restarted") ||
+				!strings.Contains(fmt.Sprint(err), "VM 8000") || !strings.Contains(fmt.Sprint(err), "`qm reboot 400` on node pve1") {
+				t.Errorf("%v, it runs %+v after %v", err, now, w.writes())
+			}
+		})
+	}
+}
+
 // TestNoCutOffWithATakenDisk: a disk of the VM waits for its restart, and while the guest does not hear that, VM 8000
 // gets the disk and runs with it. The guest could not be started again, so it is not cut off. It was asked to shut down
 // and may still obey, and the error says so.
 func TestNoCutOffWithATakenDisk(t *testing.T) {
 	t.Parallel()
 	w, r := sharing(t, RestartForcibly)
-	waits := ""
-	w.alter(func(g *state.Guest) {
-		waits = strings.Replace(g.Config["scsi0"], "disk-0", "disk-7", 1)
-		g.Pending = map[string]string{"sata1": waits}
-	})
-	inWorld(w, func(all *state.World) {
-		all.Put(&state.Volume{Storage: "local-zfs", Node: "pve1", Name: "vm-400-disk-7", Content: "images", VMID: theVM,
-			Format: "raw", Size: 1 << 30})
-	})
-	w.when(time.Minute, func() {
-		inWorld(w, func(all *state.World) {
-			all.Guests[8000].Config["scsi6"] = waits
-			runs(all, 8000, 100)
-		})
-	})
+	w.when(time.Minute, awaitsADisk(t, w))
 	before := w.running()
 	_, _, err := w.update(r)
 	if now := w.running(); now != before || w.sent("/status/stop") > 0 ||

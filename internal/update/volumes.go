@@ -152,6 +152,37 @@ func (p power) lookBeside(ctx context.Context, before *ran) ([]guard.Neighbor, p
 	return all, now, err
 }
 
+// getsDisks reports whether a guest gets a disk at its next start with which it does not run.
+func getsDisks(config pve.PendingConfig) bool {
+	has := disksIn(config.Current())
+	return slices.ContainsFunc(disksIn(config.Merged()), func(disk string) bool { return !slices.Contains(has, disk) })
+}
+
+// mayReboot is the look before each try of a restart. PVE starts the guest again without asking (qemu-server
+// QemuServer.pm vm_start_nolock), so one that gets a disk is not restarted while another guest runs with that. Before
+// each further try it looks whether the guest has been restarted meanwhile, which afterReboot finds too.
+func (p power) mayReboot(before *ran) func(context.Context) error {
+	tried := false
+	return func(ctx context.Context) (err error) {
+		var all []guard.Neighbor
+		status := before.GuestStatus
+		if tried {
+			status, err = p.lookAgain(ctx)
+		}
+		tried = true
+		if err == nil && getsDisks(p.view.Last()) {
+			all, status, err = p.lookBeside(ctx, before)
+		}
+		switch {
+		case err != nil:
+			return err
+		case isAnother(before.GuestStatus, status):
+			return errObeyed
+		}
+		return guard.Unknown(all, p.knows(*before))
+	}
+}
+
 // knows returns which guests have run with a disk of this one while it ran itself: they share it on purpose, and a
 // refusal of the start would leave this one off.
 func (p power) knows(before ran) func(guard.Neighbor) bool {
