@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -212,6 +213,54 @@ func TestSlotChangeOfADeviceTakesRoot(t *testing.T) {
 			if said := detailOf(err); guest.VolumeOf(w.config()["scsi1"]) != passed || len(w.writes()) > 0 ||
 				!strings.Contains(said, passed) || !strings.Contains(said, "root@pam with a password") {
 				t.Errorf("%v: %s; %v after %v", err, said, w.config(), w.writes())
+			}
+		})
+	}
+}
+
+// TestSlotChangeOfAHeldDiskTakesRights: PVE attaches the disk of another VM by privileges on its storage and on that VM.
+// An identity without them takes it out of no slot. A disk that stays out after another error is in no unusedN, so the
+// error has the command that attaches it.
+func TestSlotChangeOfAHeldDiskTakesRights(t *testing.T) {
+	const fails = "`qm set 400 --scsi1 shared-nfs:300/vm-300-disk-0.raw,size=1G` on node pve1"
+	for name, c := range map[string]struct {
+		onHolder, onStorage string
+		is                  int // in scsi1, in scsi2, or -1
+		says                string
+	}{
+		"neither":            {"PVEAuditor", "PVEDatastoreUser", 0, "VM.Config.Disk on /vms/300"},
+		"the storage":        {"PVEAuditor", "PVEDatastoreAdmin", 1, ""},
+		"both":               {"PVEVMAdmin", "PVEDatastoreUser", 1, ""},
+		"both, and it fails": {"PVEVMAdmin", "PVEDatastoreUser", -1, fails},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, pve.Params{"scsi0": "local-zfs:1", "scsihw": "virtio-scsi-pci", "boot": "order=scsi0"})
+			volume := heldInSCSI1(t, w)
+			w.start()
+			r := w.request()
+			toSlot(&r)
+			inWorld(w, func(all *state.World) {
+				all.ACL = nil
+				for at, role := range map[string]string{"/": "PVEAuditor", "/vms/400": "PVEVMAdmin", "/vms/300": c.onHolder,
+					"/storage": c.onStorage} {
+					for _, who := range []string{"terraform@pve", "terraform@pve!prov"} {
+						all.ACL = append(all.ACL, state.ACLEntry{Path: at, Role: role, Subject: who, Propagate: true})
+					}
+				}
+			})
+			if c.says == fails {
+				w.sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: http.MethodPut, Path: "/nodes/{node}/qemu/{vmid}/config",
+					Nth: 2}, Phase: fault.Before, Status: 500, Reason: "it broke", Times: -1}})
+			}
+			_, _, err := w.update(r)
+			said, config := fmt.Sprint(err, detailOf(err)), w.config()
+			is := slices.IndexFunc([]string{"scsi1", "scsi2"}, func(slot string) bool {
+				return guest.VolumeOf(config[slot]) == volume
+			})
+			if (err == nil) != (c.says == "") || !strings.Contains(said, c.says) || is != c.is ||
+				c.is == 0 && w.sent("/config") > 0 {
+				t.Errorf("%s; %v after %v", said, config, w.writes())
 			}
 		})
 	}

@@ -73,7 +73,7 @@ func (s slots) emptyFirst(ctx context.Context, c vm.Change, slots []string) erro
 func (s slots) unpluggable(ctx context.Context, t todo, current map[string]string) ([]string, error) {
 	targets, err := s.movesBetweenSlots(t, current)
 	if err == nil {
-		err = s.mayAttach(targets, current)
+		err = s.mayAttach(ctx, targets, current)
 	}
 	if err != nil || len(targets) == 0 {
 		return nil, err
@@ -122,21 +122,47 @@ func (s slots) movesBetweenSlots(t todo, current map[string]string) (map[string]
 	return targets, nil
 }
 
-// mayAttach refuses to change the slot of a device for an identity that could attach it neither to the new slot nor to
-// the old one again: PVE takes a path from root@pam with a password only (qemu-server API2/Qemu.pm
-// $check_storage_access, pve-storage Storage.pm check_volume_access).
-func (s slots) mayAttach(targets, current map[string]string) error {
-	if s.changer.api.Identity().IsRootTicket() {
+// mayAttach refuses to change the slot of a disk for an identity that could attach it neither to the new slot nor to the
+// old one again. PVE takes the path of a device from root@pam with a password only, and another VM's disk by privileges
+// (qemu-server API2/Qemu.pm $check_storage_access, pve-storage Storage.pm check_volume_access).
+func (s slots) mayAttach(ctx context.Context, targets, current map[string]string) error {
+	who := s.changer.api.Identity()
+	if who.IsRootTicket() {
 		return nil
 	}
 	for _, old := range slices.Sorted(maps.Keys(targets)) {
-		if device := guest.VolumeOf(current[old]); volid.IsDevice(device) {
+		volume := guest.VolumeOf(current[old])
+		if volid.IsDevice(volume) {
 			return s.cannotAttach(targets[old], fmt.Sprintf("it is device %s of the node in %s, where it stays. PVE lets only "+
 				"root@pam with a password attach that; the provider acts as %s. Give the provider username = \"root@pam\" and a "+
-				"password, or leave it in its slot", device, old, s.changer.api.Identity().User))
+				"password, or leave it in its slot", volume, old, who.User))
+		}
+		owner, owned := volid.Owner(volume)
+		if !owned || owner == s.vmid {
+			continue
+		}
+		may, err := s.mayUse(ctx, volume, owner)
+		if err != nil {
+			return fmt.Errorf("look up whether %s may attach %s: %w", who.User, volume, err)
+		}
+		if !may {
+			return s.cannotAttach(targets[old], fmt.Sprintf("it is %s of VM %d in %s, where it stays. PVE attaches that with "+
+				"Datastore.Audit on /storage/%s and VM.Config.Disk on /vms/%d, which %s does not have. Grant these, or leave it "+
+				"in its slot", volume, owner, old, volid.Storage(volume), owner, who.User))
 		}
 	}
 	return nil
+}
+
+// mayUse reports whether this identity may attach another VM's disk.
+func (s slots) mayUse(ctx context.Context, volume string, owner int) (bool, error) {
+	access := s.changer.api.Access()
+	at, err := access.Privileges(ctx, "/storage/"+volid.Storage(volume))
+	if err != nil || at["Datastore.Allocate"] || !at["Datastore.Audit"] {
+		return at["Datastore.Allocate"], err
+	}
+	on, err := access.Privileges(ctx, fmt.Sprintf("/vms/%d", owner))
+	return on["VM.Config.Disk"], err
 }
 
 func (s slots) cannotAttach(slot, why string) error {
@@ -189,7 +215,10 @@ func (s slots) putBack(ctx context.Context, unplugged map[string]string, cause e
 			stays = "It stays detached, as " + entry
 		}
 		if volid.IsDevice(d.volume) {
-			kind, stays = "Device", s.staysOut(slot, d.drive, err)
+			kind = "Device"
+		}
+		if vm.IsForeign(s.vmid, d.volume) {
+			stays = s.staysOut(slot, d.drive, err)
 		}
 		cause = errors.Join(cause, &guest.FieldError{Path: "disks",
 			Summary: fmt.Sprintf("%s %s of VM %d was not put back into %s", kind, d.volume, s.vmid, slot),
@@ -199,8 +228,8 @@ func (s slots) putBack(ctx context.Context, unplugged map[string]string, cause e
 	return cause
 }
 
-// staysOut says where a device is that did not return to its slot: in no unusedN either (qemu-server QemuServer.pm
-// vmconfig_register_unused_drive). It prints no command that would throw another disk out, or give the device to two
+// staysOut says where a device, or another VM's disk, is that did not return to its slot: in no unusedN either
+// (qemu-server QemuServer.pm vmconfig_register_unused_drive). It prints no command that would throw another disk out, or give the device to two
 // guests.
 func (s slots) staysOut(slot, drive string, err error) string {
 	var own *guard.OwnUseError
