@@ -2,6 +2,7 @@ package guard
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -167,4 +168,50 @@ func CheckOwnSlots(ctx context.Context, g *Guard, vmid int, volume, option strin
 		maps.DeleteFunc(attached[i], func(option, _ string) bool { return vm.IsUnused(option) })
 	}
 	return CheckOwnUse(ctx, g, vmid, volume, option, attached...)
+}
+
+// checkTwins makes sure that the VM of some evidence needs a volume, which is to lose its place, under no other name:
+// neither in another slot, in force or pending, nor for a snapshot. PVE itself looks for the same name only, since two
+// mounts have two paths (qemu-server QemuServer/Drive.pm is_volume_in_use). The VM is read again only where the look at
+// the guests has shown another name.
+func checkTwins(ctx context.Context, g *Guard, e Evidence, volume, slot string) error {
+	hasTwin := slices.ContainsFunc(e.use.UsersOf(volume, 0), func(u volumeuse.User) bool {
+		return u.Guest.VMID == e.vmid && u.As != volume && !u.Unclear
+	})
+	if !hasTwin { // since that look, perhaps
+		return CheckOwnSlots(ctx, g, e.vmid, volume, slot, e.config.Values)
+	}
+	it := g.api.QEMU(e.node, e.vmid)
+	config, err := it.Pending(ctx)
+	if err == nil {
+		err = CheckOwnSlots(ctx, g, e.vmid, volume, slot, e.config.Values, config.Current(), config.Merged())
+	}
+	var own *OwnUseError
+	if errors.As(err, &own) {
+		return err
+	}
+	var names []string
+	if err == nil {
+		names, err = it.SnapshotNames(ctx)
+	}
+	var snapshots []map[string]string
+	if err == nil {
+		snapshots, err = g.guests.SnapshotConfigs(ctx, e.node, e.vmid, names)
+	}
+	var places volumeuse.Places
+	if err == nil {
+		places, err = g.Places(ctx)
+	}
+	if err != nil {
+		return fmt.Errorf("see whether VM %d needs %s under another name: %w", e.vmid, volume, err)
+	}
+	for i, options := range snapshots {
+		for _, as := range volumeuse.Named(options) {
+			if as != volume && places.CompareVolumes(as, volume) == volumeuse.Same {
+				return fmt.Errorf("snapshot %s of VM %d needs its volume, as %s. Remove the snapshot, and apply again", names[i],
+					e.vmid, as)
+			}
+		}
+	}
+	return nil
 }

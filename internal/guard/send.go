@@ -283,7 +283,7 @@ func (g *Guard) moveInState(ctx context.Context, tasks *request.Tasks, v InState
 		err = fmt.Errorf("a third party has put %q in the place of %s, which is to move", now, volume)
 	}
 	if err == nil { // PVE frees it at the end of the move
-		err = CheckOwnSlots(ctx, g, v.VMID, volume, m.Slot, e.config.Values)
+		err = checkTwins(ctx, g, e, volume, m.Slot)
 	}
 	var own *OwnUseError
 	if errors.As(err, &own) {

@@ -2,6 +2,7 @@ package update
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"strings"
 	"testing"
@@ -121,13 +122,16 @@ func TestOwnDiskThatIsAttachedOnceMore(t *testing.T) {
 // says which line is to go by hand, and that is not the slot that stays.
 func TestDiskOfTwoNames(t *testing.T) {
 	for name, c := range map[string]struct {
-		other string // the option with the other name
+		other string // the option with the other name, or "pending" or "snapshot" and which
 		plan  func(*Request)
 		says  string // "": it is done
 	}{
 		"moved, detached": {"unused0", toLVM, ""},
 		"moved, in a slot": {"scsi4", toLVM, "in scsi4, as nfs-new:400/vm-400-disk-0.raw. Stop the VM, and take the line of " +
 			"the slot that is not wanted out of /etc/pve/qemu-server/400.conf"},
+		"moved, pending": {"pending sata4", toLVM, "VM 400 itself has volume shared-nfs:400/vm-400-disk-0.raw in sata4"},
+		"moved, in a snapshot": {"snapshot before", toLVM, "snapshot before of VM 400 needs its volume, as " +
+			"nfs-new:400/vm-400-disk-0.raw. Remove the snapshot"},
 		"removed, detached":  {"unused0", destroySCSI1, "take the line unused0 out of /etc/pve/qemu-server/400.conf"},
 		"removed, in a slot": {"scsi4", destroySCSI1, "take the line scsi1 out of /etc/pve/qemu-server/400.conf"},
 	} {
@@ -135,7 +139,19 @@ func TestDiskOfTwoNames(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, pve.Params{"scsi0": "local-zfs:1", "scsi1": "shared-nfs:1", "scsihw": "virtio-scsi-pci"})
 			inWorld(w, mountTwice)
-			w.alter(func(g *state.Guest) { g.Config[c.other] = "nfs-new:400/vm-400-disk-0.raw" })
+			w.alter(func(g *state.Guest) {
+				const name = "nfs-new:400/vm-400-disk-0.raw"
+				switch kind, of, _ := strings.Cut(c.other, " "); kind {
+				case "pending":
+					g.Pending = map[string]string{of: name}
+					g.Running = &state.Running{QMPStatus: "running", PID: 99, Booted: maps.Clone(g.Config)}
+				case "snapshot":
+					g.Snaps = map[string]map[string]string{of: {"snaptime": "1767225600", "scsi1": name}}
+					g.Config["parent"] = of
+				default:
+					g.Config[kind] = name
+				}
+			})
 			r := w.request()
 			c.plan(&r)
 			_, warnings, err := w.update(r)
