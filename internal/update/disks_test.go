@@ -44,19 +44,32 @@ func TestDiskChangesItsSlot(t *testing.T) {
 	}
 }
 
-// TestDiskGoesBack: where the new slot is refused, the disk is in its old one again.
+// TestDiskGoesBack: where the new slot is refused, or the guest does not give the disk away, it is in its old slot again.
+// An option that waits there for a restart waits again: PVE drops it with the removal.
 func TestDiskGoesBack(t *testing.T) {
-	w := newWorld(t, pve.Params{"scsi0": "local-zfs:1", "scsi1": "local-zfs:2", "boot": "order=scsi0"})
-	w.start()
-	r := w.request()
-	volume := r.Prior.Disks["scsi1"].Volume
-	r.Planned.Disks["scsi4"] = vm.Disk{Storage: "local-zfs", Volume: volume}
-	delete(r.Planned.Disks, "scsi1")
-	w.sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: "PUT", Path: "/nodes/{node}/qemu/{vmid}/config", Nth: 2},
-		Phase: fault.Before, Status: 400, Reason: "no room"}})
-	_, _, err := w.update(r)
-	if err == nil || guest.VolumeOf(w.config()["scsi1"]) != volume || w.config()["scsi4"] != "" {
-		t.Errorf("%v; %v", err, w.config())
+	for slot, keeps := range map[string]bool{"scsi1": false, "virtio1": true} {
+		t.Run(slot, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, pve.Params{"scsi0": "local-zfs:1", slot: "local-zfs:2", "boot": "order=scsi0"})
+			w.start()
+			w.alter(func(g *state.Guest) { g.Pending = map[string]string{slot: g.Config[slot] + ",ro=1"} })
+			r := w.request()
+			volume := r.Prior.Disks[slot].Volume
+			r.Planned.Disks["scsi4"] = vm.Disk{Storage: "local-zfs", Volume: volume}
+			delete(r.Planned.Disks, slot)
+			if keeps {
+				w.alter(func(g *state.Guest) { g.Ignores = []string{"unplug"} })
+			} else {
+				w.sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: "PUT", Path: "/nodes/{node}/qemu/{vmid}/config", Nth: 2},
+					Phase: fault.Before, Status: 400, Reason: "no room"}})
+			}
+			_, _, err := w.update(r)
+			now, _ := w.api.QEMU("pve1", theVM).Pending(t.Context())
+			if err == nil || guest.VolumeOf(w.config()[slot]) != volume || w.config()["scsi4"] != "" ||
+				now.Merged()[slot] != volume+",ro=1,size=2G" {
+				t.Errorf("%v; %v, for the next start %q", err, w.config(), now.Merged()[slot])
+			}
+		})
 	}
 }
 

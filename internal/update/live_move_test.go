@@ -79,7 +79,7 @@ func TestOptionThatWaitsBesideAnInterruptedMove(t *testing.T) {
 			time.Sleep(30 * time.Minute)
 			inWorld(w, func(all *state.World) {
 				g := all.Guests[theVM]
-				told := err != nil && strings.Contains(err.Error(), "was dropped for the move or the growth (scsi0: local-zfs:vm-400-disk-0,size=1G,cache=writeback)")
+				told := err != nil && strings.Contains(err.Error(), "was dropped for the change of a disk (scsi0: local-zfs:vm-400-disk-0,size=1G,cache=writeback)")
 				if waits := strings.Contains(g.Pending["scsi0"], "cache=writeback"); waits == told || !waits && minutes == 5 {
 					t.Errorf("%d min: scsi0 is %s, and %v waits: %v", minutes, g.Config["scsi0"], g.Pending, err)
 				}

@@ -25,26 +25,26 @@ type sent struct {
 
 // setOptions sends the differing options in one request. Disks that were unplugged for it are in their new slots
 // afterwards.
-func (u *update) setOptions(ctx context.Context, t todo, unplugged map[string]string) (sent, map[string]string, error) {
+func (u *update) setOptions(ctx context.Context, t todo, out unplugged) (sent, unplugged, error) {
 	config, err := u.view.Fresh(ctx)
 	if err != nil {
-		return sent{}, unplugged, err
+		return sent{}, out, err
 	}
 	c := keepCloudInitDrive(t.change, config.Current())
 	if err := t.stillHolds(u.vmid, config); err != nil {
-		return sent{}, unplugged, err
+		return sent{}, out, err
 	}
 	if err := errors.Join(u.checkCloudInitDrive(config, t, c), (disks{u}).checkGrowth(config, t)); err != nil {
-		return sent{}, unplugged, err
+		return sent{}, out, err
 	}
 	if u.reached.Options = len(c.Set)+len(c.Delete) == 0; u.reached.Options {
-		return sent{}, unplugged, nil
+		return sent{}, out, nil
 	}
 	c.ImportStorage = u.r.ImportStorage
 	t.change = c
 	removed, err := volumes{u}.removedDisks(t, config)
 	if err != nil {
-		return sent{}, unplugged, err
+		return sent{}, out, err
 	}
 	done := sent{options: slices.Concat(slices.Sorted(maps.Keys(c.Set)), c.Delete, t.emptied),
 		attached: t.attached(), removed: removed, order: u.orderToKeep(config, c)}
@@ -59,9 +59,9 @@ func (u *update) setOptions(ctx context.Context, t todo, unplugged map[string]st
 		if refused && !fault.Has(err, pve.Ambiguous) && len(u.changer.jobs.ByRoot(c)) == 0 {
 			u.reached.Options, done.removed = false, nil
 		}
-		return done, unplugged, u.takeBack(ctx, c, config, err)
+		return done, out, u.takeBack(ctx, c, config, err)
 	}
-	return done, nil, nil
+	return done, unplugged{}, nil
 }
 
 // identityAfter is the VM's identity once a change of its uuid is in force.

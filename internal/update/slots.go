@@ -9,31 +9,38 @@ import (
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guard"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/shell"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/volumeuse"
 )
 
+// unplugged are slots whose disks were taken out of a running guest to go to other slots, and what the VM had before.
+type unplugged struct {
+	slots  []string
+	before pve.PendingConfig
+}
+
 // emptySlots empties the slots that must be empty before the rest of a change is sent. They are those of disks that
 // move to other slots of a running guest, which it returns, and that of a cloud-init drive that changes its slot. A
 // removal that a running guest does not obey would take effect at its next stop, long after the error that follows
 // here, so it is taken back.
-func (s slots) emptySlots(ctx context.Context, t todo) (_ todo, unplugged map[string]string, err error) {
+func (s slots) emptySlots(ctx context.Context, t todo) (_ todo, out unplugged, err error) {
 	config, err := s.view.Fresh(ctx)
 	if err != nil {
-		return t, nil, err
+		return t, unplugged{}, err
 	}
 	t.change = keepCloudInitDrive(t.change, config.Current())
 	slots, err := s.unpluggable(ctx, t, config.Current())
 	if err == nil && len(slots) > 0 {
-		t, unplugged, err = s.unplug(ctx, t, slots)
+		t, out, err = s.unplug(ctx, t, slots)
 	}
 	if first := t.change.DeleteFirst; err == nil && len(first) > 0 {
 		t.change.DeleteFirst, t.emptied = nil, append(t.emptied, first...)
 		err = s.emptyFirst(ctx, t.change, first)
 	}
-	return t, unplugged, err
+	return t, out, err
 }
 
 // emptyFirst empties slots, and resets a balloon, in a request of its own.
@@ -171,34 +178,32 @@ func (s slots) cannotAttach(slot, why string) error {
 		Detail:  "It was not attached: " + why}
 }
 
-// unplug empties slots of a running guest by hotplug. It returns what was in them.
-func (s slots) unplug(ctx context.Context, t todo, slots []string) (_ todo, unplugged map[string]string, err error) {
+// unplug empties slots of a running guest by hotplug.
+func (s slots) unplug(ctx context.Context, t todo, slots []string) (todo, unplugged, error) {
 	before, err := s.view.Fresh(ctx)
 	if err != nil {
-		return t, nil, err
+		return t, unplugged{}, err
 	}
-	unplugged = map[string]string{}
-	for _, slot := range slots {
-		unplugged[slot] = before.Current()[slot]
-	}
-	first := vm.Change{DeleteFirst: slots}
+	out, first := unplugged{slots, before}, vm.Change{DeleteFirst: slots}
 	if err := s.apply(ctx, first, before, nil); err != nil {
-		return t, unplugged, s.takeBack(ctx, first, before, err)
+		return t, out, s.takeBack(ctx, first, before, err)
 	}
 	t.emptied = append(t.emptied, slots...)
 	t.change.Delete = slices.DeleteFunc(slices.Clone(t.change.Delete),
 		func(option string) bool { return slices.Contains(slots, option) })
-	return t, unplugged, nil
+	return t, out, nil
 }
 
 // putBack puts the disks that were unplugged to change their slots back to their old slots, after a failure. It looks
 // for other users: one that another guest is seen to have stays detached. A look that fails shows none, and the VM had
-// the disk all along.
-func (s slots) putBack(ctx context.Context, unplugged map[string]string, cause error) error {
+// the disk all along. What waited for a restart in a slot waits again: PVE drops it with the removal (pve-guest-common
+// AbstractConfig.pm add_to_pending_delete).
+func (s slots) putBack(ctx context.Context, out unplugged, cause error) error {
 	ctx, cancel := s.changer.jobs.Grace(ctx)
 	defer cancel()
-	for _, slot := range slices.Sorted(maps.Keys(unplugged)) {
-		d := removedDisk{volume: guest.VolumeOf(unplugged[slot]), drive: unplugged[slot]}
+	was := out.before.Current()
+	for _, slot := range out.slots {
+		d := removedDisk{volume: guest.VolumeOf(was[slot]), drive: was[slot]}
 		entry, err := s.reattach(ctx, slot, d, func(ctx context.Context) error {
 			var used *guard.InUseError
 			var taken *volumeuse.BorrowedError
@@ -225,7 +230,14 @@ func (s slots) putBack(ctx context.Context, unplugged map[string]string, cause e
 			Detail: stays + ". It was taken out to change its slot, and another step of the change failed. If another guest " +
 				"has got it meanwhile, detach it there; then apply again", Err: err})
 	}
-	return cause
+	waiting := slices.DeleteFunc(out.before.Waiting(), func(o string) bool { return !slices.Contains(out.slots, o) })
+	if len(waiting) == 0 {
+		return cause
+	}
+	now, err := s.view.Fresh(ctx)
+	isBack := func(slot string) bool { return guest.VolumeOf(now.Current()[slot]) == guest.VolumeOf(was[slot]) }
+	waiting = slices.DeleteFunc(waiting, func(slot string) bool { return err == nil && !isBack(slot) })
+	return errors.Join(cause, disks(s).waitAgain(ctx, waiting, out.before))
 }
 
 // staysOut says where a device, or another VM's disk, is that did not return to its slot: in no unusedN either

@@ -17,7 +17,7 @@ import (
 type results struct {
 	todo      todo // what is still to be done
 	shaped    shaped
-	unplugged map[string]string // drives that were taken out of their slots to go to others
+	unplugged unplugged
 	sent      sent
 	late      []vm.Growth // disks that grow once the guest has them
 	pool      string      // that the VM is in by now

@@ -17,9 +17,9 @@ import (
 )
 
 // takeBack reverts the options that PVE refused at hotplug: they stay pending on the server and would take effect at
-// the next boot, long after the error. Options that were pending before the update stay so. If PVE died in the middle
-// of a request it has noted options as pending without trying them, and all of those are reverted. A volume that was
-// made for a reverted drive is destroyed.
+// the next boot, long after the error. Options that were pending before the update stay so, or wait again. If PVE died
+// in the middle of a request it has noted options as pending without trying them, and all of those are reverted. A
+// volume that was made for a reverted drive is destroyed.
 func (u *update) takeBack(ctx context.Context, c vm.Change, before pve.PendingConfig, cause error) error {
 	if !fault.RefusedAtHotplug(cause) && !fault.DiedMidway(cause) {
 		return cause
@@ -37,6 +37,9 @@ func (u *update) takeBack(ctx context.Context, c vm.Change, before pve.PendingCo
 	if err := u.revert(ctx, revert, now); err != nil {
 		return errors.Join(cause, fmt.Errorf("take back the refused changes: %w", err))
 	}
+	waited := before.Waiting()
+	dropped := slices.DeleteFunc(slices.Clone(revert), func(o string) bool { return !slices.Contains(waited, o) })
+	cause = errors.Join(cause, disks{u}.waitAgain(ctx, dropped, before))
 	made := madeFor(revert, c, before, now)
 	boot := !sends(c, "boot") && !slices.Contains(before.Waiting(), "boot") &&
 		slices.ContainsFunc(revert, func(slot string) bool {
@@ -48,13 +51,16 @@ func (u *update) takeBack(ctx context.Context, c vm.Change, before pve.PendingCo
 	return errors.Join(cause, u.removeMade(ctx, made, boot))
 }
 
-// toRevert are the options of a change that are pending because PVE refused them, or never tried them.
+// toRevert are the options of a change that are pending because PVE refused them, or never tried them. One that waited
+// before is among them only if it waits to be removed now: PVE has dropped its value for that (pve-guest-common
+// AbstractConfig.pm add_to_pending_delete).
 func toRevert(c vm.Change, before, now pve.PendingConfig, cause error) []string {
 	var revert []string
 	midway, boot := fault.DiedMidway(cause), false
 	for _, option := range now.Waiting() {
+		isDropped := now.Merged()[option] == "" && before.Merged()[option] != ""
 		switch {
-		case slices.Contains(before.Waiting(), option):
+		case slices.Contains(before.Waiting(), option) && !isDropped:
 		case fault.Refuses(cause, option), midway && sends(c, option):
 			revert = append(revert, option)
 		case option == "boot" && !sends(c, "boot"):
@@ -133,12 +139,12 @@ func (d disks) waitAgain(ctx context.Context, slots []string, before pve.Pending
 	})
 	for _, slot := range slices.Sorted(maps.Keys(taken)) {
 		d.warn(fmt.Sprintf("The value of %s that waited for a restart of VM %d was dropped", slot, d.vmid),
-			fmt.Sprintf("It was %s, and made way for the move or the growth of the disk. A third party has set another one "+
+			fmt.Sprintf("It was %s, and made way for the change of the disk. A third party has set another one "+
 				"meanwhile, which waits now: %s. Set the old one again, if it is still wanted", waited[slot],
 				cmp.Or(taken[slot], "the removal of the disk")))
 	}
 	if err != nil {
-		return fmt.Errorf("send what waited for a restart of VM %d once more, which was dropped for the move or the growth "+
+		return fmt.Errorf("send what waited for a restart of VM %d once more, which was dropped for the change of a disk "+
 			"(%s): %w", d.vmid, valuesOf(slots, waited), err)
 	}
 	return nil
