@@ -47,8 +47,16 @@ func TestDiskChangesItsSlot(t *testing.T) {
 // TestDiskGoesBack: where the new slot is refused, or the guest does not give the disk away, it is in its old slot again.
 // An option that waits there for a restart waits again: PVE drops it with the removal.
 func TestDiskGoesBack(t *testing.T) {
-	for slot, keeps := range map[string]bool{"scsi1": false, "virtio1": true} {
-		t.Run(slot, func(t *testing.T) {
+	for name, c := range map[string]struct {
+		slot  string
+		fails []fault.Rule
+	}{
+		"refused": {"scsi1", []fault.Rule{refusesTheSecond}},
+		"refused, and the storages are not listed": {"scsi1", []fault.Rule{refusesTheSecond, unlisted}},
+		"kept by the guest":                        {slot: "virtio1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			slot := c.slot
 			t.Parallel()
 			w := newWorld(t, pve.Params{"scsi0": "local-zfs:1", slot: "local-zfs:2", "boot": "order=scsi0"})
 			w.start()
@@ -57,12 +65,8 @@ func TestDiskGoesBack(t *testing.T) {
 			volume := r.Prior.Disks[slot].Volume
 			r.Planned.Disks["scsi4"] = vm.Disk{Storage: "local-zfs", Volume: volume}
 			delete(r.Planned.Disks, slot)
-			if keeps {
-				w.alter(func(g *state.Guest) { g.Ignores = []string{"unplug"} })
-			} else {
-				w.sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: "PUT", Path: "/nodes/{node}/qemu/{vmid}/config", Nth: 2},
-					Phase: fault.Before, Status: 400, Reason: "no room"}})
-			}
+			w.alter(func(g *state.Guest) { g.Ignores = []string{"unplug"} }) // only virtio asks the guest
+			w.sim.SetFaults(c.fails)
 			_, _, err := w.update(r)
 			now, _ := w.api.QEMU("pve1", theVM).Pending(t.Context())
 			if err == nil || guest.VolumeOf(w.config()[slot]) != volume || w.config()["scsi4"] != "" ||

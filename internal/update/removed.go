@@ -170,7 +170,10 @@ func (v volumes) destroyRemoved(ctx context.Context, removed map[string]removedD
 func (v volumes) restore(ctx context.Context, slot string, d removedDisk, cause error) error {
 	ctx, cancel := v.changer.jobs.Grace(ctx)
 	defer cancel()
-	entry, err := slots(v).reattach(ctx, slot, d, func(ctx context.Context) error {
+	entry, err := slots(v).reattach(ctx, slot, d, func(ctx context.Context, ownUse error) error {
+		if ownUse != nil {
+			return ownUse
+		}
 		_, err := v.changer.destroyer.ProveInState(ctx, v.inState(), []string{d.volume})
 		return err
 	})
@@ -198,10 +201,10 @@ func (v volumes) restore(ctx context.Context, slot string, d removedDisk, cause 
 var errFilled = errors.New("the slot was filled meanwhile")
 
 // reattach puts a drive back into the slot that it has left, if neither has been used since. It returns the entry that
-// has the volume meanwhile, if one does. Before each try isFree shows that no other guest has got the volume: PVE
-// attaches it without asking (qemu-server API2/Qemu.pm create_disks).
+// has the volume meanwhile, if one does. Before each try isFree shows that neither another guest nor another slot has
+// got the volume: PVE attaches it without asking (qemu-server API2/Qemu.pm create_disks).
 func (s slots) reattach(ctx context.Context, slot string, d removedDisk,
-	isFree func(context.Context) error) (entry string, err error) {
+	isFree func(ctx context.Context, ownUse error) error) (entry string, err error) {
 	var params pve.Params
 	look := func(ctx context.Context) error {
 		params = nil
@@ -218,12 +221,9 @@ func (s slots) reattach(ctx context.Context, slot string, d removedDisk,
 		if has := held.Slots[slot]; has != "" {
 			return fmt.Errorf("%w: %s of VM %d has %s", errFilled, slot, s.vmid, has)
 		}
-		err = guard.CheckOwnSlots(ctx, s.changer.destroyer.Guard, s.vmid, d.volume, entry, config.Current(),
+		own := guard.CheckOwnSlots(ctx, s.changer.destroyer.Guard, s.vmid, d.volume, entry, config.Current(),
 			config.Merged())
-		if err != nil {
-			return err
-		}
-		if err := isFree(ctx); err != nil {
+		if err := isFree(ctx, own); err != nil {
 			return err
 		}
 		params = pve.Params{slot: d.drive}

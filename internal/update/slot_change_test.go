@@ -88,11 +88,16 @@ func TestSlotChangeIsNoNewUse(t *testing.T) {
 	}
 }
 
-// refuseTheSecond has PVE refuse the request that attaches the disk after it was unplugged.
-func refuseTheSecond(w *world) {
-	w.sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: http.MethodPut, Path: "/nodes/{node}/qemu/{vmid}/config",
-		Nth: 2}, Phase: fault.Before, Status: 500, Reason: "storage is busy"}})
-}
+var (
+	// refusesTheSecond: PVE refuses the request that attaches the disk after it was unplugged.
+	refusesTheSecond = fault.Rule{Match: fault.Match{Method: http.MethodPut, Path: "/nodes/{node}/qemu/{vmid}/config",
+		Nth: 2}, Phase: fault.Before, Status: 500, Reason: "storage is busy"}
+	// refusesTheRest: and all that follow.
+	refusesTheRest = fault.Rule{Match: refusesTheSecond.Match, Phase: fault.Before, Status: 500, Reason: "it broke", Times: -1}
+	// unlisted: the storages cannot be listed.
+	unlisted = fault.Rule{Match: fault.Match{Method: http.MethodGet, Path: "/storage"}, Phase: fault.Before, Status: 500,
+		Reason: "no storages", Times: -1}
+)
 
 // TestSlotChangeBesideADetachedTwin: a running guest's disk changes its slot, and the VM has it detached under another
 // name, too. It comes into the new slot, or back into the old one.
@@ -113,7 +118,7 @@ func TestSlotChangeBesideADetachedTwin(t *testing.T) {
 			r := w.request()
 			toSlot(&r)
 			if fails {
-				refuseTheSecond(w)
+				w.sim.SetFaults([]fault.Rule{refusesTheSecond})
 			}
 			_, _, err := w.update(r)
 			if config := w.config(); (err != nil) != fails || guest.VolumeOf(config[slot]) != "shared-nfs:"+own {
@@ -142,7 +147,7 @@ func TestSlotChangeWithANodeOff(t *testing.T) {
 				inWorld(w, func(all *state.World) { all.Nodes["pve2"].Online = false })
 				toSlot(&r)
 				if fails {
-					refuseTheSecond(w)
+					w.sim.SetFaults([]fault.Rule{refusesTheSecond})
 				}
 				_, warnings, err := w.update(r)
 				if config := w.config(); (err != nil) != fails || len(warnings) > 0 ||
@@ -250,8 +255,7 @@ func TestSlotChangeOfAHeldDiskTakesRights(t *testing.T) {
 				}
 			})
 			if c.says == fails {
-				w.sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: http.MethodPut, Path: "/nodes/{node}/qemu/{vmid}/config",
-					Nth: 2}, Phase: fault.Before, Status: 500, Reason: "it broke", Times: -1}})
+				w.sim.SetFaults([]fault.Rule{refusesTheRest})
 			}
 			_, _, err := w.update(r)
 			said, config := fmt.Sprint(err, detailOf(err)), w.config()
@@ -268,14 +272,15 @@ func TestSlotChangeOfAHeldDiskTakesRights(t *testing.T) {
 
 // TestDeviceThatStaysOut: a device has left its slot, and PVE attaches it nowhere. It is in no unusedN either, so the
 // error names it, with the command that attaches it. Not so where the slot has another disk by then, which that would
-// throw out, or where another guest has the device.
+// throw out, or where another guest has the device, or may have.
 func TestDeviceThatStaysOut(t *testing.T) {
 	const command = "`qm set 400 --scsi1 " + passed + ",ssd=1` on node pve1"
 	for name, c := range map[string]struct {
 		then func(t *testing.T, w *world, root *pve.Client)
 		want string
 	}{
-		"free": {nil, command},
+		"free":   {nil, command},
+		"unseen": {nil, "whether another guest has it by now could not be seen"},
 		"filled": {func(_ *testing.T, w *world, _ *pve.Client) {
 			w.alter(func(g *state.Guest) { g.Config["scsi1"] = theirs })
 		}, "scsi1 has another disk by now"},
@@ -288,9 +293,12 @@ func TestDeviceThatStaysOut(t *testing.T) {
 			t.Parallel()
 			w, r := withDevice(t, true, true)
 			root := w.asRoot(t)
-			times := -1
-			if c.then != nil {
-				times = 1
+			fails := []fault.Rule{refusesTheRest, unlisted}
+			switch {
+			case c.want == command:
+				fails = fails[:1]
+			case c.then != nil:
+				fails = []fault.Rule{refusesTheSecond}
 				w.answered = func() {
 					if w.sim.FaultsFired() > 0 {
 						w.answered = nil
@@ -298,12 +306,11 @@ func TestDeviceThatStaysOut(t *testing.T) {
 					}
 				}
 			}
-			w.sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: http.MethodPut,
-				Path: "/nodes/{node}/qemu/{vmid}/config", Nth: 2}, Phase: fault.Before, Status: 500, Reason: "it broke", Times: times}})
+			w.sim.SetFaults(fails)
 			_, _, err := w.update(r)
 			said := fmt.Sprint(err)
 			if !strings.Contains(said, "Device "+passed+" of VM 400") || !strings.Contains(said, c.want) ||
-				strings.Contains(said, "qm set") != (c.then == nil) {
+				strings.Contains(said, "qm set") != (c.want == command) {
 				t.Errorf("want %q, got %s; %v", c.want, said, w.config())
 			}
 		})

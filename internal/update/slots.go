@@ -1,6 +1,7 @@
 package update
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,7 +17,8 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/volumeuse"
 )
 
-// unplugged are slots whose disks were taken out of a running guest to go to other slots, and what the VM had before.
+// unplugged are slots whose disks were taken out of a running guest to go to other slots, and the configuration before
+// that.
 type unplugged struct {
 	slots  []string
 	before pve.PendingConfig
@@ -129,9 +131,9 @@ func (s slots) movesBetweenSlots(t todo, current map[string]string) (map[string]
 	return targets, nil
 }
 
-// mayAttach refuses to change the slot of a disk for an identity that could attach it neither to the new slot nor to the
-// old one again. PVE takes the path of a device from root@pam with a password only, and another VM's disk by privileges
-// (qemu-server API2/Qemu.pm $check_storage_access, pve-storage Storage.pm check_volume_access).
+// mayAttach refuses to change the slot of a disk for an identity that could attach it neither to the new slot nor to
+// the old one again. PVE takes the path of a device from root@pam with a password only, and another VM's disk by
+// privileges (qemu-server API2/Qemu.pm $check_storage_access, pve-storage Storage.pm check_volume_access).
 func (s slots) mayAttach(ctx context.Context, targets, current map[string]string) error {
 	who := s.changer.api.Identity()
 	if who.IsRootTicket() {
@@ -196,21 +198,19 @@ func (s slots) unplug(ctx context.Context, t todo, slots []string) (todo, unplug
 
 // putBack puts the disks that were unplugged to change their slots back to their old slots, after a failure. It looks
 // for other users: one that another guest is seen to have stays detached. A look that fails shows none, and the VM had
-// the disk all along. What waited for a restart in a slot waits again: PVE drops it with the removal (pve-guest-common
-// AbstractConfig.pm add_to_pending_delete).
+// the disk all along. A value that waited there for a restart waits again: PVE drops it with the removal
+// (pve-guest-common AbstractConfig.pm add_to_pending_delete).
 func (s slots) putBack(ctx context.Context, out unplugged, cause error) error {
 	ctx, cancel := s.changer.jobs.Grace(ctx)
 	defer cancel()
 	was := out.before.Current()
 	for _, slot := range out.slots {
 		d := removedDisk{volume: guest.VolumeOf(was[slot]), drive: was[slot]}
-		entry, err := s.reattach(ctx, slot, d, func(ctx context.Context) error {
-			var used *guard.InUseError
-			var taken *volumeuse.BorrowedError
-			if err := s.isFree(ctx, d.volume); errors.As(err, &used) || errors.As(err, &taken) {
-				return err
-			}
-			return nil
+		isSeen := false
+		entry, err := s.reattach(ctx, slot, d, func(ctx context.Context, ownUse error) error {
+			used := s.isFree(ctx, d.volume)
+			isSeen = used == nil
+			return cmp.Or(seenUse(ownUse), seenUse(used))
 		})
 		if err == nil {
 			continue
@@ -223,7 +223,7 @@ func (s slots) putBack(ctx context.Context, out unplugged, cause error) error {
 			kind = "Device"
 		}
 		if vm.IsForeign(s.vmid, d.volume) {
-			stays = s.staysOut(slot, d.drive, err)
+			stays = s.staysOut(slot, d.drive, isSeen, err)
 		}
 		cause = errors.Join(cause, &guest.FieldError{Path: "disks",
 			Summary: fmt.Sprintf("%s %s of VM %d was not put back into %s", kind, d.volume, s.vmid, slot),
@@ -240,20 +240,31 @@ func (s slots) putBack(ctx context.Context, out unplugged, cause error) error {
 	return errors.Join(cause, disks(s).waitAgain(ctx, waiting, out.before))
 }
 
-// staysOut says where a device, or another VM's disk, is that did not return to its slot: in no unusedN either
-// (qemu-server QemuServer.pm vmconfig_register_unused_drive). It prints no command that would throw another disk out, or give the device to two
-// guests.
-func (s slots) staysOut(slot, drive string, err error) string {
+// seenUse is the error of a look that has seen who uses a volume; nil: it has seen none, or failed.
+func seenUse(err error) error {
 	var own *guard.OwnUseError
 	var used *guard.InUseError
 	var taken *volumeuse.BorrowedError
+	if errors.As(err, &own) || errors.As(err, &used) || errors.As(err, &taken) {
+		return err
+	}
+	return nil
+}
+
+// staysOut says where a device, or another VM's disk, is that did not return to its slot: in no unusedN either
+// (qemu-server QemuServer.pm vmconfig_register_unused_drive). It prints no command that would throw another disk out,
+// or give the device to two guests: isFree says that no other guest was seen to have it.
+func (s slots) staysOut(slot, drive string, isFree bool, err error) string {
+	var own *guard.OwnUseError
 	switch {
 	case errors.Is(err, errFilled):
 		return fmt.Sprintf("It is in no slot, and %s has another disk by now", slot)
-	case errors.As(err, &used), errors.As(err, &taken):
-		return "It is in no slot, and another guest has it by now"
 	case errors.As(err, &own):
 		return fmt.Sprintf("The VM has it in %s, under another name", own.Other)
+	case seenUse(err) != nil:
+		return "It is in no slot, and another guest has it by now"
+	case !isFree:
+		return "It may be in no slot, and whether another guest has it by now could not be seen"
 	}
 	return fmt.Sprintf("It may be in no slot. Then %s on node %s attaches it",
 		shell.Or(shell.VM("qm set {vmid} --{} {}", s.vmid, slot, drive), "`qm set`"), s.view.Node())
