@@ -149,6 +149,11 @@ func (r *removal) destroy(ctx context.Context, f *facts) (outcome, error) {
 	if err != nil {
 		return nextPass, refusal(r.VMID, err)
 	}
+	judged := guest.OwnVolumes(r.VMID, f.config.Values)
+	isNew := func(volume string) bool { return !slices.Contains(judged, volume) }
+	if slices.ContainsFunc(guest.OwnVolumes(r.VMID, e.Config()), isNew) { // a disk has come since, and is to be judged
+		return nextPass, nil
+	}
 	r.deleted.asked = e.Config()
 	result, err := r.d.RemoveVM(ctx, r.Tasks, e, r.committed && !r.keep || r.ha.purge)
 	if pve.IsKind(err, pve.NotFound) {

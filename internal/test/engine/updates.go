@@ -43,7 +43,6 @@ func diskUpdates() []Step {
 	return []Step{
 		{Name: "swap two disks", Before: PopulatedVM, After: swapped},
 		{Name: "swap two disks, stopped", Before: stoppedVM(PopulatedVM), After: stoppedVM(swapped)},
-		{Name: "change the bus of a disk", Before: PopulatedVM, After: slot(PopulatedVM, "sata3"), Offs: rebooted},
 		{Name: "change the bus of a disk, stopped", Before: stoppedVM(PopulatedVM), After: stoppedVM(slot(PopulatedVM, "sata3"))},
 		{Name: "replace a disk", Before: destroying, After: Replace(destroying, scsi1, "    scsi6 = { storage = \"local-lvm\", size = \"2G\" }\n"), Leaves: []string{"disks.scsi1"}, Killed: (*ChangedWorld).ForgetDetached},
 		{Name: "replace a disk in its slot", Before: destroying, After: Replace(destroying, scsi1, "    scsi1 = { storage = \"local-lvm\", size = \"2G\", import_from = \"local:import/disk.qcow2\" }\n")},
