@@ -24,3 +24,29 @@ func TestVolumeOnAMountedDirectory(t *testing.T) {
 		r.mustFind(name, r.find(), "volume nas:777/vm-777-disk-0.raw unknown")
 	}
 }
+
+// TestVolumeOfAGroupBesideATarget is not known for an orphan: the group may be on a LUN of the target, which another host may have, too.
+// That also holds where it looks like the group of one node's disk that PVE's interface has made.
+func TestVolumeOfAGroupBesideATarget(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		target bool
+		nodes  []string
+		want   string
+	}{
+		"made by hand":               {target: true, want: "unknown"},
+		"as PVE's interface does it": {target: true, nodes: []string{"pve1"}, want: "unknown"},
+		"no target":                  {want: "certain pvesm free san:vm-777-disk-0"},
+	} {
+		r := newRig(t)
+		r.change(func(w *state.World) {
+			if c.target {
+				w.Storages["target"] = &state.Storage{ID: "target", Type: "iscsi", Shared: true, Content: []string{"images"}}
+			}
+			w.Storages["san"] = &state.Storage{ID: "san", Type: "lvm", Content: []string{"images"}, Nodes: c.nodes, Total: 1 << 40,
+				Options: map[string]string{"vgname": "san"}}
+		})
+		r.volume("san", "vm-777-disk-0", 777)
+		r.mustFind(name, r.find(), "volume san:vm-777-disk-0 "+c.want)
+	}
+}

@@ -47,31 +47,6 @@ func PlacesOf(all []pve.StorageConfig) Places {
 	return places
 }
 
-// Scope returns the node whose guests alone can use the volumes, because none of their storages is shared, under this
-// or another name. "" stands for the whole cluster.
-func (s *Reader) Scope(ctx context.Context, resources pve.Resources, node string, volumes []string) (string, error) {
-	places, err := s.Places(ctx)
-	if err != nil {
-		return "", err
-	}
-	for _, volume := range volumes {
-		if volid.IsDevice(volume) { // of the node
-			continue
-		}
-		id := volid.Storage(volume)
-		storage, ok := resources.Storage(node, id)
-		if !ok || storage.Shared || mayBeShare(places[id]) || places.isOnNetwork(id) {
-			return "", nil
-		}
-		for _, other := range resources.Storages(node) {
-			if other.Shared && places.Compare(id, other.Storage) != Apart {
-				return "", nil
-			}
-		}
-	}
-	return node, nil
-}
-
 // families are the types of storages whose volumes can be the same: a storage of one family holds none of another.
 // Storages of files include those that a node mounts. Backups and the machines of another hypervisor are no volumes of
 // guests here (PBSPlugin.pm and ESXiPlugin.pm plugindata).
@@ -79,35 +54,6 @@ func families() map[string]string {
 	return map[string]string{"dir": "file", "btrfs": "file", "nfs": "file", "cifs": "file", "cephfs": "file",
 		"glusterfs": "file", "lvm": "lvm", "lvmthin": "lvm", "zfspool": "zfs", "zfs": "zfs", "rbd": "rbd",
 		"iscsi": "iscsi", "iscsidirect": "iscsi", "pbs": "backup", "esxi": "esxi"}
-}
-
-// Reach reports whether other machines may reach a storage, although its entry does not say that it is shared: a volume
-// group with a base is on iSCSI (pve-storage 9.1.7 LVMPlugin.pm on_add_hook), and a directory may be that of a share.
-// One that an administrator mounts may be a share, too, even if it looks like a disk that PVE's interface has mounted:
-// here an error costs another host's volume.
-func (p Places) Reach(id string) bool { return isMounted(p[id]) || p.isOnNetwork(id) }
-
-// isMounted reports whether an administrator or PVE's interface mounts a directory (DirPlugin.pm, is_mountpoint).
-// BTRFSPlugin.pm refuses other file systems than its own (assert_btrfs).
-func isMounted(c pve.StorageConfig) bool { return c.Type == "dir" && c.IsMountpoint() }
-
-// mayBeShare reports whether a mounted directory is none of a disk that PVE's interface has mounted for the storage of
-// that name and the nodes that have such a disk. It writes a 1 (API2/Disks/Directory.pm create).
-func mayBeShare(c pve.StorageConfig) bool {
-	byInterface := c.Mountpoint == "1" && c.Nodes != "" && c.Path == "/mnt/pve/"+c.ID
-	return isMounted(c) && !byInterface
-}
-
-// isOnNetwork reports whether the configuration of the storages says that other machines reach one.
-func (p Places) isOnNetwork(id string) bool {
-	at := p[id]
-	for _, other := range p {
-		inShare := at.Path != "" && other.Path != "" && isWithin(at.Path, other.Path) && isNetwork(other)
-		if inShare || at.VGName != "" && other.VGName == at.VGName && other.Base != "" {
-			return true
-		}
-	}
-	return false
 }
 
 // Compare compares two storages by what the plugins of pve-storage 9.1.7 make paths of.
@@ -126,9 +72,9 @@ func (p Places) Compare(a, b string) Likeness {
 	case one == "" || other == "": // of a plugin that is not known
 		return Unclear
 	case one != other:
-		return unclearUnless(!mayBeOn(x, y) && !mayBeOn(y, x), false)
+		return unclearUnless(!p.mayBeOn(a, b) && !p.mayBeOn(b, a), false)
 	case one == "file":
-		return compareFiles(x, y)
+		return p.compareFiles(a, b)
 	case one == "lvm": // a logical volume is one of its group, in a pool or not (LVMPlugin.pm filesystem_path)
 		return sameIf(x.VGName == y.VGName)
 	case x.Type == "zfspool" && y.Type == "zfspool":
@@ -142,12 +88,9 @@ func (p Places) Compare(a, b string) Likeness {
 	return unclearUnless(x.RBDPool() != y.RBDPool(), x.Monitors == y.Monitors)
 }
 
-// mayBeOn reports whether a volume group that other nodes have, too, may be on a LUN of a target. A base names one LUN
-// (LVMPlugin.pm on_add_hook), so an administrator makes a group on several paths by hand. PVE's interface makes that of
-// a disk for one node (API2/Disks/LVM.pm create).
-func mayBeOn(group, target pve.StorageConfig) bool {
-	ofOneNode := group.Nodes != "" && !strings.Contains(group.Nodes, ",")
-	return group.Type == "lvm" && target.Type == "iscsi" && !ofOneNode
+// mayBeOn reports whether a volume group that other nodes have, too, may be on a LUN of a target.
+func (p Places) mayBeOn(group, target string) bool {
+	return p[group].Type == "lvm" && p[target].Type == "iscsi" && p.extentBy(group) == ofOthers
 }
 
 // CompareVolumes compares two names of volumes; a path and an id are compared by their last parts alone. A linked clone
@@ -206,8 +149,8 @@ func unclearUnless(apart, same bool) Likeness {
 }
 
 // compareFiles compares two storages of files. A directory that an administrator has mounted may be that of any export.
-func compareFiles(x, y pve.StorageConfig) Likeness {
-	mounted := func(c pve.StorageConfig) bool { return isNetwork(c) || mayBeShare(c) || c.Shared }
+func (p Places) compareFiles(a, b string) Likeness {
+	x, y := p[a], p[b]
 	plain := x.ContentDirs == "" && y.ContentDirs == ""
 	switch {
 	case path.Clean(x.Path) == path.Clean(y.Path),
@@ -215,11 +158,13 @@ func compareFiles(x, y pve.StorageConfig) Likeness {
 		return unclearUnless(false, plain) // with directories of their own for some content they share the rest
 	case !plain:
 		return Unclear
+	}
+	switch {
 	case isNetwork(x) && isNetwork(y):
 		apart := x.Type == y.Type && x.Server == y.Server && !isWithin(x.Export, y.Export) && !isWithin(y.Export, x.Export)
 		return unclearUnless(apart && x.Type == "nfs", false)
 	case isNetwork(x) || isNetwork(y):
-		return unclearUnless(!mounted(x) || !mounted(y), false)
+		return unclearUnless(p.extentBy(a) != ofOthers || p.extentBy(b) != ofOthers, false)
 	}
 	return Apart
 }

@@ -113,27 +113,40 @@ func TestDiskOnAMountThatAnotherStorageIs(t *testing.T) {
 	}
 }
 
-// TestDiskOfAGroupBesideATarget: an administrator has made a volume group on a LUN, as over several paths, where PVE takes no base, and has
-// not marked it as shared. A disk that a VM of the other node has is kept.
-func TestDiskOfAGroupBesideATarget(t *testing.T) {
+// TestDiskOfAnotherNodeToo: no entry says that a storage is shared, and yet the other node has it, under this or another name. A disk that a
+// VM of that node has there is kept. An administrator makes a volume group on a LUN over several paths by hand, since PVE takes no base there.
+func TestDiskOfAnotherNodeToo(t *testing.T) {
 	t.Parallel()
-	w := rig.NewWorld(t)
-	w.Change(func(world *state.World) {
-		withoutShares(world)
-		world.Storages["target"] = &state.Storage{ID: "target", Type: "iscsi", Shared: true, Content: []string{"images"},
-			Options: map[string]string{"portal": "192.0.2.1", "target": "iqn.2003-01.org.example:t"}}
-		world.Storages["san"] = &state.Storage{ID: "san", Type: "lvm", Content: []string{"images"}, Total: 1 << 40,
-			Options: map[string]string{"vgname": "san"}}
-	})
-	s := w.Session(t, rig.TokenNoSSH, rig.VMBlock("vmid = 300\nnode = \"pve1\"\nname = \"x\"\npower_state = \"stopped\"\n"+
-		"disks = { scsi0 = { storage = \"san\", size = \"1G\" } }\n"))
-	rig.Must(t, s.Converge(t.Context()))
-	const volume = "san:vm-300-disk-0"
-	w.Change(func(world *state.World) { world.Guests[600].Config["scsi1"] = volume + ",size=1G" })
-	w.Reconfigure(t, s, rig.TokenNoSSH, "")
-	rig.MustSay(t, s.Run(t.Context()), "VM 600", volume)
-	if w.Sim.World().Volume("pve1", volume) == nil {
-		t.Error("the disk is gone")
+	group := func(nodes ...string) state.Storage {
+		return state.Storage{Type: "lvm", Nodes: nodes, Options: map[string]string{"vgname": "san"}}
+	}
+	target := state.Storage{Type: "iscsi", Shared: true, Options: map[string]string{"portal": "192.0.2.1", "target": "iqn.2003-01.org.example:t"}}
+	for name, c := range map[string]struct {
+		storages   map[string]state.Storage
+		disk, name string // the storage by which VM 600 has it, and the volume's name
+	}{
+		"a group beside a target": {map[string]state.Storage{"target": target, "own": group()}, "own", "vm-300-disk-0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := rig.NewWorld(t)
+			w.Change(func(world *state.World) {
+				withoutShares(world)
+				for id, s := range c.storages {
+					s.ID, s.Content, s.Total = id, []string{"images"}, 1<<40
+					world.Storages[id] = &s
+				}
+			})
+			s := w.Session(t, rig.TokenNoSSH, rig.VMBlock("vmid = 300\nnode = \"pve1\"\nname = \"x\"\npower_state = \"stopped\"\n"+
+				"disks = { scsi0 = { storage = \"own\", size = \"1G\", format = \"raw\" } }\n"))
+			rig.Must(t, s.Converge(t.Context()))
+			w.Change(func(world *state.World) { world.Guests[600].Config["scsi1"] = c.disk + ":" + c.name + ",size=1G" })
+			w.Reconfigure(t, s, rig.TokenNoSSH, "")
+			rig.MustSay(t, s.Run(t.Context()), "VM 600", "own:"+c.name)
+			if w.Sim.World().Volume("pve1", "own:"+c.name) == nil {
+				t.Error("the disk is gone")
+			}
+		})
 	}
 }
 
