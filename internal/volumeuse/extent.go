@@ -51,11 +51,12 @@ func (p Places) extentBy(id string) extent {
 // isByInterface reports whether an entry is one that PVE's interface writes for disks of nodes: a 1 and the mount point
 // of that name, for the nodes that have such a disk (API2/Disks/Directory.pm create), or a group of one node (LVM.pm).
 func (p Places) isByInterface(c pve.StorageConfig) bool {
+	elsewhere := func(o pve.StorageConfig) bool { return o.Type == "lvm" && o.VGName == c.VGName && o.Nodes != c.Nodes }
 	switch {
 	case c.Nodes == "":
 		return false
 	case c.Type == "lvm":
-		return !strings.Contains(c.Nodes, ",")
+		return !strings.Contains(c.Nodes, ",") && !p.has(elsewhere)
 	}
 	return c.Mountpoint == "1" && c.Path == "/mnt/pve/"+c.ID
 }

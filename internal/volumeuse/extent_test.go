@@ -46,6 +46,7 @@ func TestExtent(t *testing.T) {
 		"a group of two nodes beside it":            {group("g", "san", "pve1,pve2"), []pve.StorageConfig{target}, ofOthers},
 		"a group of one node beside it":             {group("g", "san", "pve1"), []pve.StorageConfig{target}, ofDisk},
 		"two groups of one node beside it":          {group("g", "san", "pve1"), []pve.StorageConfig{target, group("h", "ssd", "pve2")}, ofDisk},
+		"a group as a storage of each node":         {group("g", "san", "pve1"), []pve.StorageConfig{target, group("h", "san", "pve2")}, ofOthers},
 		"a group as two storages of a node":         {group("g", "san", "pve1"), []pve.StorageConfig{target, group("h", "san", "pve1")}, ofDisk},
 		"a group as a storage of each node, and no": {group("g", "ssd", "pve1"), []pve.StorageConfig{group("h", "ssd", "pve2")}, ofNode},
 		"a group with a base":                       {based, nil, ofOthers},

@@ -125,7 +125,8 @@ func TestDiskOfAnotherNodeToo(t *testing.T) {
 		storages   map[string]state.Storage
 		disk, name string // the storage by which VM 600 has it, and the volume's name
 	}{
-		"a group beside a target": {map[string]state.Storage{"target": target, "own": group()}, "own", "vm-300-disk-0"},
+		"a group beside a target":           {map[string]state.Storage{"target": target, "own": group()}, "own", "vm-300-disk-0"},
+		"such a group, a storage of a node": {map[string]state.Storage{"target": target, "own": group("pve1"), "other": group("pve2")}, "other", "vm-300-disk-0"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
