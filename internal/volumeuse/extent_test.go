@@ -67,3 +67,38 @@ func TestExtent(t *testing.T) {
 		t.Error("a storage that is not visible is taken for one of the node")
 	}
 }
+
+// TestPlacesBelowAMount: a directory below a mount point is a part of the share, so another storage may be that part.
+func TestPlacesBelowAMount(t *testing.T) {
+	nfs := func(id, export string) pve.StorageConfig {
+		return pve.StorageConfig{ID: id, Type: "nfs", Shared: true, Path: "/mnt/pve/" + id, Server: "nas", Export: export}
+	}
+	dir := func(id, path string) pve.StorageConfig { return pve.StorageConfig{ID: id, Type: "dir", Path: path} }
+	marked := dir("marked", "/mnt/pve/all/proj")
+	marked.Shared = true
+	hand := dir("hand", "/mnt/hand")
+	hand.Mountpoint = "yes"
+	places := PlacesOf([]pve.StorageConfig{nfs("all", "/export"), nfs("proj", "/export/proj"), nfs("other", "/other"), hand, marked,
+		dir("below", "/mnt/pve/all/proj"), dir("beside", "/mnt/pve/all/x"), dir("inproj", "/mnt/pve/proj/x"), dir("inhand", "/mnt/hand/x"),
+		dir("local", "/srv")})
+	for name, c := range map[string]struct {
+		a, b string
+		want Likeness
+	}{
+		"the export that it is":               {"below", "proj", Unclear},
+		"that export, of a marked one":        {"marked", "proj", Unclear},
+		"the share that it is a part of":      {"below", "all", Apart},
+		"another export":                      {"below", "other", Apart},
+		"an export mounted by hand":           {"below", "hand", Unclear},
+		"a part of an export mounted by hand": {"inhand", "proj", Unclear},
+		"two parts of a share":                {"below", "beside", Apart},
+		"one part of it, twice":               {"below", "marked", Same},
+		"a part of each of two exports":       {"beside", "inproj", Unclear},
+		"a directory of the node":             {"below", "local", Apart},
+		"such a one and an export":            {"local", "all", Apart},
+	} {
+		if got, back := places.Compare(c.a, c.b), places.Compare(c.b, c.a); got != c.want || back != c.want {
+			t.Errorf("%s: %d and %d, want %d", name, got, back, c.want)
+		}
+	}
+}

@@ -148,7 +148,8 @@ func unclearUnless(apart, same bool) Likeness {
 	return Unclear
 }
 
-// compareFiles compares two storages of files. A directory that an administrator has mounted may be that of any export.
+// compareFiles compares two storages of files. A directory that an administrator has mounted may be that of any export,
+// and one below its mount point is a part of it.
 func (p Places) compareFiles(a, b string) Likeness {
 	x, y := p[a], p[b]
 	plain := x.ContentDirs == "" && y.ContentDirs == ""
@@ -159,7 +160,11 @@ func (p Places) compareFiles(a, b string) Likeness {
 	case !plain:
 		return Unclear
 	}
+	onX, onY := p.mountOf(a), p.mountOf(b)
+	x, y = p[onX], p[onY]
 	switch {
+	case onX == onY:
+		return Apart
 	case isNetwork(x) && isNetwork(y):
 		apart := x.Type == y.Type && x.Server == y.Server && !isWithin(x.Export, y.Export) && !isWithin(y.Export, x.Export)
 		return unclearUnless(apart && x.Type == "nfs", false)

@@ -120,6 +120,9 @@ func TestDiskOfAnotherNodeToo(t *testing.T) {
 	group := func(nodes ...string) state.Storage {
 		return state.Storage{Type: "lvm", Nodes: nodes, Options: map[string]string{"vgname": "san"}}
 	}
+	nfs := func(id, export string) state.Storage {
+		return state.Storage{Type: "nfs", Shared: true, Path: "/mnt/pve/" + id, Options: map[string]string{"server": "nas", "export": export}}
+	}
 	target := state.Storage{Type: "iscsi", Shared: true, Options: map[string]string{"portal": "192.0.2.1", "target": "iqn.2003-01.org.example:t"}}
 	for name, c := range map[string]struct {
 		storages   map[string]state.Storage
@@ -127,6 +130,8 @@ func TestDiskOfAnotherNodeToo(t *testing.T) {
 	}{
 		"a group beside a target":           {map[string]state.Storage{"target": target, "own": group()}, "own", "vm-300-disk-0"},
 		"such a group, a storage of a node": {map[string]state.Storage{"target": target, "own": group("pve1"), "other": group("pve2")}, "other", "vm-300-disk-0"},
+		"a part of an export": {map[string]state.Storage{"nfs": nfs("nfs", "/export"), "other": nfs("other", "/export/proj"),
+			"own": {Type: "dir", Path: "/mnt/pve/nfs/proj"}}, "other", "300/vm-300-disk-0.raw"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
