@@ -1,6 +1,7 @@
 package create
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"net/http"
@@ -140,6 +141,55 @@ func TestKilledCloneForAnotherNode(t *testing.T) {
 			}()
 			if created, err := b.Create(t.Context(), requestOf("to another node")); err == nil || !b.hasTheirs() {
 				t.Errorf("it is gone: %v, %v", err, created.Warnings)
+			}
+		})
+	}
+}
+
+// TestInterruptedResumeSparesANamesake: a run is killed while its clone for pve2 is on pve1, and a third party has a volume of the name of
+// the clone's disk on pve2. The next run is interrupted right after it has taken the VM over, and cannot read it for a while. The VM goes
+// with its disk, and the volume stays and is named.
+func TestInterruptedResumeSparesANamesake(t *testing.T) {
+	for _, failures := range []int{0, 1, 3, 6} {
+		synctest.Test(t, func(t *testing.T) {
+			b := benchOf(t, pvesim.Options{Clock: clock.Real{}, Latency: -1}, token)
+			b.change(func(w *state.World) { delete(w.Guests[9000].Config, "protection") })
+			r := ofTemplate()
+			r.VMID, r.Node, r.Start = 150, "pve2", true
+			b.kill(t, deadProcess(t, b.Creator), r, 8)
+			var disk string
+			b.change(func(w *state.World) {
+				if g := w.Guests[150]; g != nil && g.Node == "pve1" && g.Config["lock"] == "" {
+					disk = guest.VolumeOf(g.Config["scsi0"])
+				}
+			})
+			_, name, found := strings.Cut(disk, ":")
+			if !found {
+				t.Fatal("the first run left no clone on pve1")
+			}
+			b.theirs("pve2", name, 7<<30)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			settings := pve.Config{Endpoint: b.sim.Endpoint(), CACertificate: b.sim.CAPEM(), DialTLSContext: b.sim.DialTLSContext,
+				Clock: b.jobs.Clock}
+			token(&settings, b.sim.Credentials())
+			settings.Trace = func(_ context.Context, _ string, fields map[string]string) {
+				if fields["method"] != http.MethodPut {
+					return
+				}
+				cancel()
+				var rules []fault.Rule
+				for _, read := range []string{"config", "pending"} {
+					rules = append(rules, fault.Rule{Match: fault.Match{Method: http.MethodGet, Path: "/nodes/{node}/qemu/{vmid}/" + read},
+						Phase: fault.Before, Status: 500, Reason: "no", Times: failures})
+				}
+				b.sim.SetFaults(rules)
+			}
+			created, err := creatorWith(t, settings).Create(ctx, r)
+			isNamed := strings.Contains(fmt.Sprint(created.Warnings), "Volumes with the id of VM 150 came to node pve2")
+			if own := b.sim.World().Volume("pve1", disk); err == nil || own != nil || b.vms()[150] != nil || !b.hasTheirs() || !isNamed {
+				t.Errorf("%d failures: theirs is there %t, the disk %v, VM %v, warnings %v: %v", failures, b.hasTheirs(), own, b.vms()[150],
+					created.Warnings, err)
 			}
 		})
 	}
