@@ -62,10 +62,9 @@ const (
 
 // Acts are all acts, in the order above.
 func Acts() []Act {
-	return []Act{TakeID, MakeID, TakeName, Attach, AttachContainer, Plant, GiveDisk, Lock, StaleLock, Unlock, Snapshot, Rollback,
-		Backup, Restore,
-		RestoreHis, RestoreAside, Clone, Rename, Describe, Migrate, Resize, Detach, Start, Stop, Delete, AddHA, AddPool, Fill,
-		StorageOffline, NodeOffline, NodeCrash, Rescan, BackupRun, HAMove, Imitate, RotateLogs}
+	return []Act{TakeID, MakeID, TakeName, Attach, AttachContainer, Plant, GiveDisk, Lock, StaleLock, Unlock, Snapshot,
+		Rollback, Backup, Restore, RestoreHis, RestoreAside, Clone, Rename, Describe, Migrate, Resize, Detach, Start, Stop,
+		Delete, AddHA, AddPool, Fill, StorageOffline, NodeOffline, NodeCrash, Rescan, BackupRun, HAMove, Imitate, RotateLogs}
 }
 
 // Orders are acts without a guest and a moment.
