@@ -46,7 +46,10 @@ const cellShare = 60
 
 // IsDrawn reports whether a cell of a sweep, counted by at, is played for an identity, counted by who. Identities in
 // sequence play different cells, so that a cell that several have is played by one of them.
-func IsDrawn(at, who int) bool { return share.IsWhole() || (at+who)%cellShare == 0 }
+func IsDrawn(at, who int) bool { return IsOneIn(cellShare, at, who) }
+
+// IsOneIn is IsDrawn with another share, for a sweep of which few cells are effective.
+func IsOneIn(every, at, who int) bool { return share.IsWhole() || (at+who)%every == 0 }
 
 // Enough is the least number of cases that a sweep plays, of so many in the whole.
 func Enough(whole int) int {

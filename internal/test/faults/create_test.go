@@ -154,7 +154,7 @@ func sweepUndo(t *testing.T, b *engine.CreateBench, who engine.FaultIdentity, sc
 	n := 0
 	for _, first := range b.Triggers(b.CleanRun(sc)) {
 		for op, phase := range engine.Cells(b.UndoOf(sc, first), engine.InPhases(engine.FaultPhases...)) {
-			if n++; engine.IsDrawn(n, who.Number()) {
+			if n++; engine.IsOneIn(20, n, who.Number()) {
 				counts.play(t, b, who, sc, fmt.Sprintf("%-32s %s", who.Name, phase), op, first, engine.FaultAt(op, phase))
 			}
 		}
