@@ -13,13 +13,23 @@ func TellsNotFreed(log []string, volume string) bool {
 	storage, name, _ := strings.Cut(volume, ":")
 	name = name[strings.LastIndex(name, "/")+1:]
 	return slices.ContainsFunc(log, func(line string) bool {
-		_, rest, about := strings.Cut(line, name)
-		about = about && (rest == "" || rest[0] < '0' || rest[0] > '9') || strings.Contains(line, "storage-"+storage+"'")
+		about := isAbout(line, storage, name) || strings.Contains(line, "storage-"+storage+"'")
 		return about && slices.ContainsFunc([]string{"error", "failed", "busy", "in use", "can't", "cannot", "unable"},
 			func(word string) bool {
 				return strings.Contains(line, word)
 			})
 	})
+}
+
+// isAbout tells whether a line has the name of a volume, and not as part of the id of one on another storage.
+func isAbout(line, storage, name string) bool {
+	before, rest, has := strings.Cut(line, name)
+	if !has || rest != "" && rest[0] >= '0' && rest[0] <= '9' {
+		return false
+	}
+	id := before[strings.LastIndexAny(before, " '\"")+1:]
+	other, _, isID := strings.Cut(id, ":")
+	return !isID || other == storage
 }
 
 // VolumesMade are the volumes that the log of a task says it has made, in its order: by id where the line has it

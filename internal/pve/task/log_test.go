@@ -82,6 +82,9 @@ func TestTellsNotFreed(t *testing.T) {
 		"zfs error: cannot destroy 'rpool/data/vm-400-disk-2': dataset is busy":                    false,
 		"can't lock file '/var/lock/pve-manager/pve-storage-local' - got timeout":                  false,
 		"  Logical volume \"vm-400-disk-1\" successfully removed.":                                 false,
+		"unable to cleanup 'local-lvm:vm-400-disk-1' - unable to free volume":                      false,
+		"unable to cleanup 'local-zfs:vm-400-disk-1' - unable to free volume":                      true,
+		"unable to cleanup 'local-zfs:base-9000-disk-0/vm-400-disk-1' - unable to free volume":     true,
 	} {
 		if got := TellsNotFreed([]string{"drive mirror is starting", line}, "local-zfs:base-9000-disk-0/vm-400-disk-1"); got != want {
 			t.Errorf("%s: %v", line, got)
