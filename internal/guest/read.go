@@ -3,6 +3,7 @@ package guest
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest/agent"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/ownership"
@@ -144,8 +145,18 @@ func FromConfig(config pve.PendingConfig, node string, vmid int) Guest {
 		}
 	}
 	return Guest{VMID: vmid, Node: node, Spec: spec, Identity: IdentityOf(current),
-		Lock: current["lock"], Pending: config.Waiting(), Leaving: leaving, LegacyBoot: vm.IsLegacyBoot(current),
+		Lock: current["lock"], Pending: Waiting(config), Leaving: leaving, LegacyBoot: vm.IsLegacyBoot(current),
 		Leftover: Leftover(node, vmid, current)}
+}
+
+// Waiting are the options that wait for a restart which changes them. PVE lets one wait, too, that has the value in
+// force in another spelling, or by its default (pve-guest-common AbstractConfig.pm cleanup_pending compares the texts).
+func Waiting(config pve.PendingConfig) []string {
+	current, merged := config.Current(), config.Merged()
+	return slices.DeleteFunc(config.Waiting(), func(option string) bool {
+		_, isModelled := vm.AttributeOf(option)
+		return isModelled && option != "cipassword" && vm.MeansSame(option, current[option], merged[option])
+	})
 }
 
 // readStatus asks whether the guest runs now.

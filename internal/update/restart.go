@@ -110,9 +110,12 @@ func canBeResent(option string) bool {
 
 // due are the options of this change, and of earlier ones, that wait for a restart. None is a third party's, whenever
 // it came, nor a boot order from which PVE itself removes a deleted device (qemu-server API2/Qemu.pm update_vm_api).
+// One of earlier with whose planned value the guest runs is none: the plan says that nothing is restarted for it.
 func (p power) due(config pve.PendingConfig, sent []string) []string {
-	return slices.DeleteFunc(config.Waiting(), func(option string) bool {
-		return !slices.Contains(sent, option) && !slices.Contains(p.r.Due, option)
+	current, planned := config.Current(), vm.Encode(p.r.Planned)
+	return slices.DeleteFunc(guest.Waiting(config), func(option string) bool {
+		isOwed := slices.Contains(p.r.Due, option) && current[option] != planned[option]
+		return !slices.Contains(sent, option) && !isOwed
 	})
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
 // becomeAnother makes the VM another one, as when a third party destroyed it and made one that got the id.
@@ -23,7 +24,9 @@ func TestViewKnowsAnIdentityThatWaits(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := w.request()
-	r.Due = []string{"smbios1"}
+	config, err := w.api.QEMU("pve1", theVM).Pending(t.Context())
+	w.must(err)
+	r.Prior, r.Planned, r.Due = vm.Decode(config.Merged()), vm.Decode(config.Merged()), []string{"smbios1"}
 	g, _, err := w.update(r)
 	if err != nil || g.Identity.UUID != "11111111-2222-3333-4444-555555555555" {
 		t.Errorf("%v, %+v", err, g.Identity)

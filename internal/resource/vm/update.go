@@ -28,7 +28,6 @@ func (r *Resource) Update(ctx context.Context, req resource.UpdateRequest, resp 
 	private, diags := model.ReadPrivateState(ctx, req.Private)
 	resp.Diagnostics.Append(diags...)
 	private.OwnMark(&prior)
-	private = private.Owing(prior, v.Shape.Managed(req.Config.Raw))
 	password := readPassword(ctx, req.Config, &resp.Diagnostics)
 	resp.Diagnostics.Append(identify(ctx, resp.Identity, prior.VMID)...)
 	prior.About(ctx)

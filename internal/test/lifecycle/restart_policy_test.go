@@ -1,6 +1,7 @@
 package lifecycle_test
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -221,7 +222,8 @@ func byHand(t *testing.T, w *rig.World, s *terraformtest.Session, option, value 
 }
 
 // TestRestartOfAKilledChange: an apply that was killed has sent what its configuration sets for the first time, or not any more, and it
-// waits for the restart that it owed. The next plan shows the restart, and its apply makes it, although state and configuration agree.
+// waits for the restart that it owed. The next plan shows the restart, and its apply makes it. Where state and configuration agree,
+// nothing tells it from a change by hand, and a warning says so.
 func TestRestartOfAKilledChange(t *testing.T) {
 	t.Parallel()
 	const body, drive, disk = "cpu = { cores = 2 }\n", "cdroms = { ide3 = { file = \"none\" } }\n", "disks = { sata3 = { storage = \"local-zfs\", size = \"1G\" } }\n"
@@ -229,9 +231,9 @@ func TestRestartOfAKilledChange(t *testing.T) {
 		before, after string
 		set           map[string]string
 		deleted       []string
-		foreign       bool
+		foreign, warn bool
 	}{
-		"an option":        {after: "rng = { source = \"/dev/urandom\" }\n", set: map[string]string{"rng0": "/dev/urandom"}},
+		"an option":        {after: "rng = { source = \"/dev/urandom\" }\n", set: map[string]string{"rng0": "/dev/urandom"}, foreign: true, warn: true},
 		"a slot":           {after: "serial = { serial0 = { device = \"socket\" } }\n", set: map[string]string{"serial0": "socket"}},
 		"a drive":          {after: drive, set: map[string]string{"ide3": "none,media=cdrom"}},
 		"no option":        {before: "rng = { source = \"/dev/urandom\" }\n", deleted: []string{"rng0"}},
@@ -247,8 +249,12 @@ func TestRestartOfAKilledChange(t *testing.T) {
 					g.Deletes = map[string]int{option: 1}
 				}
 			})
-			if pl := l.Plan(body + c.after); foretells(pl) == c.foreign || pl.Empty() != c.foreign {
+			pl := l.Plan(body + c.after)
+			if foretells(pl) == c.foreign || pl.Empty() != c.foreign {
 				t.Errorf("the plan is\n%s\n%s", pl, pl.Diagnostics)
+			}
+			if warns := strings.Contains(pl.Diagnostics.String(), "runs with earlier values of rng0"); warns != c.warn {
+				t.Errorf("warns of what waits: %t", warns)
 			}
 			if c.foreign {
 				return
@@ -256,5 +262,79 @@ func TestRestartOfAKilledChange(t *testing.T) {
 			l.To(body + c.after)
 			l.WantOffs(state.PowerReboot)
 		})
+	}
+}
+
+// TestRestartThatNothingNeeds: an option waits that means what is in force, in PVE's other spelling or as its default, beside another that
+// an administrator has left for the next window. A change of something else restarts nothing, as its plan says.
+func TestRestartThatNothingNeeds(t *testing.T) {
+	t.Parallel()
+	for option, c := range map[string]struct{ lines, again string }{
+		"watchdog": {"watchdog = { model = \"ib700\" }\n", "model=ib700"}, "cpu": {"cpu = { type = \"host\" }\n", "cputype=host"},
+		"vga": {"vga = { type = \"std\" }\n", "type=std"}, "rng0": {"rng = { source = \"/dev/urandom\" }\n", "source=/dev/urandom"},
+		"acpi": {lines: "acpi = true\n"}, "cores": {lines: "cpu = { cores = 1 }\n"}, "numa": {lines: "cpu = { numa = false }\n"},
+		"bios": {lines: "bios = \"seabios\"\n"}, "memory": {lines: "memory = { size = 512 }\n"},
+	} {
+		for _, imported := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, imported %t", option, imported), func(t *testing.T) {
+				l := rig.NewVM(t, c.lines)
+				l.Guest(func(_ *state.World, g *state.Guest) {
+					g.Pending = map[string]string{"machine": "q35", option: c.again}
+					if c.again == "" {
+						delete(g.Pending, option)
+						g.Deletes = map[string]int{option: 1}
+					}
+				})
+				if imported {
+					l.Session.Forget(rig.VMAddress)
+					rig.Must(t, l.Session.Import(t.Context(), rig.VMAddress, "pve1/400"))
+				}
+				body := c.lines + "description = \"x\"\n"
+				if pl := l.Plan(body); foretells(pl) {
+					t.Errorf("the plan is\n%s\n%s", pl, pl.Diagnostics)
+				}
+				rig.Must(t, l.Session.Run(t.Context()))
+				l.WantOffs()
+			})
+		}
+	}
+}
+
+// TestNoRestartWithoutAPlan: an administrator removes a device of a running VM, or changes a part of a group, which waits, and ignore_changes
+// leaves it to them. A change of something else restarts the guest only if its plan says so, and the next plan is empty.
+func TestNoRestartWithoutAPlan(t *testing.T) {
+	t.Parallel()
+	for option, c := range map[string]struct{ lines, ignored, waits string }{
+		"ide2": {"cdroms = { ide2 = { file = \"local:iso/debian.iso\" } }\n", "cdroms", ""}, "watchdog": {"watchdog = { model = \"i6300esb\" }\n", "watchdog", ""},
+		"serial0": {"serial = { serial0 = { device = \"socket\" } }\n", "serial", ""}, "rng0": {"rng = { source = \"/dev/urandom\" }\n", "rng", ""},
+		"numa": {"cpu = { cores = 2 }\n", "cpu", "1"}, "balloon": {"memory = { size = 1024 }\n", "memory", "512"},
+	} {
+		for _, how := range []string{"made", "imported", "notes lost"} {
+			t.Run(option+", "+how, func(t *testing.T) {
+				l := rig.NewVM(t, c.lines)
+				l.Guest(func(_ *state.World, g *state.Guest) {
+					if g.Pending = map[string]string{option: c.waits}; c.waits == "" {
+						g.Pending, g.Deletes = nil, map[string]int{option: 1}
+					}
+				})
+				body := c.lines + "lifecycle { ignore_changes = [" + c.ignored + "] }\n"
+				l.Configure(body)
+				switch how {
+				case "imported":
+					l.Session.Forget(rig.VMAddress)
+					rig.Must(t, l.Session.Import(t.Context(), rig.VMAddress, "pve1/400"))
+				case "notes lost":
+					l.Session.SetPrivate(rig.VMAddress, nil)
+				}
+				pl := l.Plan(body + "description = \"x\"\n")
+				rig.Must(t, l.Session.Apply(t.Context(), pl))
+				if restarted := len(l.World.Sim.PowerOffs()) > 0; restarted && !foretells(pl) {
+					t.Errorf("restarted; the plan was\n%s\n%s", pl, pl.Diagnostics)
+				}
+				if next := l.Plan(body + "description = \"x\"\n"); !next.Empty() {
+					t.Errorf("the next plan is\n%s\n%s", next, next.Diagnostics)
+				}
+			})
+		}
 	}
 }

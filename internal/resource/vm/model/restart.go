@@ -2,6 +2,7 @@ package model
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strings"
 
@@ -14,19 +15,18 @@ import (
 )
 
 // PendingRestart are the options in state that wait for a restart of the running VM, as far as the configuration
-// manages them, or has changed them, and its policy is to restart: an earlier apply could not do it.
+// manages them, or has changed them, and its policy is to restart: an earlier apply could not do it. One that this
+// change sets is among them: an apply that was killed has sent it already.
 func PendingRestart(prior, plan Model, private PrivateState) []string {
 	if Value(plan.RebootPolicy) == "never" || Value(prior.Status) != "running" || plan.EndsStopped() {
 		return nil
 	}
-	return private.owed(prior.PendingChanges, prior, plan)
-}
-
-// Owing is the private state with those of the options that wait for a restart which a configuration sets: an apply
-// that was killed has sent them, and its notes never came.
-func (p PrivateState) Owing(prior Model, configured plan.Managed) PrivateState {
-	p.Owed = slices.Concat(p.Owed, PrivateState{Managed: configured}.owed(prior.PendingChanges, prior))
-	return p
+	before, after := Normalized(prior, plan, private.Managed)
+	change := vm.Diff(before.Spec(false), after.Spec(false))
+	sets := slices.Concat(private.owed(prior.PendingChanges, prior, plan), slices.Collect(maps.Keys(change.Set)))
+	return slices.DeleteFunc(slices.Clone(prior.PendingChanges), func(option string) bool {
+		return !slices.Contains(sets, option)
+	})
 }
 
 // Foreign are the options that wait for a restart and are none of the configuration's own, as far as the notes tell.
@@ -35,6 +35,15 @@ func (p PrivateState) Foreign(prior Model) []string {
 	return slices.DeleteFunc(slices.Clone(prior.PendingChanges), func(option string) bool {
 		return slices.Contains(own, option)
 	})
+}
+
+// Unclaimed are those of them that a configuration sets, if a restart is wanted.
+func (p PrivateState) Unclaimed(prior, plan Model, configured plan.Managed) []string {
+	if Value(plan.RebootPolicy) == "never" || Value(prior.Status) != "running" || plan.EndsStopped() {
+		return nil
+	}
+	foreign := p.Foreign(prior)
+	return PrivateState{Managed: configured}.owed(foreign, prior)
 }
 
 // owed are those of the options that wait for a restart which are the configuration's own. A slot may have a disk in

@@ -41,7 +41,6 @@ func Plan(ctx context.Context, server Server, v model.Values, req resource.Modif
 		p.private.Unproven = p.private.Unproven || p.Prior.IsLost(p.private)
 		p.noteAgain(ctx)
 		p.private.OwnMark(&p.Prior)
-		p.private = p.private.Owing(p.Prior, p.Shape.Managed(p.Config.Raw))
 	}
 	p.Config.Raw = p.withDefaults(p.Config.Raw)
 	switch {
@@ -121,6 +120,7 @@ func (p *Planning) update(ctx context.Context) {
 		return
 	}
 	if !p.changed {
+		restart{p}.warnUnclaimed()
 		return
 	}
 	if p.private.IsUnproven() {

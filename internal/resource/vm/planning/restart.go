@@ -9,6 +9,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/path"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/model"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/shell"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
@@ -42,6 +43,20 @@ func (p restart) warn(ctx context.Context) {
 	p.diags.AddWarning(p.Prior.Thing()+" will be restarted",
 		fmt.Sprintf("PVE changes %s on a running VM at its restart only. The apply asks the guest to restart; %s. Set "+
 			"reboot_policy = \"never\" to leave it running.", what, disobedient))
+}
+
+// warnUnclaimed tells of options that wait for a restart, where the plan has nothing to do. The configuration sets
+// them, and nothing tells whether an apply has sent them that was killed since, or a third party: no restart is made.
+func (p restart) warnUnclaimed() {
+	waiting := p.private.Unclaimed(p.Prior, p.Plan, p.Shape.Managed(p.Config.Raw))
+	if len(waiting) == 0 {
+		return
+	}
+	command := shell.Or(shell.VM("qm reboot {vmid}", int(model.Value(p.Prior.VMID))), "a restart")
+	p.diags.AddWarning(p.Prior.Thing()+" runs with earlier values of "+strings.Join(waiting, ", "),
+		fmt.Sprintf("They wait for its next stop and start, and nothing tells that an apply of this configuration has "+
+			"set them. No apply restarts the VM for them; if one was interrupted, %s on node %s does it.", command,
+			model.Value(p.Prior.Node)))
 }
 
 // options are those that wait for a restart after the apply, if the VM runs and nothing is taken back.
