@@ -122,7 +122,7 @@ func (b *killedTurn) play(t *testing.T, at engine.Moment, after time.Duration, f
 			err = s.Apply(t.Context(), pl)
 		}
 		if err == nil && !settled {
-			settled = true
+			settled, wrong = true, nil
 			b.killBench.w.Sim.Advance(30 * time.Second)
 			continue
 		}
