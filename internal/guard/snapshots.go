@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/volumeuse"
 )
 
 // SnapshotClaim is a snapshot that a caller wants to remove, or to roll its VM back to, and the rules by which the
@@ -26,7 +28,7 @@ type SnapshotClaim struct {
 	// Owns judges the options that the snapshot keeps: nil if it is the one that is meant.
 	Owns func(options map[string]string) error
 	// Tasks are the caller's own, which no longer hold anything. With Dead, the lock is taken away that one of them has
-	// left together with a half-made snapshot.
+	// left together with a half-made snapshot, or a half-removed one.
 	Tasks *request.Tasks
 	Dead  bool
 	// back: the content of the disks goes back, too. That concerns every guest that has one of them attached.
@@ -43,15 +45,21 @@ func (g *Guard) Snapshots() Snapshots { return Snapshots{g} }
 // removed.
 var ErrNoSnapshot = errors.New("the snapshot is not there any more")
 
+// KeptSnapshot is a volume that may have kept a snapshot which its VM does not have any more, and why.
+type KeptSnapshot struct{ Volume, Why string }
+
 // Remove removes a snapshot. It is proven before each try: a lock may be waited for, and the VM may be another by
-// then. A half-made or half-removed snapshot goes from the configuration even if PVE cannot free a volume of it.
-func (s Snapshots) Remove(ctx context.Context, c SnapshotClaim) error {
-	return s.jobs.Contend(ctx, c.Node, c.VMID, func(ctx context.Context) error {
+// then. A half-made one goes from the configuration even if a volume of it has no snapshot, as by PVE's own clean-up
+// (pve-guest-common AbstractConfig.pm snapshot_create). So does one that the caller's own try has left half removed.
+// Then kept are the volumes of which PVE says in its log that they could not let go of it.
+func (s Snapshots) Remove(ctx context.Context, c SnapshotClaim) (kept []KeptSnapshot, err error) {
+	err = s.jobs.Contend(ctx, c.Node, c.VMID, func(ctx context.Context) error {
 		e, options, err := s.prove(ctx, c)
 		if err != nil {
 			return err
 		}
-		force := options["snapstate"] != ""
+		state := options["snapstate"]
+		force := state == "prepare" || state != "" && c.Dead
 		if lock := e.config.Values["lock"]; lock != "" {
 			if !c.Dead || !force || lock != "snapshot" && lock != "snapshot-delete" {
 				return request.LockedBy(lock, fmt.Sprintf("delete snapshot %s of VM %d on node %s", c.Name, c.VMID, c.Node))
@@ -64,14 +72,54 @@ func (s Snapshots) Remove(ctx context.Context, c SnapshotClaim) error {
 		if err := s.CheckFresh(e); err != nil {
 			return err
 		}
+		before := len(c.Tasks.UPIDs)
 		_, err = s.jobs.Settle(ctx, c.Tasks, request.Request{Node: c.Node, Type: "qmdelsnapshot", ID: c.VMID,
 			Done: s.isWithout(c),
 			Send: func(ctx context.Context) (pve.UPID, error) {
 				return s.api.QEMU(c.Node, c.VMID).DeleteSnapshot(guest.Soon(ctx, s.clock, e.at), c.Name, force)
 			}})
+		if err == nil && force {
+			kept = s.kept(ctx, c.Tasks.UPIDs[before:], volumesOf(options))
+		}
 		return err
 	})
+	return kept, err
 }
+
+// forcedLog is how many lines of a forced removal's log are read: a few for each of a VM's disks.
+const forcedLog = 500
+
+// kept are the volumes of a snapshot that a forced removal has passed over. Its task ends well all the same, and counts
+// no warnings (AbstractConfig.pm snapshot_delete, `warn $err`). A volume that had no snapshot is none of them.
+func (s Snapshots) kept(ctx context.Context, tasks []pve.UPID, volumes []string) (kept []KeptSnapshot) {
+	var log []string
+	err := errors.New("its task was not found")
+	if len(tasks) > 0 {
+		log, err = s.api.Tasks().Log(ctx, tasks[len(tasks)-1], forcedLog)
+	}
+	for _, volume := range volumes {
+		if err != nil {
+			kept = append(kept, KeptSnapshot{volume, fmt.Sprintf("the log of its removal could not be read: %v", err)})
+			continue
+		}
+		names := regexp.MustCompile(regexp.QuoteMeta(volumeuse.LastPart(volume)) + `([^A-Za-z0-9.-]|$)`)
+		failed := slices.IndexFunc(log, func(line string) bool {
+			return names.MatchString(line) && failedDrop.MatchString(line) && !hadNone.MatchString(line)
+		})
+		if failed >= 0 {
+			kept = append(kept, KeptSnapshot{volume, strings.TrimSpace(log[failed])})
+		}
+	}
+	return kept
+}
+
+// failedDrop is a line by which a plugin says that it could not remove a snapshot, or free the volume with the memory.
+// hadNone is one that says that there was none (pve-storage ZFSPoolPlugin.pm, LvmThinPlugin.pm, RBDPlugin.pm, Plugin.pm
+// volume_snapshot_delete, free_image).
+var (
+	failedDrop = regexp.MustCompile(`(?i)error|failed|cannot|can't|could not|unable`)
+	hadNone    = regexp.MustCompile(`(?i)could not find|failed to find|does not exist|no such`)
+)
 
 // RollBackTo takes a VM back to a snapshot. All later changes are lost, as the user has asked for.
 func (s Snapshots) RollBackTo(ctx context.Context, c SnapshotClaim, start bool) (pve.TaskResult, error) {

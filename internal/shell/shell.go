@@ -75,6 +75,13 @@ func IfMarked(word, node string, vmid int) string {
 	return VM("grep -qF -- {} /etc/pve/nodes/{}/qemu-server/{vmid}.conf", vmid, word, node)
 }
 
+// DropSnapshot returns the command that removes a snapshot of a volume which its VM does not have. PVE has none of its
+// own, but for snapshots of VMs (pve-storage Storage.pm volume_snapshot_delete).
+func DropSnapshot(node string, vmid int, name, volume string) string {
+	return VM("grep -xF -- '['{}']' /etc/pve/nodes/{}/qemu-server/{vmid}.conf; [ $? = 1 ] && perl -MPVE::Storage -e "+
+		"'PVE::Storage::volume_snapshot_delete(PVE::Storage::config(), @ARGV)' {} {}", vmid, name, node, volume, name)
+}
+
 // And returns a command line that runs second if first ends well. It is "" if one of them is.
 func And(first, second string) string {
 	if first == "" || second == "" {

@@ -26,7 +26,7 @@ func TestTakeWhoseAnswerIsLost(t *testing.T) {
 			return err
 		}, func(g *state.Guest) bool { return g.Snaps["before"]["description"] == "two" }},
 		"remove": {"DELETE", "/nodes/{node}/qemu/{vmid}/snapshot/{snapname}",
-			func(r *rig, ref Ref) error { return r.s.Delete(t.Context(), ref) },
+			func(r *rig, ref Ref) error { _, err := r.s.Delete(t.Context(), ref); return err },
 			func(g *state.Guest) bool { return len(g.Snaps) == 0 }},
 		"roll back": {"POST", "/rollback", func(r *rig, _ Ref) error {
 			_, err := r.s.Do(t.Context(), RollBack{Choice: guest.Choice{VMID: ours}, Name: "before"})

@@ -50,7 +50,7 @@ func TestSnapshotOfAMigratedVM(t *testing.T) {
 			}
 			var err error
 			if verb == "remove" {
-				err = r.s.Delete(t.Context(), ref)
+				_, err = r.s.Delete(t.Context(), ref)
 			} else {
 				r.sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: "PUT"}, Phase: fault.Before, Status: 400, Reason: "no"}})
 				_, err = r.s.Take(t.Context(), Wanted{VMID: ours, Name: "before", Description: "ours"})

@@ -57,7 +57,7 @@ func TestRefreshSharesOneLook(t *testing.T) {
 			if requests > 2*vms {
 				t.Errorf("%d requests for %d VMs", requests, vms)
 			}
-			if err := r.s.Delete(t.Context(), ref(0)); err != nil {
+			if _, err := r.s.Delete(t.Context(), ref(0)); err != nil {
 				t.Fatal(err)
 			}
 			if _, err := r.s.Refresh(t.Context(), ref(0)); !errors.Is(err, ErrGone) {

@@ -172,44 +172,6 @@ func (s *Snapshots) describe(ctx context.Context, ref Ref, node, description str
 	})
 }
 
-// Delete removes a snapshot in state, wherever its VM is by now. It succeeds if the snapshot is gone.
-func (s *Snapshots) Delete(ctx context.Context, ref Ref) error {
-	for attempt := 0; ; attempt++ {
-		err := s.delete(ctx, ref)
-		if !pve.IsKind(err, pve.NotFound) || attempt == attempts || s.jobs.Pause(ctx, attempt+1) != nil {
-			return err
-		}
-	}
-}
-
-// delete is one try. Its error is NotFound if the VM has left its node since it was found there.
-func (s *Snapshots) delete(ctx context.Context, ref Ref) error {
-	found, err := s.Read(ctx, ref)
-	switch {
-	case errors.Is(err, ErrGone):
-		return nil
-	case err != nil:
-		return err
-	}
-	err = s.guard.Snapshots().Remove(ctx, s.claim(ref, found.Node))
-	if errors.Is(err, guard.ErrNoSnapshot) {
-		return nil
-	}
-	return err
-}
-
-// claim is the claim on a snapshot in state.
-func (s *Snapshots) claim(ref Ref, node string) guard.SnapshotClaim {
-	return guard.SnapshotClaim{Node: node, VMID: ref.VM.VMID, Name: ref.Name, Tasks: &request.Tasks{},
-		Guest: func(config pve.GuestConfig) error { return guest.Guard(ref.VM, node, config.Values) },
-		Owns: func(options map[string]string) error {
-			if options["snaptime"] != fmt.Sprint(ref.Taken) {
-				return fmt.Errorf("%w: another one has its name", guard.ErrNoSnapshot)
-			}
-			return nil
-		}}
-}
-
 // Adopt reads a snapshot for import. It refuses one that is half made or half removed.
 func (s *Snapshots) Adopt(ctx context.Context, vmid int, name string) (Snapshot, error) {
 	vm, err := s.guests.Adopt(ctx, "", vmid)

@@ -44,6 +44,7 @@ type taking struct {
 	sent, isHeld bool
 	// memoryBefore are volumes with memory under this name that were there before.
 	memoryBefore []string
+	kept         []guard.KeptSnapshot // by a forced removal
 }
 
 // Take takes a snapshot. A failed step is a *saga.Error, which names the leftovers.

@@ -71,7 +71,7 @@ func TestSnapshotOfAThirdParty(t *testing.T) {
 				case "describe":
 					_, err = r.s.Describe(t.Context(), ref, "", "ours, too")
 				case "remove":
-					err = r.s.Delete(t.Context(), ref)
+					_, err = r.s.Delete(t.Context(), ref)
 				}
 				if len(asked) < at {
 					break
@@ -145,7 +145,7 @@ func TestSnapshotNamesake(t *testing.T) {
 			g.Snaps = map[string]map[string]string{name: {"snaptime": "7", "scsi0": g.Config["scsi0"],
 				"scsi1": g.Config["scsi1"]}}
 		})
-		err = r.s.Delete(t.Context(), Ref{VM: guest.Ref{VMID: ours, Node: "pve1", Identity: taken.VM}, Name: "before",
+		_, err = r.s.Delete(t.Context(), Ref{VM: guest.Ref{VMID: ours, Node: "pve1", Identity: taken.VM}, Name: "before",
 			Taken: taken.Taken})
 		if refused := err != nil && strings.Contains(err.Error(), "VM 301 (vm301)"); refused != same {
 			t.Errorf("same name %t: %v", same, err)
@@ -325,7 +325,7 @@ func TestSnapshotPrivileges(t *testing.T) {
 			_, err = r.s.Describe(t.Context(), ref, "one", "two")
 		}
 		if err == nil {
-			err = r.s.Delete(t.Context(), ref)
+			_, err = r.s.Delete(t.Context(), ref)
 		}
 		if err != nil || len(r.what()) > 0 {
 			t.Errorf("%v: %v; the cluster has %q", c.privileges, err, r.what())

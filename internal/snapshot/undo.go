@@ -32,7 +32,8 @@ func (t *taking) undo(ctx context.Context) error {
 	for attempt := 0; attempt < attempts && t.jobs.Pause(ctx, attempt) == nil; attempt++ {
 		gone, err := t.remove(ctx)
 		if gone {
-			return t.undoMemory(ctx)
+			t.taken = Snapshot{}
+			return t.withKept(t.undoMemory(ctx))
 		}
 		failed = err
 		if pve.IsKind(err, pve.Unavailable) && t.jobs.Clock.Now().Sub(began) < away {
@@ -77,11 +78,27 @@ func (t *taking) remove(ctx context.Context) (gone bool, err error) {
 		return true, nil
 	}
 	t.taken, t.isHeld = Snapshot{Snapshot: *found, Node: t.node, VM: t.vm}, found.State != ""
-	err = t.guard.Snapshots().Remove(ctx, t.claim())
+	t.kept, err = t.guard.Snapshots().Remove(ctx, t.claim())
 	if errors.Is(err, guard.ErrNoSnapshot) {
 		return true, nil
 	}
 	return err == nil, err
+}
+
+// withKept adds what volumes have kept of a snapshot that went by force to the result of the rest of the undo. The
+// volume with the memory is the business of undoMemory.
+func (t *taking) withKept(err error) error {
+	kept := slices.DeleteFunc(t.kept, func(k guard.KeptSnapshot) bool { return t.isMemory(k.Volume) })
+	if len(kept) == 0 {
+		return err
+	}
+	all := &saga.LeftError{Left: keptBy(kept, t.node, t.want.VMID, t.want.Name)}
+	var left *saga.LeftError
+	if errors.As(err, &left) {
+		all.Left, err = append(all.Left, left.Left...), left.Err
+	}
+	all.Err = err
+	return all
 }
 
 // follow finds the node that the VM is on by now. gone says that no guest has the VMID.
@@ -171,7 +188,6 @@ func (t *taking) memory(ctx context.Context) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	name := fmt.Sprintf("vm-%d-state-%s", t.want.VMID, t.want.Name)
 	var all []string
 	for _, storage := range storages {
 		volumes, err := t.api.Storage(t.node, storage).Content(ctx, "images", t.want.VMID)
@@ -179,10 +195,15 @@ func (t *taking) memory(ctx context.Context) ([]string, error) {
 			return nil, err
 		}
 		for _, v := range volumes {
-			if last := volumeuse.LastPart(v.ID); last == name || strings.TrimSuffix(last, ".raw") == name {
+			if t.isMemory(v.ID) {
 				all = append(all, v.ID)
 			}
 		}
 	}
 	return all, nil
+}
+
+func (t *taking) isMemory(volume string) bool {
+	name := fmt.Sprintf("vm-%d-state-%s", t.want.VMID, t.want.Name)
+	return strings.TrimSuffix(volumeuse.LastPart(volume), ".raw") == name
 }

@@ -68,6 +68,8 @@ func DropVolumeSnapshot(p engine.Process, g *state.Guest, volid, name string) er
 	v := p.W.Volume(g.Node, volid)
 	known := v != nil && slices.Contains(v.Snaps, name)
 	switch {
+	case known && v.Held:
+		return heldSnapshot(s, n.File, file, name)
 	case !known && s.Type == "zfspool":
 		return perl.Die("zfs error: could not find any snapshots to destroy; check snapshot names.")
 	case !known && s.Type == "lvmthin":
@@ -83,6 +85,20 @@ func DropVolumeSnapshot(p engine.Process, g *state.Guest, volid, name string) er
 	}
 	v.DropSnapshot(name)
 	return nil
+}
+
+// heldSnapshot is what the storage's tool says of a snapshot that it cannot remove: `zfs destroy` of one with a hold or
+// a clone, lvremove of one that is open, qemu-img of a file that is locked (pve-storage ZFSPoolPlugin.pm,
+// LvmThinPlugin.pm, Plugin.pm volume_snapshot_delete).
+func heldSnapshot(s *state.Storage, volume, file, name string) error {
+	switch s.Type {
+	case "zfspool":
+		return perl.Die("zfs error: cannot destroy snapshot %s/%s@%s: dataset is busy", s.Path, volume, name)
+	case "lvmthin":
+		return perl.Die("lvremove snapshot '%s/snap_%s_%s' error:   Logical volume %s/snap_%s_%s in use.", s.VG(), volume,
+			name, s.VG(), volume, name)
+	}
+	return perl.Die("command '/usr/bin/qemu-img snapshot -d %s %s' failed: exit code 1", name, s.VolumePath(file))
 }
 
 // rollbackPossible is the plugins' volume_rollback_is_possible: ZFS goes back to the newest snapshot only.

@@ -249,6 +249,9 @@ func (w *World) Free(node, storage, name string) (warning string, err error) {
 	if v.Busy != "" {
 		return "", fmt.Errorf("%s", v.Busy)
 	}
+	if v.Held && len(v.Snaps) > 0 { // zfs destroy -r, lvremove (pve-storage ZFSPoolPlugin.pm, LvmThinPlugin.pm free_image)
+		return "", s.busyError(n)
+	}
 	if s.BusyFrees != 0 {
 		s.BusyFrees -= max(0, min(1, s.BusyFrees))
 		return "", s.busyError(n)

@@ -258,6 +258,12 @@ func atoi(s string) int {
 	return n
 }
 
+// SnapshotData is a volume's content and size at the time of a snapshot.
+type SnapshotData struct {
+	Data string `json:"data,omitempty"`
+	Size int64  `json:"size"`
+}
+
 // TakeSnapshot notes a snapshot with what the volume holds and how large it is.
 func (v *Volume) TakeSnapshot(name string) {
 	v.Snaps = append(v.Snaps, name)

@@ -246,14 +246,10 @@ type Volume struct {
 	Backup *Backup `json:"backup,omitempty"`
 	// Snaps are the snapshots taken of it, oldest first.
 	Snaps []string `json:"snapshots,omitempty"`
+	// Held has its snapshots stay, and the volume with them: `zfs hold`, or an administrator's clone of one.
+	Held bool `json:"held,omitempty"`
 	// SnapData is what the volume was when they were taken, as far as that is known.
 	SnapData map[string]SnapshotData `json:"snapshot_data,omitempty"`
-}
-
-// SnapshotData is a volume's content and size at the time of a snapshot.
-type SnapshotData struct {
-	Data string `json:"data,omitempty"`
-	Size int64  `json:"size"`
 }
 
 // Pool is a resource pool with its members.

@@ -132,7 +132,9 @@ func (r *Resource) Delete(ctx context.Context, req resource.DeleteRequest, resp 
 	resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
 	limit := kit.Duration(state.Timeouts.Limits().Delete, kit.DeleteTimeout)
 	r.Do(ctx, &resp.Diagnostics, limit, r.attempt("remove", &state), func(ctx context.Context) error {
-		return r.Session.VMs.Snapshots.Delete(ctx, state.ref())
+		warnings, err := r.Session.VMs.Snapshots.Delete(ctx, state.ref())
+		resp.Diagnostics.Append(kit.Warn(warnings)...)
+		return err
 	})
 }
 

@@ -1,0 +1,100 @@
+package snapshot
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+)
+
+// held makes VM 300 one with two disks and a snapshot, which its storage does not let go of on a disk.
+func held(t *testing.T, disk string) (*rig, Ref) {
+	t.Helper()
+	r := newRig(t, false)
+	r.change(func(w *state.World) {
+		w.Put(&state.Volume{Storage: "local-zfs", Node: "pve1", Name: "vm-300-disk-1", VMID: ours, Content: "images",
+			Format: "raw", Size: 1 << 30})
+		w.Guests[ours].Config["virtio5"] = "local-zfs:vm-300-disk-1,size=1G"
+	})
+	taken, err := r.s.Take(t.Context(), Wanted{VMID: ours, Name: "before"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.hold(disk, true)
+	return r, Ref{VM: guest.Ref{VMID: ours, Node: "pve1", Identity: taken.VM}, Name: "before", Taken: taken.Taken}
+}
+
+func (r *rig) hold(volume string, held bool) {
+	r.change(func(w *state.World) { w.Volume("pve1", volume).Held = held })
+}
+
+func (r *rig) unlock() {
+	r.change(func(w *state.World) { delete(w.Guests[ours].Config, "lock") })
+}
+
+// TestHeldSnapshotIsNotForced: a storage does not let go of a snapshot, once and again. It stays in the configuration,
+// which alone names it, until it can be removed whole.
+func TestHeldSnapshotIsNotForced(t *testing.T) {
+	t.Parallel()
+	r, ref := held(t, "local-zfs:vm-300-disk-1")
+	for range 2 {
+		warnings, err := r.s.Delete(t.Context(), ref)
+		if err == nil || !strings.Contains(err.Error(), "vm-300-disk-1@before: dataset is busy") {
+			t.Errorf("error %v, warnings %v; the cluster has %q", err, warnings, r.what())
+		}
+		if len(r.config("before")) == 0 {
+			t.Fatalf("nothing names the snapshot any more; the cluster has %q", r.what())
+		}
+		r.unlock()
+	}
+	r.hold("local-zfs:vm-300-disk-1", false)
+	warnings, err := r.s.Delete(t.Context(), ref)
+	if err != nil || len(warnings) > 0 || len(r.what()) > 0 {
+		t.Errorf("error %v, warnings %v; the cluster has %q", err, warnings, r.what())
+	}
+}
+
+func (r *rig) config(snapshot string) (options map[string]string) {
+	r.change(func(w *state.World) { options = w.Guests[ours].Snaps[snapshot] })
+	return options
+}
+
+// TestForcedRemovalNamesVolumesThatKeepASnapshot: a half-made snapshot goes by force. A warning names the volume that
+// keeps it, and none that had none.
+func TestForcedRemovalNamesVolumesThatKeepASnapshot(t *testing.T) {
+	t.Parallel()
+	r, ref := held(t, "local-zfs:vm-300-disk-0")
+	r.change(func(w *state.World) {
+		w.Guests[ours].Snaps["before"]["snapstate"] = "prepare"
+		w.Volume("pve1", "local-zfs:vm-300-disk-1").DropSnapshot("before")
+	})
+	warnings, err := r.s.Delete(t.Context(), ref)
+	if err != nil || len(warnings) != 1 || len(r.config("before")) > 0 {
+		t.Fatalf("error %v, warnings %v; the cluster has %q", err, warnings, r.what())
+	}
+	for _, part := range []string{"local-zfs:vm-300-disk-0", "dataset is busy", "volume_snapshot_delete",
+		"@ARGV)' local-zfs:vm-300-disk-0 before`"} {
+		if !strings.Contains(warnings[0].Summary+warnings[0].Detail, part) {
+			t.Errorf("%q lacks %q", warnings, part)
+		}
+	}
+}
+
+// TestUndoNamesVolumesThatKeepASnapshot: the task that takes a snapshot is killed, and the undo removes it by force.
+func TestUndoNamesVolumesThatKeepASnapshot(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, true)
+	r.hold("local-zfs:vm-300-disk-0", true)
+	r.sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: "POST"}, Phase: fault.KillTask}})
+	taken, err := r.s.Take(t.Context(), Wanted{VMID: ours, Name: "before"})
+	left, _ := leftovers(err)
+	if len(left) != 1 || left[0].ID != "local-zfs:vm-300-disk-0@before" || taken.Taken != 0 {
+		t.Errorf("%v, taken %d, left %v", err, taken.Taken, left)
+	}
+	if is := r.what(); !slices.Equal(is, []string{"snapshot of local-zfs:vm-300-disk-0: before"}) {
+		t.Errorf("the cluster has %q", is)
+	}
+}
