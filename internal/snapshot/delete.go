@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guard"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
@@ -11,6 +13,8 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/saga"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/shell"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
 )
 
 // Delete removes a snapshot in state, wherever its VM is by now. It succeeds if the snapshot is gone.
@@ -32,9 +36,13 @@ func (s *Snapshots) delete(ctx context.Context, ref Ref) ([]guest.Warning, error
 	case err != nil:
 		return nil, err
 	}
-	kept, err := s.guard.Snapshots().Remove(ctx, s.claim(ref, found.Node))
-	if errors.Is(err, guard.ErrNoSnapshot) {
+	claim := s.claim(ref, found.Node)
+	kept, err := s.guard.Snapshots().Remove(ctx, claim)
+	switch {
+	case errors.Is(err, guard.ErrNoSnapshot):
 		err = nil
+	case err != nil && len(claim.Tasks.UPIDs) > 0:
+		err = s.halfRemoved(ctx, claim, err)
 	}
 	var warnings []guest.Warning
 	for _, one := range keptBy(kept, found.Node, ref.VM.VMID, ref.Name) {
@@ -56,6 +64,41 @@ func (s *Snapshots) claim(ref Ref, node string) guard.SnapshotClaim {
 			}
 			return nil
 		}}
+}
+
+// halfRemoved adds where the VM stands to the error of a removal whose task has failed. PVE leaves the lock then, and
+// has taken the disks out of the snapshot that it has done with (AbstractConfig.pm snapshot_delete, remove_drive).
+func (s *Snapshots) halfRemoved(ctx context.Context, c guard.SnapshotClaim, err error) error {
+	ctx, cancel := s.jobs.LookAfter(ctx)
+	defer cancel()
+	api := s.api.QEMU(c.Node, c.VMID)
+	config, lookErr := api.Config(ctx)
+	if lookErr == nil && config.Values["lock"] != "snapshot-delete" {
+		return err
+	}
+	var left map[string]string
+	if lookErr == nil {
+		left, lookErr = api.SnapshotConfig(ctx, c.Name)
+	}
+	if lookErr != nil {
+		return fmt.Errorf("%w. Where VM %d stands could not be looked at: %w", err, c.VMID, lookErr)
+	}
+	var disks []string
+	for option, volume := range guest.Volumes(left) {
+		if volid.Valid(volume) && !vm.IsOptical(left[option]) {
+			disks = append(disks, fmt.Sprintf("%s (%s)", option, volume))
+		}
+	}
+	slices.Sort(disks)
+	still := "PVE has still to drop it from the configuration"
+	if len(disks) > 0 {
+		still = "Its snapshots are still to be removed of " + strings.Join(disks, ", ")
+	}
+	return fmt.Errorf("%w. VM %d on node %s is locked (snapshot-delete) by that, and snapshot %s can no longer be rolled "+
+		"back to. %s. Remove the cause. If no task is at work on the VM, %s as root on node %s, and run Terraform again. "+
+		"%s drops it from the VM in any case, and its storages may keep some of it", err, c.VMID, c.Node, c.Name, still,
+		shell.Or(shell.VM("qm unlock {vmid}", c.VMID), shell.ByHand), c.Node,
+		shell.Or(removal(c.VMID, c.Name), "A forced removal"))
 }
 
 // keptBy names snapshots that volumes may have kept without their VM, as leftovers.

@@ -98,3 +98,31 @@ func TestUndoNamesVolumesThatKeepASnapshot(t *testing.T) {
 		t.Errorf("the cluster has %q", is)
 	}
 }
+
+// TestRemovalThatFailsTellsOfTheLock: the task that removes a snapshot fails, or is killed. The error says that the VM
+// is locked by that and which disks are still to be done, with the next command. Without a lock it says nothing of one.
+func TestRemovalThatFailsTellsOfTheLock(t *testing.T) {
+	t.Parallel()
+	tells := []string{"VM 300 on node pve1 is locked (snapshot-delete)", "`qm unlock 300` as root on node pve1",
+		"virtio5 (local-zfs:vm-300-disk-1)", "`qm delsnapshot 300 before --force`"}
+	for phase, says := range map[fault.Phase][]string{"": tells, fault.KillTask: tells, fault.Before: nil} {
+		r, ref := held(t, "local-zfs:vm-300-disk-1")
+		r.hold("local-zfs:vm-300-disk-1", phase == "")
+		if phase != "" {
+			r.sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: "DELETE"}, Phase: phase}})
+		}
+		_, err := r.s.Delete(t.Context(), ref)
+		if err == nil || (says == nil) == strings.Contains(err.Error(), "locked") {
+			t.Errorf("%q: %v", phase, err)
+			continue
+		}
+		for _, part := range says {
+			if !strings.Contains(err.Error(), part) {
+				t.Errorf("%q: %q lacks %q", phase, err, part)
+			}
+		}
+		if scsi0 := strings.Contains(err.Error(), "scsi0 ("); scsi0 != (phase == fault.KillTask) {
+			t.Errorf("%q: scsi0 is still to be done: %t; %v", phase, scsi0, err)
+		}
+	}
+}
