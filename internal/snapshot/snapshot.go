@@ -52,8 +52,22 @@ type Ref struct {
 // Snapshot is a snapshot on the server, and the VM that has it.
 type Snapshot struct {
 	pve.Snapshot
+	VMID int
 	Node string
 	VM   guest.Identity
+}
+
+// Unwhole warns of a snapshot that is half made or half removed: PVE rolls no VM back to it (pve-guest-common
+// AbstractConfig.pm snapshot_rollback).
+func (s Snapshot) Unwhole() []guest.Warning {
+	if s.State == "" {
+		return nil
+	}
+	return []guest.Warning{{Path: "name",
+		Summary: fmt.Sprintf("Snapshot %s of VM %d on node %s is not whole", s.Name, s.VMID, s.Node),
+		Detail: fmt.Sprintf("A task is at work on it, or has died (snapstate %s). The VM cannot be rolled back to it. If no "+
+			"task is at work, take the resource out of the configuration, or replace it (-replace): that removes the rest",
+			s.State)}}
 }
 
 // ErrGone says that the snapshot in state does not exist any more: it was removed, with its VM or without, or the VM or
@@ -121,7 +135,7 @@ func (s view) find(ref Ref) (Snapshot, error) {
 			ref.VM.VMID, s.node,
 			moment(s.all[i].Taken))
 	}
-	return Snapshot{Snapshot: s.all[i], Node: s.node, VM: guest.IdentityOf(s.config)}, nil
+	return Snapshot{Snapshot: s.all[i], VMID: ref.VM.VMID, Node: s.node, VM: guest.IdentityOf(s.config)}, nil
 }
 
 // Describe changes the description of a snapshot in state. was is its text in the plan: one that a third party has

@@ -193,7 +193,7 @@ func (t *taking) read(ctx context.Context) error {
 		return field("vmstate", fmt.Sprintf("The guest of VM %d on node %s stopped before its memory was saved", t.want.VMID,
 			t.node))
 	}
-	t.taken = Snapshot{Snapshot: *found, Node: t.node, VM: t.vm}
+	t.taken = Snapshot{Snapshot: *found, VMID: t.want.VMID, Node: t.node, VM: t.vm}
 	return nil
 }
 

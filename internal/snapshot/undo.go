@@ -77,7 +77,7 @@ func (t *taking) remove(ctx context.Context) (gone bool, err error) {
 	if found == nil {
 		return true, nil
 	}
-	t.taken, t.isHeld = Snapshot{Snapshot: *found, Node: t.node, VM: t.vm}, found.State != ""
+	t.taken, t.isHeld = Snapshot{Snapshot: *found, VMID: t.want.VMID, Node: t.node, VM: t.vm}, found.State != ""
 	t.kept, err = t.guard.Snapshots().Remove(ctx, t.claim())
 	if errors.Is(err, guard.ErrNoSnapshot) {
 		return true, nil

@@ -102,6 +102,7 @@ func (r *Resource) Read(ctx context.Context, req resource.ReadRequest, resp *res
 		case err != nil:
 			return err
 		}
+		resp.Diagnostics.Append(kit.Warn(found.Unwhole())...)
 		state.set(found)
 		resp.Diagnostics.Append(resp.State.Set(ctx, &state)...)
 		return nil

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
 )
 
@@ -99,5 +100,56 @@ func TestPlanOfAMoveReadsTheSnapshotsOnce(t *testing.T) {
 		if asked != want {
 			t.Errorf("with %s the plan asks %d times for snapshots, want %d", to, asked, want)
 		}
+	}
+}
+
+// TestRefreshWarnsOfHalfASnapshot: the removal of a snapshot fails at the second disk, and the user takes the resource back into
+// the configuration. The plan says that it is no restore point; a replacement makes it one.
+func TestRefreshWarnsOfHalfASnapshot(t *testing.T) {
+	t.Parallel()
+	w := rig.NewWorld(t)
+	const snapshot = `
+resource "proxmox_vm_snapshot" "it" {
+  vmid = proxmox_vm.web.vmid
+  name = "before"
+}
+`
+	vm := `
+resource "proxmox_vm" "web" {
+  vmid = 300
+  node = "pve1"
+  name = "web"
+  power_state = "stopped"
+  disks = {
+    scsi0   = { storage = "local-zfs", size = "1G" }
+    virtio5 = { storage = "local-zfs", size = "1G" }
+  }
+}
+`
+	s := w.Session(t, rig.TokenNoSSH, vm+snapshot)
+	rig.Must(t, s.Converge(t.Context()))
+	volume, _, _ := strings.Cut(rig.GuestOf(w, 300).Config["virtio5"], ",")
+	hold := func(held bool) {
+		w.Change(func(world *state.World) {
+			world.Volume("pve1", volume).Held = held
+			delete(world.Guests[300].Config, "lock") // qm unlock
+		})
+	}
+	hold(true)
+	w.Reconfigure(t, s, rig.TokenNoSSH, vm)
+	rig.MustSay(t, s.Run(t.Context()), "VM 300 on node pve1 is locked (snapshot-delete)", "virtio5 ("+volume+")", "`qm unlock 300`")
+	hold(false)
+	w.Reconfigure(t, s, rig.TokenNoSSH, vm+snapshot)
+	_, err := s.Plan(t.Context())
+	rig.Must(t, err)
+	if said := s.Diagnostics().String(); !strings.Contains(said, "Snapshot before of VM 300 on node pve1 is not whole") {
+		t.Errorf("the plan takes half a snapshot for a whole one; it says %q", said)
+	}
+	w.Reconfigure(t, s, rig.TokenNoSSH, vm)
+	rig.Must(t, s.Converge(t.Context()))
+	w.Reconfigure(t, s, rig.TokenNoSSH, vm+snapshot)
+	rig.Must(t, s.Converge(t.Context()))
+	if said := s.Diagnostics(); len(said) > 0 || rig.GuestOf(w, 300).Snaps["before"] == nil {
+		t.Errorf("it was not taken again: %s", said)
 	}
 }
