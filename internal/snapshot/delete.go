@@ -32,7 +32,7 @@ func (s *Snapshots) delete(ctx context.Context, ref Ref) ([]guest.Warning, error
 	found, err := s.Read(ctx, ref)
 	switch {
 	case errors.Is(err, ErrGone):
-		return nil, nil
+		return Warnings(err), nil
 	case err != nil:
 		return nil, err
 	}

@@ -74,6 +74,33 @@ func (s Snapshot) Unwhole() []guest.Warning {
 // the snapshot of that name is another one by now.
 var ErrGone = errors.New("the snapshot is gone")
 
+// ForgottenError is an ErrGone whose snapshot is there by name and time, of a VM that has another uuid than in state.
+type ForgottenError struct {
+	Ref  Ref
+	Node string
+	Err  error
+}
+
+// Error names both identities.
+func (f *ForgottenError) Error() string { return f.Err.Error() }
+
+// Unwrap returns the ErrGone.
+func (f *ForgottenError) Unwrap() error { return f.Err }
+
+// Warnings says that the snapshot stays, if err is a *ForgottenError.
+func Warnings(err error) []guest.Warning {
+	var f *ForgottenError
+	if !errors.As(err, &f) {
+		return nil
+	}
+	vmid, name := f.Ref.VM.VMID, f.Ref.Name
+	return []guest.Warning{{
+		Summary: fmt.Sprintf("Snapshot %s of VM %d leaves the state, and stays on the server", name, vmid),
+		Detail: fmt.Sprintf("%v. It has a snapshot of that name and time. If that is the VM whose uuid was changed, import "+
+			"the snapshot by the id %d/%s, or remove it: %s as root on node %s", f.Err, vmid, name,
+			shell.Or(shell.VM("qm delsnapshot {vmid} {}", vmid, name), shell.ByHand), f.Node)}}
+}
+
 // Read reads a snapshot in state. ErrGone is certain; any other error says why this is unknown.
 func (s *Snapshots) Read(ctx context.Context, ref Ref) (Snapshot, error) {
 	seen, err := s.look(ctx, ref.VM)
@@ -122,7 +149,13 @@ func (s view) find(ref Ref) (Snapshot, error) {
 	var other *guest.IdentityError
 	switch {
 	case errors.As(err, &other):
-		return Snapshot{}, fmt.Errorf("%w: %w", ErrGone, err)
+		err = fmt.Errorf("%w: %w", ErrGone, err)
+		if ref.Taken != 0 && slices.ContainsFunc(s.all, func(found pve.Snapshot) bool {
+			return found.Name == ref.Name && found.Taken == ref.Taken
+		}) {
+			err = &ForgottenError{Ref: ref, Node: s.node, Err: err}
+		}
+		return Snapshot{}, err
 	case err != nil:
 		return Snapshot{}, err
 	}

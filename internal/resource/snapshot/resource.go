@@ -97,6 +97,7 @@ func (r *Resource) Read(ctx context.Context, req resource.ReadRequest, resp *res
 		found, err := r.Session.VMs.Snapshots.Refresh(ctx, state.ref())
 		switch {
 		case errors.Is(err, snapshot.ErrGone):
+			resp.Diagnostics.Append(kit.Warn(snapshot.Warnings(err))...)
 			resp.State.RemoveResource(ctx)
 			return nil
 		case err != nil:

@@ -71,3 +71,38 @@ func TestSnapshotOfAReplacedVM(t *testing.T) {
 	}
 	rig.Must(t, s.Converge(t.Context()))
 }
+
+// TestSnapshotOfAVMThatGetsAnotherUUID: the configuration gives the VM another uuid. Its snapshot is no longer proven to be the one
+// in state; the next plan says that it leaves the state and stays on the server, with the id that takes it over.
+func TestSnapshotOfAVMThatGetsAnotherUUID(t *testing.T) {
+	t.Parallel()
+	for _, stays := range []bool{false, true} {
+		w := rig.NewWorld(t)
+		snapshot := `
+resource "proxmox_vm_snapshot" "s" {
+  vmid       = 400
+  name       = "before"
+  depends_on = [` + rig.VMAddress + `]
+}
+`
+		other := rig.NodeVMBlock(rig.Stopped + "smbios = { uuid = \"0d4e83a9-947b-41d9-acb7-93796cdd896b\" }\n")
+		s := w.Session(t, rig.TokenNoSSH, rig.NodeVMBlock(rig.Stopped)+snapshot)
+		rig.Must(t, s.Converge(t.Context()))
+		w.Reconfigure(t, s, rig.TokenNoSSH, other+snapshot)
+		rig.Must(t, s.Run(t.Context()))
+		if !stays {
+			w.Reconfigure(t, s, rig.TokenNoSSH, other)
+		}
+		_, err := s.Plan(t.Context())
+		rig.Must(t, err)
+		said := s.Diagnostics().String()
+		for _, part := range []string{"leaves the state, and stays on the server", "the id 400/before", "`qm delsnapshot 400 before`"} {
+			if !strings.Contains(said, part) {
+				t.Errorf("stays %t: the plan says %q, without %q", stays, said, part)
+			}
+		}
+		if len(rig.GuestOf(w, 400).Snaps) != 1 {
+			t.Errorf("stays %t: the VM has %v", stays, rig.GuestOf(w, 400).Snaps)
+		}
+	}
+}
