@@ -36,13 +36,20 @@ func (s *Snapshots) delete(ctx context.Context, ref Ref) ([]guest.Warning, error
 	case err != nil:
 		return nil, err
 	}
-	claim := s.claim(ref, found.Node)
+	claim, before := s.claim(ref, found.Node), map[string]string(nil)
+	owns := claim.Owns
+	claim.Owns = func(options map[string]string) error {
+		if before == nil {
+			before = options
+		}
+		return owns(options)
+	}
 	kept, err := s.guard.Snapshots().Remove(ctx, claim)
 	switch {
 	case errors.Is(err, guard.ErrNoSnapshot):
 		err = nil
 	case err != nil && len(claim.Tasks.UPIDs) > 0:
-		err = s.halfRemoved(ctx, claim, err)
+		err = s.halfRemoved(ctx, claim, before, err)
 	}
 	var warnings []guest.Warning
 	for _, one := range keptBy(kept, found.Node, ref.VM.VMID, ref.Name) {
@@ -68,7 +75,9 @@ func (s *Snapshots) claim(ref Ref, node string) guard.SnapshotClaim {
 
 // halfRemoved adds where the VM stands to the error of a removal whose task has failed. PVE leaves the lock then, and
 // has taken the disks out of the snapshot that it has done with (AbstractConfig.pm snapshot_delete, remove_drive).
-func (s *Snapshots) halfRemoved(ctx context.Context, c guard.SnapshotClaim, err error) error {
+// before is what the snapshot kept before it.
+func (s *Snapshots) halfRemoved(ctx context.Context, c guard.SnapshotClaim, before map[string]string,
+	err error) error {
 	ctx, cancel := s.jobs.LookAfter(ctx)
 	defer cancel()
 	api := s.api.QEMU(c.Node, c.VMID)
@@ -79,6 +88,10 @@ func (s *Snapshots) halfRemoved(ctx context.Context, c guard.SnapshotClaim, err 
 	var left map[string]string
 	if lookErr == nil {
 		left, lookErr = api.SnapshotConfig(ctx, c.Name)
+	}
+	var loose []string
+	if lookErr == nil {
+		loose, lookErr = s.loose(ctx, c, before)
 	}
 	if lookErr != nil {
 		return fmt.Errorf("%w. Where VM %d stands could not be looked at: %w", err, c.VMID, lookErr)
@@ -94,11 +107,43 @@ func (s *Snapshots) halfRemoved(ctx context.Context, c guard.SnapshotClaim, err 
 	if len(disks) > 0 {
 		still = "Its snapshots are still to be removed of " + strings.Join(disks, ", ")
 	}
+	if len(loose) > 0 {
+		still += fmt.Sprintf(". Only this snapshot had %s, and nothing names that now: once the VM is unlocked, %s makes "+
+			"it an unused disk", strings.Join(loose, ", "),
+			shell.Or(shell.VM("qm disk rescan --vmid {vmid}", c.VMID), shell.ByHand))
+	}
 	return fmt.Errorf("%w. VM %d on node %s is locked (snapshot-delete) by that, and snapshot %s can no longer be rolled "+
 		"back to. %s. Remove the cause. If no task is at work on the VM, %s as root on node %s, and run Terraform again. "+
 		"%s drops it from the VM in any case, and its storages may keep some of it", err, c.VMID, c.Node, c.Name, still,
 		shell.Or(shell.VM("qm unlock {vmid}", c.VMID), shell.ByHand), c.Node,
 		shell.Or(removal(c.VMID, c.Name), "A forced removal"))
+}
+
+// loose are the disks of a snapshot that nothing of its VM names any more. PVE keeps in memory which disks only the
+// snapshot has, and makes them unusedN at the end alone (AbstractConfig.pm snapshot_delete, add_unused_volume).
+func (s *Snapshots) loose(ctx context.Context, c guard.SnapshotClaim, before map[string]string) ([]string, error) {
+	pending, err := s.api.QEMU(c.Node, c.VMID).Pending(ctx)
+	if err != nil {
+		return nil, err
+	}
+	names, err := s.api.QEMU(c.Node, c.VMID).SnapshotNames(ctx)
+	if err != nil {
+		return nil, err
+	}
+	named, err := s.guests.SnapshotConfigs(ctx, c.Node, c.VMID, names)
+	if err != nil {
+		return nil, err
+	}
+	named = append(named, pending.Current(), pending.Merged())
+	var loose []string
+	for option, volume := range guest.Volumes(before) {
+		if option != "vmstate" && volid.Valid(volume) && !vm.IsOptical(before[option]) &&
+			!slices.ContainsFunc(named, func(config map[string]string) bool { return guest.Uses(config, volume) }) {
+			loose = append(loose, volume)
+		}
+	}
+	slices.Sort(loose)
+	return loose, nil
 }
 
 // keptBy names snapshots that volumes may have kept without their VM, as leftovers.

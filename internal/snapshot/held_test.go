@@ -126,3 +126,27 @@ func TestRemovalThatFailsTellsOfTheLock(t *testing.T) {
 		}
 	}
 }
+
+// TestRemovalThatFailsNamesADiskThatNothingHas: a disk that was detached and forgotten is in the snapshot alone, and PVE
+// has taken it out of that when a later disk fails. The error names it, and no disk that the VM or a snapshot still has.
+func TestRemovalThatFailsNamesADiskThatNothingHas(t *testing.T) {
+	t.Parallel()
+	for _, other := range []bool{false, true} {
+		r, ref := held(t, "local-zfs:vm-300-disk-1")
+		r.change(func(w *state.World) {
+			if other {
+				w.Guests[ours].Snaps["later"] = map[string]string{"scsi0": w.Guests[ours].Config["scsi0"], "snaptime": "1"}
+			}
+			delete(w.Guests[ours].Config, "scsi0")
+		})
+		_, err := r.s.Delete(t.Context(), ref)
+		if err == nil || !strings.Contains(err.Error(), "locked (snapshot-delete)") {
+			t.Fatalf("another snapshot has it: %t; %v", other, err)
+		}
+		const says = "Only this snapshot had local-zfs:vm-300-disk-0, and nothing names that now"
+		if strings.Contains(err.Error(), says) == other ||
+			strings.Contains(err.Error(), "`qm disk rescan --vmid 300`") == other {
+			t.Errorf("another snapshot has it: %t; %v", other, err)
+		}
+	}
+}
