@@ -11,6 +11,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/thirdparty"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/kinds"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/share"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
@@ -89,6 +90,52 @@ func TestMovedAndThenUndone(t *testing.T) {
 	}
 	t.Logf("%d moves", moved)
 	if moved < 5 {
+		t.Error("that is no sweep")
+	}
+}
+
+// TestAddedDiskOfAMovedVMIsUndone: an administrator or HA moves the new VM to another node around its start, which fails. The undo knows the
+// disk that the create has added to a copy or a restore by its name, or by the migration's log where another volume has that name there.
+func TestAddedDiskOfAMovedVMIsUndone(t *testing.T) {
+	step, moved := 4, 0
+	if share.IsWhole() {
+		step = 1
+	}
+	for i, kind := range []string{"full, moves, adds, imports", "of a snapshot", "restore, moves, grows", "to another node"} {
+		for _, taken := range []bool{false, true} {
+			for n, more := 16+i%step, true; more; n += step {
+				b := newBench(t, ticket)
+				b.change(kinds.World)
+				b.backedUp(nil)
+				r := requestOf(kind)
+				node := map[string]string{"pve1": "pve2", "pve2": "pve1"}[r.Node]
+				for j := 0; j < 6 && taken && node == "pve2"; j++ {
+					b.change(func(w *state.World) {
+						w.Put(&state.Volume{Storage: "local-zfs", Node: node, Name: fmt.Sprintf("vm-150-disk-%d", j), VMID: 150,
+							Content: "images", Format: "raw", Size: 2 << 30, Data: "theirs"})
+					})
+				}
+				before := b.everything()
+				b.sim.ResetOps()
+				b.sim.SetThirdParties([]thirdparty.Order{{Act: thirdparty.Migrate, VMID: 150, Node: node, Before: fault.Match{Seq: n}}})
+				b.sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: http.MethodPost, Path: "/nodes/{node}/qemu/{vmid}/status/start"},
+					Phase: fault.Task, Times: -1}})
+				created, err := b.Create(t.Context(), r)
+				if more = len(b.sim.Reports()) > 0; !more || !b.sim.Reports()[0].Done {
+					continue
+				}
+				moved++
+				after := b.everything()
+				slices.Sort(before)
+				slices.Sort(after)
+				if err == nil || len(created.Left) > 0 || !slices.Equal(before, after) {
+					t.Errorf("%s, names are taken %t, moved before request %d: %v; left %v", kind, taken, n, err, created.Left)
+				}
+			}
+		}
+	}
+	t.Logf("%d moves", moved)
+	if moved < 10 {
 		t.Error("that is no sweep")
 	}
 }

@@ -273,6 +273,9 @@ func notMade(ctx context.Context, r *removal, f *facts, disks []string, inSlots 
 	if here.Node != f.node {
 		here = &guest.Baseline{Node: f.node, Resources: here.Resources}
 	}
+	if err := made.readMigration(ctx, r.d.api.Reader(), f.node, r.VMID, f.config.Values); err != nil {
+		return nil, err
+	}
 	disks = slices.DeleteFunc(disks, func(volume string) bool {
 		known := made.of(here, volume)
 		return known.proof > byGuess && known.fits(r.of(volume).volume)

@@ -25,6 +25,7 @@ import (
 type Made struct {
 	facts     map[place]fact
 	slots     map[string]slot // that the create fills without a task that tells; nil: any
+	seen      map[string]seat // the disks in slots that were known to be its own when the VM was seen last
 	wanted    []Wanted
 	died      []string          // the types of its tasks that were killed
 	read      map[pve.UPID]bool // tasks whose log was read
@@ -139,6 +140,7 @@ func (m *Made) Saw(node string, vmid int, config map[string]string, others ...st
 	adopted := slices.Concat(Adopted(vmid, config), m.unproven(vmid, config), others)
 	m.add(node, byName, slices.DeleteFunc(guest.OwnVolumes(vmid, config),
 		func(volume string) bool { return slices.Contains(adopted, volume) })...)
+	m.follow(node, vmid, config, nil)
 }
 
 // isExchanged reports whether a slot has another disk than its first one.
@@ -172,6 +174,9 @@ func (m *Made) Migrated(from string, well bool) {
 // there, in place of its own or in a slot that only a later task of it fills. The log of such a task names its disk.
 func (m *Made) Others(ctx context.Context, api pve.Reader, tasks []pve.UPID, node string,
 	vmid int, config, slots map[string]string) ([]string, error) {
+	if err := m.readMigration(ctx, api, node, vmid, config); err != nil {
+		return nil, err
+	}
 	open := map[string]string{}
 	for slot := range slots {
 		volume := guest.VolumeOf(config[slot])
@@ -205,6 +210,7 @@ func (m *Made) Others(ctx context.Context, api pve.Reader, tasks []pve.UPID, nod
 				m.add(node, byName, volume)
 			}
 		}
+		m.follow(node, vmid, config, nil)
 	}
 	return others, err
 }

@@ -2,6 +2,7 @@ package destroy
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"math"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/ownership"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/task"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
 )
@@ -212,4 +214,63 @@ func hasSize(v pve.Volume, was int64) bool {
 		return v.Approximate >= was && vm.FitsSize(max(was, v.Approximate-was/4096-1<<20), was)
 	}
 	return was == 0 || v.Size != 0 && vm.FitsSize(v.Size, was)
+}
+
+// seat is a disk that the create's VM has had in a slot.
+type seat struct {
+	place
+	size int64 // in bytes
+}
+
+// follow notes the disks that the VM has in its slots, and knows those which it has brought along from another node,
+// also where a third party has migrated it: a disk of the same slot and size, with the name that it has on the target
+// (names). PVE keeps a name that is free there (qemu-server QemuMigrate.pm sync_offline_local_volumes).
+func (m *Made) follow(node string, vmid int, config, names map[string]string) {
+	now := map[string]seat{}
+	for _, name := range vm.Slots(config) {
+		volume, size, was := guest.VolumeOf(config[name]), sizeIn(name, config[name]), m.seen[name]
+		if !isDiskOf(vmid, config, name) {
+			continue
+		}
+		isAway := was.volume != "" && was.node != node
+		if isAway && vm.FitsSize(size, was.size) && cmp.Or(names[was.volume], was.volume) == volume {
+			m.add(node, byName, volume)
+		}
+		switch {
+		case m.facts[place{node, volume}].proof > byGuess:
+			now[name] = seat{place{node, volume}, size}
+		case isAway:
+			now[name] = was
+		}
+	}
+	m.seen = now
+}
+
+// readMigration has the log of the last migration tell the names of the disks that the VM has brought along from
+// another node, where they are not known there. A log that this identity may not see, or that is gone, tells nothing.
+func (m *Made) readMigration(ctx context.Context, api pve.Reader, node string, vmid int,
+	config map[string]string) error {
+	if m == nil {
+		return nil
+	}
+	for _, was := range m.seen {
+		if was.node == node {
+			continue
+		}
+		tasks, err := api.Tasks().List(ctx, was.node, pve.TaskFilter{VMID: vmid, Type: "qmigrate"})
+		if err != nil {
+			return fmt.Errorf("look how VM %d came to node %s: %w", vmid, node, err)
+		}
+		if len(tasks) == 0 {
+			return nil
+		}
+		last := slices.MaxFunc(tasks, func(a, b pve.Task) int { return a.StartTime.Compare(b.StartTime) })
+		log, err := api.Tasks().Log(ctx, last.UPID, makerLines)
+		if err != nil && !pve.IsKind(err, pve.NotFound) && !pve.IsKind(err, pve.Denied) {
+			return fmt.Errorf("look how VM %d came to node %s: %w", vmid, node, err)
+		}
+		m.follow(node, vmid, config, task.NamesOnTarget(log))
+		return nil
+	}
+	return nil
 }

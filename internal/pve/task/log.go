@@ -69,13 +69,33 @@ func VolumesMade(log []string) (ids, names []string) {
 // QemuMigrate.pm sync_offline_local_volumes).
 func VolumesCopied(log []string) (ids []string) {
 	for _, line := range log {
-		_, rest, is := strings.Cut(line, "' is '")
-		id, isCopy := strings.CutSuffix(rest, "' on the target")
-		if is && isCopy && strings.Contains(line, " volume '") {
+		if _, id := copied(line); id != "" {
 			ids = append(ids, id)
 		}
 	}
 	return ids
+}
+
+// NamesOnTarget are those volumes by their ids on the node that they have left.
+func NamesOnTarget(log []string) map[string]string {
+	names := map[string]string{}
+	for _, line := range log {
+		if was, id := copied(line); id != "" {
+			names[was] = id
+		}
+	}
+	return names
+}
+
+// copied is the volume that a line of a migration tells of, and its id on the target; "" for any other line.
+func copied(line string) (was, id string) {
+	before, rest, is := strings.Cut(line, "' is '")
+	_, was, isVolume := strings.Cut(before, " volume '")
+	id, isCopy := strings.CutSuffix(rest, "' on the target")
+	if !is || !isVolume || !isCopy {
+		return "", ""
+	}
+	return was, id
 }
 
 // IsSafeToStop tells by the log of a running task that cleans up after itself whether it can be stopped now. It cannot

@@ -105,4 +105,8 @@ func TestVolumesCopied(t *testing.T) {
 	if got := VolumesCopied(log); !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
+	names := NamesOnTarget(log)
+	if len(names) != 2 || names["local-zfs:vm-100-disk-0"] != want[0] || names["local:100/vm-100-disk-0.qcow2"] != want[1] {
+		t.Errorf("the names are %v", names)
+	}
 }
