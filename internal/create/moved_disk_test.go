@@ -145,3 +145,44 @@ func given(t *testing.T, node, name, slot string, when func(w *state.World, g *s
 	})
 	return b
 }
+
+// TestDiskExchangedBeforeAMigrationThatFails: a clone is to go to another node, and the migration fails, at its begin or in the middle. Between the create's look
+// and the roll-back a user detaches the disk in a slot and puts another one there. That one stays, as the VM is where it was.
+func TestDiskExchangedBeforeAMigrationThatFails(t *testing.T) {
+	for _, phase := range []fault.Phase{fault.Task, fault.Partial} {
+		synctest.Test(t, func(t *testing.T) {
+			var b bench
+			asked, done := false, false
+			b = benchOf(t, pvesim.Options{Clock: clock.Real{}, Latency: -1}, func(c *pve.Config, cred pvesim.Credentials) {
+				ticket(c, cred)
+				c.Trace = func(_ context.Context, _ string, fields map[string]string) {
+					asked = asked || strings.HasSuffix(fields["path"], "/migrate")
+					if done || !asked {
+						return
+					}
+					b.change(func(w *state.World) {
+						g := w.Guests[150]
+						if done = g.Config["lock"] == ""; !done {
+							return
+						}
+						w.Put(&state.Volume{Storage: "local-zfs", Node: "pve1", Name: "vm-150-disk-77", VMID: 150, Content: "images",
+							Format: "raw", Size: 2 << 30, Data: "theirs"})
+						g.Config["unused0"], g.Config["scsi0"] = guest.VolumeOf(g.Config["scsi0"]), "local-zfs:vm-150-disk-77,size=2G"
+					})
+				}
+			})
+			b.change(kinds.World)
+			b.sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: http.MethodPost, Path: "/nodes/{node}/qemu/{vmid}/migrate"},
+				Phase: phase, Times: -1}})
+			r := ofTemplate()
+			r.VMID, r.Clone.Full, r.Node = 150, to(true), "pve2"
+			created, err := b.Create(t.Context(), r)
+			b.change(func(w *state.World) {
+				v := w.Volume("pve1", "local-zfs:vm-150-disk-77")
+				if !done || err == nil || v == nil || v.Data != "theirs" {
+					t.Errorf("%s: exchanged %t, and theirs is gone: %v; %v, left %v", phase, done, err, created.Warnings, created.Left)
+				}
+			})
+		})
+	}
+}

@@ -26,6 +26,7 @@ type Made struct {
 	facts     map[place]fact
 	slots     map[string]slot // that the create fills without a task that tells; nil: any
 	seen      map[string]seat // the disks in slots that were known to be its own when the VM was seen last
+	left      string          // the node that the VM has left by a migration of the create, or may have
 	wanted    []Wanted
 	died      []string          // the types of its tasks that were killed
 	read      map[pve.UPID]bool // tasks whose log was read
@@ -126,6 +127,12 @@ func (m *Made) Saw(node string, vmid int, config map[string]string, others ...st
 	if m == nil {
 		return
 	}
+	if m.left != "" && m.left != node { // the first look there shows the names that its disks have now
+		for name, s := range m.slots {
+			m.slots[name] = slot{moved: s.moved}
+		}
+		m.left = ""
+	}
 	for name, s := range m.slots {
 		if s.first == "" && isDiskOf(vmid, config, name) {
 			s.first = guest.VolumeOf(config[name])
@@ -158,13 +165,11 @@ func (m *Made) Moved(node, name, was string) {
 	}
 }
 
-// Migrated notes that the VM has left a node, or may have: the next look shows the names that its disks have now. PVE
-// has freed those on the node if the migration ended well (qemu-server QemuMigrate.pm phase3_cleanup).
+// Migrated notes that the VM has left a node, or may have. PVE has freed the names of its disks there if the migration
+// ended well (qemu-server QemuMigrate.pm phase3_cleanup). Where it did not the VM may still be there, with its disks.
 func (m *Made) Migrated(from string, well bool) {
-	m.corrected = true // the log of the first task tells nothing of these
-	for name, s := range m.slots {
-		m.slots[name] = slot{moved: s.moved}
-	}
+	m.corrected = true // the log of the first task tells nothing of the names that they have elsewhere
+	m.left = from
 	if well {
 		m.end(func(at place) bool { return at.node == from })
 	}
