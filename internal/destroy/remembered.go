@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/ownership"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/saga"
@@ -103,7 +104,7 @@ func (d *Destroyer) Recheck(ctx context.Context, ref guest.Ref, left []saga.Resi
 	var remaining []saga.Residue
 	has := d.attached(ctx, ref)
 	for _, leftover := range left {
-		if guest.Uses(has, leftover.ID) {
+		if guest.Uses(has, leftover.ID) && !isProof(ref, has, leftover) {
 			continue
 		}
 		there, err := d.exists(ctx, ref, leftover)
@@ -120,6 +121,13 @@ func (d *Destroyer) Recheck(ctx context.Context, ref guest.Ref, left []saga.Resi
 		}
 	}
 	return remaining, nil
+}
+
+// isProof reports whether a leftover is an unused disk of the VM that its create has left: the roll-back attaches what a
+// dead move has copied, and only the state knows that it is the create's.
+func isProof(ref guest.Ref, config map[string]string, leftover saga.Residue) bool {
+	_, marked := ownership.Parse(config["description"])
+	return ref.Proof != nil && marked && slices.Contains(Adopted(ref.Proof.VMID, config), leftover.ID)
 }
 
 // onRemovedStorage refuses to destroy a VM with a volume on a storage that was removed. PVE destroys such a VM and only

@@ -2,9 +2,11 @@ package lifecycle_test
 
 import (
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/terraformtest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
@@ -248,5 +250,44 @@ func TestPlanAmongOtherVMs(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestCopyThatARollBackHasAttached: the worker of a create's move dies, the roll-back gives its copy to the VM, and PVE refuses to destroy
+// that. A later destroy whose plan refreshes removes both. A disk that a user detaches there stays, and the destroy names it.
+func TestCopyThatARollBackHasAttached(t *testing.T) {
+	t.Parallel()
+	for _, given := range []bool{false, true} {
+		w := rig.NewWorld(t)
+		s := w.Session(t, rig.TokenNoSSH, rig.VMBlock("vmid = 400\nname = \"x\"\nnode = \"pve1\"\n"+
+			"clone = { vmid = 9000, full = true, storage = \"local2\" }\ndisks = { scsi0 = { storage = \"local-zfs\" } }\n"))
+		of := func(method, path string) fault.Match {
+			return fault.Match{Method: method, Path: "/nodes/{node}/qemu/{vmid}" + path}
+		}
+		w.Sim.SetFaults([]fault.Rule{{Match: of(http.MethodPost, "/move_disk"), Phase: fault.KillTask},
+			{Match: of(http.MethodDelete, ""), Phase: fault.Before, Status: 500, Reason: "not now", Times: -1}})
+		rig.MustSay(t, s.Run(t.Context()), "not now")
+		w.Sim.SetFaults(nil)
+		w.Change(func(world *state.World) {
+			if is := world.Guests[400].Config["unused0"]; is != "local-zfs:vm-400-disk-0" {
+				t.Errorf("the copy is not attached: %v", world.Guests[400].Config)
+			}
+			if given {
+				putDisk(world, world.Guests[400], "scsi5")
+				world.Guests[400].Config["unused5"], _, _ = strings.Cut(world.Guests[400].Config["scsi5"], ",")
+				delete(world.Guests[400].Config, "scsi5")
+			}
+		})
+		rig.Must(t, s.Refresh(t.Context()))
+		planned, err := s.Plan(t.Context(), toDestroy...)
+		rig.Must(t, err)
+		if err = s.Apply(t.Context(), planned); given {
+			rig.MustSay(t, err, "local-zfs:vm-400-by-hand-scsi5")
+			continue
+		}
+		rig.Must(t, err)
+		if left := rig.TracesOf(w, 400); len(left) > 0 {
+			t.Errorf("left %v", left)
+		}
 	}
 }
