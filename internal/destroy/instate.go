@@ -239,7 +239,7 @@ func (d *destruction) lookFirst(ctx context.Context) error {
 		func(ctx context.Context) error {
 			scope, err := likelyScope(ctx, d, listed.Node)
 			if err == nil {
-				d.use, err = d.d.use.Since(ctx, d.asked, scope)
+				d.use, err = d.others(ctx, scope)
 			}
 			return err
 		},

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guard"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
@@ -58,7 +59,7 @@ func (d refusals) unshared(ctx context.Context) error {
 		return err
 	}
 	if !d.use.Answers(scope, d.d.clock.Now(), guard.UseLife) {
-		if d.use, err = d.d.use.Since(ctx, d.asked, scope); err != nil {
+		if d.use, err = d.others(ctx, scope); err != nil {
 			return fmt.Errorf("look whether another guest uses a volume of VM %d; it was not removed, nor was anything else "+
 				"touched: %w", vmid, err)
 		}
@@ -71,6 +72,12 @@ func (d refusals) unshared(ctx context.Context) error {
 		return fmt.Errorf("look whether another guest uses a volume of VM %d; it was not removed, nor was anything else "+
 			"touched: %w", vmid, err)
 	}
+	held := guest.VolumeOf(d.config.Current()[vm.HolderSlot])
+	if d.r.Holder && slices.Contains(volumes, held) {
+		if strays := d.use.Strays(held, scope); len(strays) > 0 {
+			return &volumeuse.StrayError{Node: d.node, Volume: held, Strays: strays}
+		}
+	}
 	if err := guard.InUse(d.use, volumes, vmid); err != nil {
 		return fmt.Errorf("VM %d was not touched: %w. Detach it there, or delete the snapshot, then destroy again", vmid, err)
 	}
@@ -80,6 +87,18 @@ func (d refusals) unshared(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// others reads the guests that can use the volumes of the VM. Of a VM that holds a disk all guests count: a third party
+// may have moved it from under one of another node. Where they cannot all be read, as while a node is off, those that
+// reach the volumes decide alone.
+func (d *destruction) others(ctx context.Context, scope string) (*volumeuse.Use, error) {
+	if d.r.Holder && scope != "" {
+		if all, err := d.d.use.Since(ctx, d.asked, ""); err == nil {
+			return all, nil
+		}
+	}
+	return d.d.use.Since(ctx, d.asked, scope)
 }
 
 // unlinked refuses to destroy a template whose volumes are the base of others. Thin LVM does not record that, and its

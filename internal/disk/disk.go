@@ -5,6 +5,7 @@ package disk
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"sync"
@@ -19,6 +20,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/update"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/volumeuse"
 )
 
 // Disks are those of one cluster.
@@ -224,5 +226,10 @@ func (d *Disks) Delete(ctx context.Context, ref guest.Ref, was Disk) ([]saga.Res
 	} else if ref.Proof != nil {
 		r.Slots = nil // no refresh has seen its disk
 	}
-	return d.remover.Delete(ctx, r)
+	left, warnings, err := d.remover.Delete(ctx, r)
+	if stray := (*volumeuse.StrayError)(nil); errors.As(err, &stray) {
+		was.Node, was.Volume = stray.Node, stray.Volume // a third party may have moved it since the plan
+		err = astray(was, "storage", stray.Strays)
+	}
+	return left, warnings, err
 }

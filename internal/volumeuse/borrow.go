@@ -69,7 +69,7 @@ func (s *Use) Borrow(volume string, vmid int, runs bool) error {
 	if len(used.Users) > 0 {
 		return used
 	}
-	if strays := s.strays(volume, ""); len(strays) > 0 {
+	if strays := s.Strays(volume, ""); len(strays) > 0 {
 		return &StrayError{Volume: volume, Strays: strays}
 	}
 	return nil

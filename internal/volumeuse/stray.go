@@ -26,8 +26,8 @@ func (s Stray) String() string {
 
 // StrayError says that a volume may be an old copy of one that guests have.
 type StrayError struct {
-	Volume string
-	Strays []Stray
+	Node, Volume string // Node is that of the VM that holds it, "" if it does not matter
+	Strays       []Stray
 }
 
 // Error names the guests and both volumes.
@@ -52,10 +52,10 @@ func ownerOf(as string) int {
 // volume.
 func carrierKey(owner int) string { return "/" + strconv.Itoa(owner) }
 
-// strays are the guests that have another volume with the id of a holder than the one that it holds, and those that
+// Strays are the guests that have another volume with the id of a holder than the one that it holds, and those that
 // have one of that name on a node to which the held volume does not belong. scope is the only node that reaches the
 // held volume, "" if there are several.
-func (s *Use) strays(volume, scope string) []Stray {
+func (s *Use) Strays(volume, scope string) []Stray {
 	var all []Stray
 	for _, user := range s.named(carrierKey(ownerOf(volume))) {
 		if s.places.CompareVolumes(volume, user.As) == Apart || scope != "" && user.Guest.Node != scope {
@@ -83,7 +83,7 @@ func (l *Loans) Carriers(ctx context.Context, node, volume string) (users []User
 	if err != nil {
 		return nil, nil, fmt.Errorf("look who uses %s: %w", volume, err)
 	}
-	strays = use.strays(volume, scope)
+	strays = use.Strays(volume, scope)
 	users = slices.DeleteFunc(use.UsersOf(volume, ownerOf(volume)), func(u User) bool {
 		return slices.ContainsFunc(strays, func(s Stray) bool { return s.User.same(u) })
 	})
@@ -102,7 +102,7 @@ func (s *Use) suspects(volume string, vmid int) []pve.Resource {
 			all = append(all, user.Guest)
 		}
 	}
-	for _, stray := range s.strays(volume, "") {
+	for _, stray := range s.Strays(volume, "") {
 		all = append(all, stray.Guest)
 	}
 	return all

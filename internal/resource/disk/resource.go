@@ -295,6 +295,9 @@ func (r *Resource) ImportState(ctx context.Context, req resource.ImportStateRequ
 		}
 		m.set(found)
 		resp.Diagnostics.Append(resp.State.Set(ctx, &m)...)
+		if errors.As(r.Session.VMs.Disks.CheckAstray(ctx, found), new(*guest.FieldError)) {
+			resp.Diagnostics.Append(keyAstray.Write(ctx, resp.Private, true)...)
+		}
 		return nil
 	})
 }

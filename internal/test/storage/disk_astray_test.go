@@ -1,6 +1,8 @@
 package storage_test
 
 import (
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -151,5 +153,45 @@ func TestVMKeepsTheDiskThatItHas(t *testing.T) {
 	rig.Must(t, other.Converge(t.Context()))
 	if has := rig.GuestOf(d.World, 400).Config["scsi1"]; !strings.HasPrefix(has, copied) {
 		t.Errorf("VM 400 has %s", has)
+	}
+}
+
+// TestDestroyOfADiskAstray: the disk is not destroyed either where no refresh has seen it move: it was imported later, or
+// moved after the plan.
+func TestDestroyOfADiskAstray(t *testing.T) {
+	t.Parallel()
+	for name, move := range astray() {
+		for _, when := range []string{"before an import", "after the plan"} {
+			t.Run(name+" "+when, func(t *testing.T) {
+				t.Parallel()
+				disk := rig.DiskBlock(rig.SmallDisk)
+				d := newDataDisk(t, disk+rig.DiskAttached("a", 400, rig.DiskVolume))
+				d.Session.Forget("proxmox_vm.a")
+				says := []string{"VM 300 does not hold the disk that is in use", "VM 400 (a)", "`qm set 300 --scsi0 " + from}
+				if when == "before an import" {
+					d.Session.Forget(rig.DiskAddress)
+					move(t, d)
+					rig.Must(t, d.Session.Import(t.Context(), rig.DiskAddress, "300"))
+					d.Configure(disk)
+					rig.MustRefuse(t, d.Session.Run(t.Context()), says)
+					d.Configure("")
+					rig.MustRefuse(t, d.Session.Run(t.Context()), says)
+				} else {
+					d.Configure("")
+					plan, err := d.Session.Plan(t.Context())
+					rig.Must(t, err)
+					move(t, d)
+					if err := d.Session.Apply(t.Context(), plan); err == nil || name == "bulk migration of the node" {
+						rig.MustRefuse(t, err, says)
+					}
+				}
+				if holder := rig.GuestOf(d.World, 300); len(holder.Config) == 0 || holder.Config["protection"] != "1" {
+					t.Errorf("VM 300 is %v", holder)
+				}
+				if !slices.Contains(slices.Collect(maps.Values(dataOf300(d.World))), inUse) {
+					t.Errorf("the disks are %v", dataOf300(d.World))
+				}
+			})
+		}
 	}
 }
