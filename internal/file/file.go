@@ -9,6 +9,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -190,6 +191,16 @@ func (f *Files) Goes(ctx context.Context, node, volume string) bool {
 	f.leaving.add(place{node, volume})
 	f.mu.Unlock()
 	return f.isAmong(ctx, f.found, place{node, volume})
+}
+
+// Replaces notes that an object is planned without prior state which is to make the very file that a resource in state
+// has made: as a rule that resource is tainted, or replaced by -replace, and its file goes first. The answer is that of
+// Goes.
+func (f *Files) Replaces(ctx context.Context, node, volume string) bool {
+	f.mu.Lock()
+	isMade := slices.Contains(f.owned[nameOf(volume)], place{node, volume})
+	f.mu.Unlock()
+	return isMade && f.Goes(ctx, node, volume)
 }
 
 func (f *Files) isReplaced(ctx context.Context, spec Spec) bool {

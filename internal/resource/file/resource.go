@@ -3,6 +3,7 @@
 package file
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -97,7 +98,8 @@ func (r *Resource[M, K]) ModifyPlan(ctx context.Context, req resource.ModifyPlan
 	}
 	was, at := K(&prior).holds(), K(&m).holds()
 	if r.refuseRival(ctx, was, at, &resp.Diagnostics); !resp.Diagnostics.HasError() {
-		r.warnOfSharing(ctx, was, at, K(&prior).isKept(), &resp.Diagnostics)
+		isKept := K(&prior).isKept() || was.volume == "" && K(&m).isKept() // it may be replaced: see Replaces
+		r.warnOfSharing(ctx, was, at, isKept, &resp.Diagnostics)
 	}
 }
 
@@ -133,15 +135,20 @@ func (r *Resource[M, K]) warnOfSharing(ctx context.Context, was, at held, isKept
 	files, stays := r.Session.VMs.Files, was.isAt(at) || r.isRenamed(ctx, was, at)
 	var why string
 	switch {
-	case was.volume == "" || was.owned.IsNull(): // it is new, or a state of an older version does not say
+	case was.volume == "":
+		if !isKept && at.volume != "" && files.Replaces(ctx, at.node, at.volume) {
+			why = "The plan replaces this resource, and the file goes with it, which another has in state."
+		}
+	case was.owned.IsNull(): // a state of an older version does not say
 	case stays && !was.owned.ValueBool() && files.Stays(ctx, was.node, was.volume):
 		why = "The plan destroys, replaces or changes the resource that has put the file there, and this one has it in state."
 	case !stays && was.owned.ValueBool() && !isKept && files.Goes(ctx, was.node, was.volume):
 		why = "The plan destroys, replaces or changes this resource, and the file goes with it, which another has in state."
 	}
 	if why != "" {
-		diags.AddAttributeWarning(path.Root("volume"), "A file of two resources goes: "+was.volume,
-			why+" The next plan puts it there again for the one that stays.")
+		diags.AddAttributeWarning(path.Root("volume"), "A file of two resources goes: "+cmp.Or(was.volume, at.volume),
+			why+" A resource that is replaced puts it there again; else the next plan does, for the one that stays. Where the "+
+				"source has another file by now, neither can.")
 	}
 }
 

@@ -70,6 +70,8 @@ func TestSharedFile(t *testing.T) {
 	for _, f := range sharedFiles() {
 		for what, c := range map[string]struct {
 			one, two string
+			tainted  bool // the maker
+			replaced bool // likewise, by -replace
 			said     bool // in the plan
 			left     int  // files of the first version after the apply
 		}{
@@ -77,6 +79,8 @@ func TestSharedFile(t *testing.T) {
 			"the maker changes": {one: "c", two: "b", said: true},
 			"the other goes":    {one: "b", two: "", left: 1},
 			"both go":           {},
+			"maker tainted":     {one: "b", two: "b", tainted: true, said: true, left: 1},
+			"maker replaced":    {one: "b", two: "b", replaced: true, said: true, left: 1},
 		} {
 			for _, ordered := range []bool{false, true} {
 				t.Run(fmt.Sprintf("%s, %s, ordered %t", f.typ, what, ordered), func(t *testing.T) {
@@ -95,12 +99,17 @@ func TestSharedFile(t *testing.T) {
 						t.Fatalf("there are %v, owned %v", first, owned)
 					}
 					w.Reconfigure(t, s, rig.TokenSSH, f.of(t, dir, c.one, c.two, ordered))
-					plan, err := s.Plan(t.Context())
+					s.Taint(f.typ+".one", c.tainted)
+					var options []terraformtest.PlanOption
+					if c.replaced {
+						options = append(options, terraformtest.Replacing(f.typ+".one"))
+					}
+					plan, err := s.Plan(t.Context(), options...)
 					rig.Must(t, err)
 					if said := strings.Count(s.Diagnostics().String(), "A file of two resources goes"); said > 1 || (said == 1) != c.said {
 						t.Errorf("the plan says %s", s.Diagnostics())
 					}
-					if said := s.Diagnostics().String(); c.said && !strings.Contains(said, "destroys, replaces or changes") { // a disc changes in place
+					if said := s.Diagnostics().String(); c.said && (!strings.Contains(said, "replaces") || !strings.Contains(said, "goes: shared-nfs:"+first[0])) { // a disc changes in place
 						t.Errorf("the plan says %s", said)
 					}
 					rig.Must(t, s.Apply(t.Context(), plan))
