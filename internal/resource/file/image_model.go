@@ -190,6 +190,8 @@ func (i *imageModel) holds() held {
 	return held{node: i.Node.ValueString(), volume: i.Volume.ValueString(), owned: i.Owned}
 }
 
+func (*imageModel) earlier(context.Context, operation) []held { return nil }
+
 func (i *imageModel) isKept() bool { return i.OnDestroy.ValueString() == onDestroyKeep }
 
 func (i *imageModel) remove(ctx context.Context, o operation) error {

@@ -252,6 +252,16 @@ func (i *isoModel) holds() held {
 	return held{node: i.Node.ValueString(), volume: i.Volume.ValueString(), owned: i.Owned}
 }
 
+func (i *isoModel) earlier(ctx context.Context, o operation) (all []held) {
+	made, _ := i.made(ctx, o)
+	for _, f := range made {
+		if !i.has(f) {
+			all = append(all, held{node: f.Node, volume: f.Volume})
+		}
+	}
+	return all
+}
+
 func (*isoModel) isKept() bool { return false }
 
 // remove deletes the disc, and earlier ones that remain.

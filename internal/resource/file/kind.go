@@ -41,6 +41,8 @@ type kind[M any] interface {
 	update(ctx context.Context, o operation, prior M) (memory, error)
 	// holds is the file in state.
 	holds() held
+	// earlier are other files that the object has made, and that go with its next change or with it.
+	earlier(ctx context.Context, o operation) []held
 	// isKept reports whether the file stays when the resource is destroyed.
 	isKept() bool
 	remove(ctx context.Context, o operation) error
@@ -51,6 +53,7 @@ type held struct {
 	node, volume string
 	owned        types.Bool
 	content      string // its checksum, if the name does not tell the content; "" if it is not known yet
+	earlier      []held
 }
 
 func (h held) isAt(other held) bool { return h.node == other.node && h.volume == other.volume }

@@ -96,7 +96,9 @@ func (r *Resource[M, K]) ModifyPlan(ctx context.Context, req resource.ModifyPlan
 	if !r.Session.Known() || resp.Diagnostics.HasError() {
 		return
 	}
-	was, at := K(&prior).holds(), K(&m).holds()
+	was, at, o := K(&prior).holds(), K(&m).holds(), r.on(&prior)
+	o.private, o.diags = req.Private, &resp.Diagnostics
+	was.earlier = K(&prior).earlier(ctx, o)
 	if r.refuseRival(ctx, was, at, &resp.Diagnostics); !resp.Diagnostics.HasError() {
 		isKept := K(&prior).isKept() || was.volume == "" && K(&m).isKept() // it may be replaced: see Replaces
 		r.warnOfSharing(ctx, was, at, isKept, &resp.Diagnostics)
@@ -133,6 +135,12 @@ func (r *Resource[M, K]) isRenamed(ctx context.Context, was, at held) bool {
 // that has made it takes the file with it, unless it is kept.
 func (r *Resource[M, K]) warnOfSharing(ctx context.Context, was, at held, isKept bool, diags *diag.Diagnostics) {
 	files, stays := r.Session.VMs.Files, was.isAt(at) || r.isRenamed(ctx, was, at)
+	for _, e := range was.earlier {
+		if !was.isAt(at) && !e.isAt(at) && !r.isRenamed(ctx, e, at) && files.Goes(ctx, e.node, e.volume) {
+			warnOfShared(e.volume, "This resource has put it there and remembers it. The plan destroys or changes this "+
+				"resource, and the file goes with that, which another has in state.", diags)
+		}
+	}
 	var why string
 	switch {
 	case was.volume == "":
@@ -146,10 +154,14 @@ func (r *Resource[M, K]) warnOfSharing(ctx context.Context, was, at held, isKept
 		why = "The plan destroys, replaces or changes this resource, and the file goes with it, which another has in state."
 	}
 	if why != "" {
-		diags.AddAttributeWarning(path.Root("volume"), "A file of two resources goes: "+cmp.Or(was.volume, at.volume),
-			why+" A resource that is replaced puts it there again; else the next plan does, for the one that stays. Where the "+
-				"source has another file by now, neither can.")
+		warnOfShared(cmp.Or(was.volume, at.volume), why, diags)
 	}
+}
+
+func warnOfShared(volume, why string, diags *diag.Diagnostics) {
+	diags.AddAttributeWarning(path.Root("volume"), "A file of two resources goes: "+volume,
+		why+" A resource that is replaced puts it there again; else the next plan does, for the one that stays. Where the "+
+			"source has another file by now, neither can.")
 }
 
 // Create puts the file onto the storage.

@@ -296,6 +296,8 @@ func (s *snippetModel) holds() held {
 		content: s.SHA256.ValueString()}
 }
 
+func (*snippetModel) earlier(context.Context, operation) []held { return nil }
+
 func (*snippetModel) isKept() bool { return false }
 
 func (s *snippetModel) remove(ctx context.Context, o operation) error {

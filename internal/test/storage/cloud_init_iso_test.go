@@ -195,3 +195,52 @@ func TestImageCloudInitDocuments(t *testing.T) {
 		}
 	}
 }
+
+// TestEarlierDiscOfAnotherResource: a disc that a resource remembers, since a guest had it once, goes with the next change or
+// the destroy. Where another resource has found it there meanwhile, the plan says so, whichever of them is planned first.
+func TestEarlierDiscOfAnotherResource(t *testing.T) {
+	t.Parallel()
+	disc := func(name, line, more string) string {
+		block := strings.Replace(rig.CloudInitISOBlock("hostname: "+line), `"web" {`, `"`+name+`" {`, 1)
+		return strings.TrimSuffix(block, "}\n") + more + "}\n"
+	}
+	_, first := discOf("hostname: one")
+	for name, c := range map[string]struct {
+		maker, other string // as the last apply has them
+		goes         bool
+	}{
+		"changed":                {disc("a", "three", ""), disc("b", "one", ""), true},
+		"changed, planned first": {disc("a", "three", ""), disc("b", "one", "  depends_on = [proxmox_cloud_init_iso.a]\n"), true},
+		"changed, planned last":  {disc("a", "three", "  depends_on = [proxmox_cloud_init_iso.b]\n"), disc("b", "one", ""), true},
+		"destroyed":              {"", disc("b", "one", ""), true},
+		"wanted again":           {disc("a", "one", ""), disc("b", "one", ""), false},
+		"stays":                  {disc("a", "two", ""), disc("b", "one", ""), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := rig.NewWorld(t)
+			s := w.Session(t, rig.TokenNoSSH, disc("a", "one", ""))
+			rig.Must(t, s.Converge(t.Context()))
+			w.Change(func(world *state.World) { world.Guests[8000].Config["ide3"] = first + ",media=cdrom" })
+			w.Reconfigure(t, s, rig.TokenNoSSH, disc("a", "two", ""))
+			rig.Must(t, s.Converge(t.Context()))
+			w.Change(func(world *state.World) { delete(world.Guests[8000].Config, "ide3") })
+			w.Reconfigure(t, s, rig.TokenNoSSH, disc("a", "two", "")+disc("b", "one", ""))
+			rig.Must(t, s.Converge(t.Context()))
+			w.Reconfigure(t, s, rig.TokenNoSSH, c.maker+c.other)
+			plan, err := s.Plan(t.Context())
+			rig.Must(t, err)
+			if n := strings.Count(s.Diagnostics().String(), "A file of two resources goes: "+first); (n == 1) != c.goes {
+				t.Errorf("the plan says %s", s.Diagnostics())
+			}
+			rig.Must(t, s.Apply(t.Context(), plan))
+			if gone := rig.VolumeOn(w, first) == nil; gone != c.goes {
+				t.Errorf("%s is gone: %t", first, gone)
+			}
+			rig.Must(t, s.Converge(t.Context()))
+			if rig.VolumeOn(w, first) == nil {
+				t.Errorf("%s is not there after the next apply", first)
+			}
+		})
+	}
+}
