@@ -123,8 +123,8 @@ func (d *Destroyer) Recheck(ctx context.Context, ref guest.Ref, left []saga.Resi
 	return remaining, nil
 }
 
-// isProof reports whether a leftover is an unused disk of the VM that its create has left: the roll-back attaches what a
-// dead move has copied, and only the state knows that it is the create's.
+// isProof reports whether a leftover is an unused disk of the VM that its create has left: the roll-back attaches
+// what a dead move has copied, and only the state knows that it is the create's.
 func isProof(ref guest.Ref, config map[string]string, leftover saga.Residue) bool {
 	_, marked := ownership.Parse(config["description"])
 	return ref.Proof != nil && marked && slices.Contains(Adopted(ref.Proof.VMID, config), leftover.ID)
