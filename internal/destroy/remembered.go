@@ -104,7 +104,7 @@ func (d *Destroyer) Recheck(ctx context.Context, ref guest.Ref, left []saga.Resi
 	var remaining []saga.Residue
 	has := d.attached(ctx, ref)
 	for _, leftover := range left {
-		if guest.Uses(has, leftover.ID) && !isProof(ref, has, leftover) {
+		if guest.Uses(has, leftover.ID) && !d.isProof(ctx, ref, has, leftover) {
 			continue
 		}
 		there, err := d.exists(ctx, ref, leftover)
@@ -123,11 +123,17 @@ func (d *Destroyer) Recheck(ctx context.Context, ref guest.Ref, left []saga.Resi
 	return remaining, nil
 }
 
-// isProof reports whether a leftover is an unused disk of the VM that its create has left: the roll-back attaches
-// what a dead move has copied, and only the state knows that it is the create's.
-func isProof(ref guest.Ref, config map[string]string, leftover saga.Residue) bool {
+// isProof reports whether a leftover is an unused disk of the VM that its create has left: the roll-back attaches the
+// copy of a dead move, and only the state knows whose that is. Another volume may have got its name since.
+func (d *Destroyer) isProof(ctx context.Context, ref guest.Ref, config map[string]string, was saga.Residue) bool {
 	_, marked := ownership.Parse(config["description"])
-	return ref.Proof != nil && marked && slices.Contains(Adopted(ref.Proof.VMID, config), leftover.ID)
+	if ref.Proof == nil || !marked || was.Size == 0 || !slices.Contains(Adopted(ref.Proof.VMID, config), was.ID) {
+		return false
+	}
+	found, err := d.guests.Volumes(ctx, was.Node, volid.Storage(was.ID), ref.Proof.VMID)
+	known := fact{size: was.Size, createdAt: was.CreatedAt}
+	isIt := func(v pve.Volume) bool { return v.ID == was.ID && known.fits(v) }
+	return err == nil && slices.ContainsFunc(found, isIt)
 }
 
 // onRemovedStorage refuses to destroy a VM with a volume on a storage that was removed. PVE destroys such a VM and only
