@@ -2,6 +2,7 @@ package guest
 
 import (
 	"context"
+	"fmt"
 	"iter"
 	"maps"
 	"slices"
@@ -199,4 +200,12 @@ func (v *volumeList) filter() int {
 		return vmid
 	}
 	return 0
+}
+
+// RenamedOnTheWay says why a volume does not come into a slot by its name in the update that migrates its VM, and what
+// to do (qemu-server QemuServer.pm vm_migrate_alloc_nbd_disks).
+func RenamedOnTheWay(volume, slot string) string {
+	return fmt.Sprintf("A migration gives disks new names, unless they are on a shared storage, and %s is not known "+
+		"to be on one: on arrival another disk may have that name. Make two applies: first change the node alone, then "+
+		"name the volume that the disk for %s has by then. Or first fill the slot, and then change the node", volume, slot)
 }

@@ -50,6 +50,7 @@ func (p *planCheck) moving(ctx context.Context, c *Checker, r Request) {
 	if m == nil || m.From == p.node {
 		return
 	}
+	renamed(p, r)
 	found, err := c.api.QEMU(m.From, r.ID).MigrationPreconditions(ctx, p.node)
 	if err != nil {
 		return
@@ -95,6 +96,21 @@ func (p *planCheck) moving(ctx context.Context, c *Checker, r Request) {
 			refuse(path, fmt.Sprintf("The volume %s is a linked clone of a base image that only node %s has. Make the VM a "+
 				"full clone, or use a shared storage.", disk.Volume, m.From))
 		}
+	}
+}
+
+// renamed reports the VM's own volumes that are to come into slots by their names: on arrival another disk may have
+// such a name. Those on a shared storage keep theirs (qemu-server QemuMigrate.pm scan_local_volumes).
+func renamed(p *planCheck, r Request) {
+	for _, slot := range slices.Sorted(maps.Keys(r.Moving.Attached)) {
+		volume := r.Moving.Attached[slot]
+		owner, owned := volid.Owner(volume)
+		at, _ := p.resources.Storage(r.Moving.From, volid.Storage(volume))
+		if !owned || owner != r.ID || at.Shared {
+			continue
+		}
+		p.say(renamedOnTheWay, "disks."+slot+".imported_disk.volume", guest.RenamedOnTheWay(volume, slot), slot,
+			strconv.Itoa(r.ID), p.node)
 	}
 }
 

@@ -65,7 +65,10 @@ func (r Request) copies() bool {
 }
 
 // Moving is a VM in state that a plan takes to another node.
-type Moving struct{ From string }
+type Moving struct {
+	From     string
+	Attached map[string]string // the volumes that slots get by their names
+}
 
 // Format is the format that a disk is to have on a storage.
 type Format struct{ Path, Storage, Format string }

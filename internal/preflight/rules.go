@@ -41,6 +41,7 @@ const (
 	notLikeThis      = "clone's shape"
 	notRestored      = "restored shape"
 	notMigrated      = "migration"
+	renamedOnTheWay  = "names on the way"
 	movesAlong       = "guests moved along"
 	keptApart        = "guests kept apart"
 	snapshotKeeps    = "snapshots"
@@ -62,6 +63,9 @@ const (
 	backupStorages   = "backup's storages"
 	privilegeMissing = "privilege"
 )
+
+const newNames = "a migration gives disks new names, unless they are on a shared storage (qemu-server QemuServer.pm, " +
+	"vm_migrate_alloc_nbd_disks)"
 
 // Rules is the table, in the order of the documentation. Package guest reports the rows without a name.
 func Rules() []Rule {
@@ -105,10 +109,10 @@ func Rules() []Rule {
 		{backupUnread, Doubtful, "The backup could not be read", "the configuration in the backup",
 			"it may be there by the time of the apply"},
 		{backupStorages, Refused, "The disks in the backup were on storages that are not on node …",
-			"the configuration in the backup",
-			"PVE puts them where they were"},
+			"the configuration in the backup", "PVE puts them where they were"},
 		{notMigrated, Refused, "VM … cannot be migrated to node …", "`GET …/qemu/N/migrate`",
 			"PVE's own list of what stands in the way"},
+		{renamedOnTheWay, Refused, "The volume for … of VM … may have another name on node …", listing, newNames},
 		{movesAlong, Doubtful, "HA moves other guests to node … with VM …", "`GET …/qemu/N/migrate`",
 			"a plan names what it moves; a rule, which may be a third party's, keeps them together"},
 		{keptApart, Doubtful, "HA keeps VM … off node …", "`GET …/qemu/N/migrate`",

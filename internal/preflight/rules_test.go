@@ -53,6 +53,10 @@ func disks(storage string, sizes ...int64) vm.Spec {
 	return s
 }
 
+// named are volumes that slots get by their names: a local one, a shared one, and one of another VM.
+var named = map[string]string{"scsi5": "local-zfs:vm-8000-disk-2", "scsi6": "shared-nfs:8000/vm-8000-disk-1.raw",
+	"scsi7": "local-zfs:vm-300-disk-0"}
+
 // cases has a plan for each rule that it breaks, by the beginning of the message.
 func cases() map[string]struct {
 	happens func(*world)
@@ -82,10 +86,9 @@ func cases() map[string]struct {
 		"Unknown node": {nil, made(Request{Node: "pve9"})},
 		"Node pve2 is not online": {alter(func(w *state.World) { w.Nodes["pve2"].Online = false }),
 			made(Request{Node: "pve2"})},
-		"None of the nodes": {nil, made(Request{Nodes: []string{"pve8", "pve9"}})},
-		"No node given":     {nil, made(Request{})},
-		"Node pve1 does not report": {alter(func(w *state.World) { w.Nodes["pve1"].Silent = true }),
-			here(Request{})},
+		"None of the nodes":         {nil, made(Request{Nodes: []string{"pve8", "pve9"}})},
+		"No node given":             {nil, made(Request{})},
+		"Node pve1 does not report": {alter(func(w *state.World) { w.Nodes["pve1"].Silent = true }), here(Request{})},
 		"Node pve1 is in maintenance": {alter(func(w *state.World) { w.Nodes["pve1"].Maintenance = true }),
 			here(Request{})},
 		"Node pve1 has": {nil, here(Request{CPUs: 1000})},
@@ -125,6 +128,7 @@ func cases() map[string]struct {
 		"VM 8000 cannot be migrated to node pve2": {
 			alter(func(w *state.World) { w.Guests[8000].Config["hostpci0"] = "0000:01:00" }),
 			Request{Node: "pve2", ID: 8000, Moving: &Moving{From: "pve1"}}},
+		"The volume for scsi5 of VM 8000 may have": {nil, Request{Node: "pve2", ID: 8000, Moving: &Moving{"pve1", named}}},
 		"HA moves other guests to node pve2 with VM 8000": {alter(func(w *state.World) {
 			w.Profile = "9.2"
 			for _, sid := range []string{"vm:8000", "ct:8100"} {
@@ -240,14 +244,16 @@ func places() map[string]string {
 		"memory.size": {"Node pve1 may run out of memory"},
 		"vmid":        {"VMID 8000 is taken", "Volumes of another VM 100"},
 
-		"on_orphaned_volumes": {"Volumes with VMID 100 may have", "Volumes with VMID 100 will"},
-		"clone.name":          {"No VM to clone", "Several VMs to clone", "Another VM may be"},
-		"clone.vmid":          {"No permission to clone VM 900"},
-		"clone.full":          {"VM 9000 cannot be cloned to node pve2"},
-		"clone.storage":       {"A linked clone stays"},
-		"hostpci0":            {"VM 8000 cannot be migrated to node pve2"},
-		"restore.archive":     {"This identity may not read", "The backup could not be read"},
-		"restore.storage":     {"The disks in the backup were on storages"},
+		"on_orphaned_volumes":              {"Volumes with VMID 100 may have", "Volumes with VMID 100 will"},
+		"clone.name":                       {"No VM to clone", "Several VMs to clone", "Another VM may be"},
+		"clone.vmid":                       {"No permission to clone VM 900"},
+		"clone.full":                       {"VM 9000 cannot be cloned to node pve2"},
+		"clone.storage":                    {"A linked clone stays"},
+		"disks.scsi5.imported_disk.volume": {"The volume for scsi5 of VM 8000 may have"},
+
+		"hostpci0":        {"VM 8000 cannot be migrated to node pve2"},
+		"restore.archive": {"This identity may not read", "The backup could not be read"},
+		"restore.storage": {"The disks in the backup were on storages"},
 		"disks.scsi0.storage": {"Unknown storage", "Storage local2 is not on node pve1", "Storage shared-nfs does not work",
 			"Storage local2 is not for disks", "The disks are larger than", "Storage local-zfs may run out of",
 			"A snapshot keeps scsi0 on storage local-zfs"},

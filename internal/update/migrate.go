@@ -135,19 +135,48 @@ func (m migration) checkLocalDisks(ctx context.Context) error {
 	if len(own) == 0 {
 		return nil
 	}
-	resources, err := m.changer.api.Cluster().Resources(ctx)
-	if err != nil {
+	local, err := m.local(ctx, own)
+	if err != nil || len(local) == 0 {
 		return err
 	}
-	local := slices.DeleteFunc(own, func(volume string) bool {
-		return slices.ContainsFunc(resources.Storages(m.view.Node()), func(r pve.Resource) bool {
-			return r.Storage == volid.Storage(volume) && r.Shared
-		})
-	})
-	if len(local) == 0 {
+	return m.changer.destroyer.CheckTaken(ctx, m.inState(), local)
+}
+
+// local are those of some volumes that are not known to be on a shared storage.
+func (m migration) local(ctx context.Context, volumes []string) ([]string, error) {
+	resources, err := m.changer.api.Cluster().Resources(ctx)
+	return slices.DeleteFunc(slices.Clone(volumes), func(volume string) bool {
+		at, _ := resources.Storage(m.view.Node(), volid.Storage(volume))
+		return at.Shared
+	}), err
+}
+
+// checkNames refuses to migrate the VM if one of its own volumes is to come into a slot by its name, as the plan does
+// where it knows all of that: a local disk may have another name on arrival, and another disk that one.
+func (m migration) checkNames(ctx context.Context, t todo) error {
+	if m.r.Node == "" || m.r.Node == m.view.Node() {
 		return nil
 	}
-	return m.changer.destroyer.CheckTaken(ctx, m.inState(), local)
+	named := t.attached()
+	maps.DeleteFunc(named, func(slot, volume string) bool {
+		owner, owned := volid.Owner(volume)
+		return !owned || owner != m.vmid || volume == t.prior.Disks[slot].Volume
+	})
+	if len(named) == 0 {
+		return nil
+	}
+	local, err := m.local(ctx, slices.Collect(maps.Values(named)))
+	if err != nil {
+		return fmt.Errorf("see which volumes of VM %d keep their names on node %s; it was not migrated: %w", m.vmid,
+			m.r.Node, err)
+	}
+	for _, slot := range slices.Sorted(maps.Keys(named)) {
+		if slices.Contains(local, named[slot]) {
+			return slots(m).cannotAttach(slot, fmt.Sprintf("the VM is to go to node %s. %s", m.r.Node,
+				guest.RenamedOnTheWay(named[slot], slot)))
+		}
+	}
+	return nil
 }
 
 // storagePairs says where the disks of each storage go. PVE maps storages, and with them disks that the state does not

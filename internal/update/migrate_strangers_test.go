@@ -1,9 +1,11 @@
 package update
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
@@ -42,6 +44,55 @@ func TestMigrationLeavesOthersOnTheirStorage(t *testing.T) {
 			}
 			if said := strings.Contains(text(warnings), "scsi1 from storage local-zfs to local-lvm"); said != tt.lacks {
 				t.Errorf("warned %v", warnings)
+			}
+		})
+	}
+}
+
+// TestMigrationBesideAVolumeByItsName: the plan did not know that the VM goes to another node, or which volume comes
+// into the slot. A local volume may have another name there, so nothing is sent; a shared one keeps its name.
+func TestMigrationBesideAVolumeByItsName(t *testing.T) {
+	for name, c := range map[string]struct {
+		storage, power string
+		detached       bool
+		refused        bool
+	}{
+		"running": {"local-zfs", "running", false, true}, "stopped": {"local-zfs", "", false, true},
+		"detached": {"local-zfs", "", true, true}, "goes off first": {"local-zfs", "stopped", false, true},
+		"shared": {"shared-nfs", "", false, false}, "shared, detached": {"shared-nfs", "", true, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, pve.Params{"scsi0": "local-zfs:1", "scsi1": c.storage + ":2", "scsi2": "local-zfs:2",
+				"scsihw": "virtio-scsi-pci", "boot": "order=scsi0"})
+			volume := guest.VolumeOf(w.config()["scsi1"])
+			if c.detached {
+				w.must(w.api.QEMU("pve1", theVM).UpdateConfig(t.Context(), pve.Params{"delete": "scsi1"}))
+			}
+			if c.power != "" {
+				w.start()
+			}
+			r := w.request()
+			if r.Node = "pve2"; c.power == "stopped" {
+				r.PowerState = guest.Stopped
+			}
+			r.Detached = []string{volume}
+			delete(r.Planned.Disks, "scsi1")
+			r.Planned.Disks["scsi5"] = vm.Disk{Storage: c.storage, Volume: volume}
+			_, _, err := w.update(r)
+			var field *guest.FieldError
+			refused := errors.As(err, &field) && field.Path == "disks.scsi5.imported_disk.volume" &&
+				strings.Contains(field.Detail, "first change the node alone")
+			if refused != c.refused || refused && len(w.writes()) > 0 || !refused && err != nil {
+				t.Errorf("%v after %v", err, w.writes())
+			}
+			if c.refused {
+				return
+			}
+			there, err := w.api.QEMU("pve2", theVM).Config(t.Context())
+			w.must(err)
+			if guest.VolumeOf(there.Values["scsi5"]) != volume {
+				t.Errorf("scsi5 is %q, not %s", there.Values["scsi5"], volume)
 			}
 		})
 	}

@@ -184,6 +184,9 @@ func (r *results) begin(ctx context.Context, u *update) error {
 	if err == nil {
 		r.todo, err = compare(u, u.before, prior, planned, loose)
 	}
+	if err == nil {
+		err = migration{u}.checkNames(ctx, r.todo)
+	}
 	return err
 }
 

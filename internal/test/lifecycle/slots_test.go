@@ -169,3 +169,28 @@ func TestBootOrderOfADiskThatComesBack(t *testing.T) {
 		})
 	}
 }
+
+// TestSlotAndNodeChange: a running VM whose volume names have a gap goes to another node, where PVE names its disks again.
+// The plan that also puts one of them into another slot by its name is refused; in two applies each keeps its content.
+func TestSlotAndNodeChange(t *testing.T) {
+	t.Parallel()
+	disks := func(boot, rest string) string {
+		return "removed_disks = \"destroy\"\ndisks = { scsi0 = { storage = \"local-zfs\", size = \"1G\" }, " + boot + rest + " }\n"
+	}
+	const one, two, three = `scsi1 = { storage = "shared-nfs", size = "2G" }, `, `scsi2 = { storage = "local-zfs", size = "2G" }, `,
+		`scsi3 = { storage = "local-zfs", size = "2G" }`
+	l := rig.NewVM(t, disks(one, `scsi4 = { storage = "local-zfs", size = "2G" }, `+two+three))
+	l.To(disks(one, two+three))
+	there := func(body string) {
+		l.World.Reconfigure(t, l.Session, rig.TokenNoSSH, strings.Replace(rig.NodeVMBlock(l.Named(body)), `"pve1"`, `"pve2"`, 1))
+	}
+	there(disks(one, `scsi5 = { imported_disk = { volume = <scsi2> } }`))
+	_, err := l.Session.Plan(t.Context())
+	rig.MustSay(t, err, `disks["scsi5"].imported_disk.volume`, "first change the node alone")
+	there(disks(`scsi6 = { imported_disk = { volume = <scsi1> } }, `, two+three))
+	rig.Must(t, l.Session.Converge(t.Context()))
+	l.Want(map[string]string{"scsi0": "scsi0", "scsi2": "scsi2", "scsi3": "scsi3", "scsi6": "scsi1"})
+	there(disks(`scsi6 = { storage = "shared-nfs", size = "2G" }, `, `scsi5 = { imported_disk = { volume = <scsi2> } }`))
+	rig.Must(t, l.Session.Converge(t.Context()))
+	l.Want(map[string]string{"scsi0": "scsi0", "scsi5": "scsi2", "scsi6": "scsi1"})
+}

@@ -101,7 +101,7 @@ func (p serverCheck) request() preflight.Request {
 		Whole: p.Config.Raw.IsFullyKnown(), Started: p.isStarted() && !p.runs(), Running: p.runs()}
 	p.describe(&q)
 	if model.Differ(prior.Node, plan.Node) { // everything is asked of the node that it goes to
-		q.Moving = &preflight.Moving{From: *prior.Node}
+		q.Moving = &preflight.Moving{From: *prior.Node, Attached: p.volumes.attached}
 		prior = model.Model{Pool: prior.Pool, CDROMs: prior.CDROMs, Options: vm.Options{VMStateStorage: prior.VMStateStorage}}
 	}
 	if creating {
