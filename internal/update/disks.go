@@ -124,7 +124,7 @@ func (d disks) reshape(ctx context.Context, config pve.PendingConfig, shape vm.C
 	if err = d.moveDisks(ctx, shape.Moves, moved); err == nil && len(shape.Grow) > 0 {
 		err = d.view.Grow(ctx, shape.Grow)
 	}
-	if err := errors.Join(err, d.waitAgain(ctx, waiting, config)); err != nil {
+	if err := errors.Join(err, d.waitAgain(ctx, waiting, config, shape.Moves)); err != nil {
 		return moved, err
 	}
 	return moved, d.stillShaped(ctx, config, shape)

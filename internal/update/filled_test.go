@@ -107,3 +107,40 @@ func TestOptionsWhoseAnswerIsLost(t *testing.T) {
 		}
 	})
 }
+
+// TestSlotFilledOnceTheDiskIsBack: a disk that was to change its slot is back, and a third party exchanges it between any
+// two requests after that. An option that waited there for a restart does not wait for their disk.
+func TestSlotFilledOnceTheDiskIsBack(t *testing.T) {
+	for at, did := 1, true; did; at++ {
+		w := newWorld(t, pve.Params{"scsi0": "local-zfs:1", "scsi1": "local-zfs:2", "boot": "order=scsi0"})
+		w.start()
+		w.alter(func(g *state.Guest) { g.Pending = map[string]string{"scsi1": g.Config["scsi1"] + ",ro=1"} })
+		r := w.request()
+		r.Planned.Disks["scsi4"] = vm.Disk{Storage: "local-zfs", Volume: r.Prior.Disks["scsi1"].Volume}
+		delete(r.Planned.Disks, "scsi1")
+		w.sim.SetFaults([]fault.Rule{refusesTheSecond})
+		answers, waits := 0, ""
+		w.answered = func() {
+			if w.sent("/config") < 3 {
+				return
+			}
+			if answers++; answers == at {
+				inWorld(w, func(all *state.World) {
+					g := all.Guests[theVM]
+					swap("scsi1", "1G")(all, g)
+					waits = g.Pending["scsi1"]
+				})
+			}
+		}
+		_, _, err := w.update(r)
+		w.answered, did = nil, answers >= at
+		is, next := "", ""
+		w.alter(func(g *state.Guest) { is, next = guest.VolumeOf(g.Config["scsi1"]), g.Pending["scsi1"] })
+		if did && (err == nil || is != theirs || next != waits) {
+			t.Errorf("answer %d: scsi1 has %s, and %q waits, after %v: %v", at, is, next, w.writes(), err)
+		}
+		if !did && at < 3 {
+			t.Errorf("%d answers after %v: %v", answers, w.writes(), err)
+		}
+	}
+}

@@ -231,13 +231,7 @@ func (s slots) putBack(ctx context.Context, out unplugged, cause error) error {
 				"has got it meanwhile, detach it there; then apply again", Err: err})
 	}
 	waiting := slices.DeleteFunc(out.before.Waiting(), func(o string) bool { return !slices.Contains(out.slots, o) })
-	if len(waiting) == 0 {
-		return cause
-	}
-	now, err := s.view.Fresh(ctx)
-	isBack := func(slot string) bool { return guest.VolumeOf(now.Current()[slot]) == guest.VolumeOf(was[slot]) }
-	waiting = slices.DeleteFunc(waiting, func(slot string) bool { return err == nil && !isBack(slot) })
-	return errors.Join(cause, disks(s).waitAgain(ctx, waiting, out.before))
+	return errors.Join(cause, disks(s).waitAgain(ctx, waiting, out.before, nil))
 }
 
 // seenUse is the error of a look that has seen who uses a volume; nil: it has seen none, or failed.

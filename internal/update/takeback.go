@@ -39,7 +39,7 @@ func (u *update) takeBack(ctx context.Context, c vm.Change, before pve.PendingCo
 	}
 	waited := before.Waiting()
 	dropped := slices.DeleteFunc(slices.Clone(revert), func(o string) bool { return !slices.Contains(waited, o) })
-	cause = errors.Join(cause, disks{u}.waitAgain(ctx, dropped, before))
+	cause = errors.Join(cause, disks{u}.waitAgain(ctx, dropped, before, nil))
 	made := madeFor(revert, c, before, now)
 	boot := !sends(c, "boot") && !slices.Contains(before.Waiting(), "boot") &&
 		slices.ContainsFunc(revert, func(slot string) bool {
@@ -112,9 +112,10 @@ func (u *update) removeMade(ctx context.Context, made []string, boot bool) error
 }
 
 // waitAgain sends what waited for a restart in slots once more, for the volumes that are in them by now. A slot that
-// was to get another disk is left alone. Where a third party has set another value meanwhile, that waits on in place of
-// the old one. A move that is left at work has the lock, and changes the volume before it ends.
-func (d disks) waitAgain(ctx context.Context, slots []string, before pve.PendingConfig) error {
+// was to get another disk is left alone, and so is one that has another though its disk was not to move. Where a third
+// party has set another value meanwhile, that waits on in place of the old one. A move that is left at work has the
+// lock, and changes the volume before it ends.
+func (d disks) waitAgain(ctx context.Context, slots []string, before pve.PendingConfig, moves []vm.Move) error {
 	if len(slots) == 0 {
 		return nil
 	}
@@ -130,7 +131,9 @@ func (d disks) waitAgain(ctx context.Context, slots []string, before pve.Pending
 			if waits[slot] != is[slot] && !vm.MeansSame(slot, waits[slot], withVolumeOf(next, is[slot])) {
 				taken[slot], next = waits[slot], waits[slot]
 			}
-			if isDisk(is[slot]) && isDisk(next) && guest.VolumeOf(was[slot]) == guest.VolumeOf(next) {
+			isMoved := slices.ContainsFunc(moves, func(m vm.Move) bool { return m.Slot == slot })
+			isIt := isMoved || guest.VolumeOf(is[slot]) == guest.VolumeOf(was[slot])
+			if isIt && isDisk(is[slot]) && isDisk(next) && guest.VolumeOf(was[slot]) == guest.VolumeOf(next) {
 				again.Set[slot] = withVolumeOf(next, is[slot])
 			}
 		}
