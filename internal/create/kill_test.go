@@ -27,11 +27,12 @@ import (
 // mortal is the clock of a run that is killed: once no request of it comes through it waits for nothing any more.
 type mortal struct {
 	pve.Clock
-	sim *pvesim.Sim
+	sim   *pvesim.Sim
+	after int // so many faults
 }
 
 func (m mortal) Sleep(ctx context.Context, d time.Duration) error {
-	if m.sim.FaultsFired() > 0 {
+	if m.sim.FaultsFired() > m.after {
 		return context.Canceled
 	}
 	return m.Clock.Sleep(ctx, d)
@@ -51,7 +52,7 @@ func (b bench) kill(t *testing.T, process string, r Request, n int) bool {
 func (b bench) killBy(t *testing.T, process string, r Request, n int, root request.Root) bool {
 	t.Helper()
 	b.guests.Process = process
-	here := mortal{b.jobs.Clock, b.sim}
+	here := mortal{b.jobs.Clock, b.sim, 0}
 	config := pve.Config{Endpoint: b.sim.Endpoint(), CACertificate: b.sim.CAPEM(), DialTLSContext: b.sim.DialTLSContext,
 		Clock: here}
 	token(&config, b.sim.Credentials())

@@ -2,6 +2,7 @@ package create
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 
@@ -70,4 +71,46 @@ func (b bench) slotsOf(vmid int) (all string) {
 		all += fmt.Sprintf("%s %v\n", slot, config[slot])
 	}
 	return all
+}
+
+// TestKilledInItsRollBack: the worker that makes the VM dies, and the run dies before each request of its roll-back,
+// also between taking the lock away and the destroy. The next create makes the whole VM, and volumes that stay are named.
+func TestKilledInItsRollBack(t *testing.T) {
+	for name, path := range map[string]string{"full, moves, adds, imports": "/nodes/{node}/qemu/{vmid}/clone"} {
+		k, killed := kinds.All(theArchive)[name], 0
+		r := Request{VMID: 150, Node: k.Node, Clone: k.Clone, Restore: k.Restore, Spec: k.Spec, Start: k.Start}
+		r.Spec.Name = to("web")
+		for n := 20; n <= 38; n++ {
+			synctest.Test(t, func(t *testing.T) {
+				b := benchOf(t, pvesim.Options{Clock: clock.Real{}, Latency: -1}, ticket)
+				b.change(kinds.World)
+				b.backedUp(nil)
+				b.killWithWorker(t, r, path, n, ticket)
+				if left := b.vms()[150]; left != nil && left["lock"] == "" {
+					killed++
+				}
+				created, err := creatorOf(t, b.sim, ticket).Create(t.Context(), r)
+				has, said := b.vms()[150], fmt.Sprint(created.Warnings)
+				if adopted := has["unused0"]; err != nil && adopted != "" && strings.Contains(err.Error(), adopted) {
+					return // the roll-back has given it the half-made copy, which nothing proves any more
+				}
+				for _, slot := range vm.Slots(vm.Encode(r.Spec)) {
+					if has[slot] == "" {
+						t.Errorf("%s, killed at %d: no %s", name, n, slot)
+					}
+				}
+				if err != nil || k.Clone != nil && has["tpmstate0"] == "" {
+					t.Errorf("%s, killed at %d: %v: %v", name, n, has, err)
+				}
+				for id := range b.volumesOf(150) {
+					if !strings.Contains(fmt.Sprint(has), fmt.Sprint(id)) && !strings.Contains(said, fmt.Sprint(id)) {
+						t.Errorf("%s, killed at %d: %v is not named: %s", name, n, id, said)
+					}
+				}
+			})
+		}
+		if t.Logf("%s: %d unlocked VMs were left", name, killed); killed < 3 {
+			t.Errorf("%s: %d unlocked VMs were left", name, killed)
+		}
+	}
 }

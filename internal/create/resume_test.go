@@ -3,15 +3,19 @@ package create
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/clock"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/kinds"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
@@ -130,5 +134,82 @@ func TestResumeOfACloneWhoseTemplateIsAnother(t *testing.T) {
 		if named < 2 {
 			t.Errorf("%s: %d VMs were whole", way, named)
 		}
+	}
+}
+
+// killWithWorker has the worker of a request die, and then the run of the create before its request n.
+func (b bench) killWithWorker(t *testing.T, r Request, path string, n int, as func(*pve.Config, pvesim.Credentials)) {
+	t.Helper()
+	config := pve.Config{Endpoint: b.sim.Endpoint(), CACertificate: b.sim.CAPEM(), DialTLSContext: b.sim.DialTLSContext,
+		Clock: mortal{b.jobs.Clock, b.sim, 1}}
+	as(&config, b.sim.Credentials())
+	doomed := creatorWith(t, config)
+	doomed.guests.Process = deadProcess(t, b.Creator)
+	rules := []fault.Rule{{Match: fault.Match{Method: "POST", Path: path, Nth: 1}, Phase: fault.KillTask}}
+	for k := range 60 {
+		rules = append(rules, fault.Rule{Match: fault.Match{Nth: n + k}, Phase: fault.Before})
+	}
+	b.sim.SetFaults(rules)
+	_, err := doomed.Create(t.Context(), r)
+	b.sim.SetFaults(nil)
+	if err == nil {
+		t.Fatal("the create ended well")
+	}
+	time.Sleep(startUp)
+}
+
+// TestUnlockedCopyIsNotCompleted: the worker of a clone dies before all disks are copied, its provider is killed, and an
+// administrator takes the lock away. The next create makes the VM again, also where PVE lists the task of a sibling only,
+// or all disks are there, perhaps half copied. A VM that was started all the same is named, and not touched.
+func TestUnlockedCopyIsNotCompleted(t *testing.T) {
+	for n := range 16 {
+		sibling, started, configured, lacks := n&1 > 0, n&2 > 0, n&4 > 0, n&8 > 0
+		if sibling && !lacks { // then nothing shows that it is not whole
+			continue
+		}
+		what := fmt.Sprintf("a sibling's task %t, started %t, configured %t, lacks a disk %t", sibling, started, configured, lacks)
+		synctest.Test(t, func(t *testing.T) {
+			b := benchOf(t, pvesim.Options{Clock: clock.Real{}, Latency: -1}, token)
+			b.change(kinds.World)
+			r := Request{VMID: 150, Clone: &guest.Clone{VMID: 9100, Full: to(true)}, Start: true}
+			r.Spec.Name = to("web")
+			if configured {
+				r.Spec.Disks = map[string]vm.Disk{"scsi1": {Storage: "local-zfs", Size: to(int64(2 << 30))}}
+			}
+			b.killWithWorker(t, r, "/nodes/{node}/qemu/{vmid}/clone", 8, token)
+			b.change(func(w *state.World) {
+				g := w.Guests[150]
+				delete(g.Config, "lock")
+				if lacks {
+					gone := guest.VolumeOf(g.Config["scsi1"])
+					maps.DeleteFunc(w.Volumes, func(_ state.VolumeKey, v *state.Volume) bool { return v.Volid() == gone })
+					delete(g.Config, "scsi1")
+				} else {
+					g.Config["tpmstate0"] = "local-zfs:vm-150-disk-3,size=4M,version=v2.0"
+				}
+				for _, task := range slices.Collect(maps.Values(w.Tasks)) {
+					start := *task
+					start.UPID, start.Type, start.ID, start.ExitStatus = strings.ReplaceAll(start.UPID, "qmclone:9100", "qmstart:150"), "qmstart", "150", "OK"
+					if start.Start = start.End; started {
+						w.Tasks[start.UPID] = &start
+					}
+					if sibling {
+						task.ExitStatus = "OK"
+					}
+				}
+			})
+			was, uuid, data := fmt.Sprint(b.vms()[150]), vm.UUID(b.vms()[150]), ""
+			_, err := creatorOf(t, b.sim, token).Create(t.Context(), r)
+			b.change(func(w *state.World) {
+				if v := w.Volume("pve1", guest.VolumeOf(w.Guests[150].Config["scsi1"])); v != nil {
+					data = v.Data
+				}
+			})
+			stays := err != nil && strings.Contains(err.Error(), "it was started all the same") && fmt.Sprint(b.vms()[150]) == was
+			made := err == nil && data == "base-9100-disk-3" && b.vms()[150]["tpmstate0"] != "" && vm.UUID(b.vms()[150]) != uuid
+			if started && !stays || !started && !made {
+				t.Errorf("%s: data %q, %v: %v", what, data, b.vms()[150], err)
+			}
+		})
 	}
 }

@@ -7,12 +7,14 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guard"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/ownership"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
 // A create that was killed is continued by the next create with its key, and by nothing else. No plan, no refresh and
@@ -225,6 +227,12 @@ func (c *Creator) tryContinue(ctx context.Context, p plan, found findings, u unf
 	if why := whyNotOurs(ctx, c, p, u, v); why != "" {
 		return c.untouched(p.r, u, why)
 	}
+	return complete(ctx, c, p, found, u, v, dead)
+}
+
+// complete goes on with a dead run's VM that is ours, or removes it where it is not whole.
+func complete(ctx context.Context, c *Creator, p plan, found findings, u unfinished, v ownership.Verdict,
+	dead guard.Unowned) (*attempt, []guest.Warning, error) {
 	if !v.Whole || u.config["lock"] != "" {
 		return nil, nil, c.removeDead(ctx, p.r, dead)
 	}
@@ -234,6 +242,26 @@ func (c *Creator) tryContinue(ctx context.Context, p plan, found findings, u unf
 	case why != "":
 		return c.untouched(p.r, u, why)
 	}
+	switch lacks := p.notCopied(u); {
+	case len(lacks) > 0 && v.Started:
+		return c.untouched(p.r, u, fmt.Sprintf("it lacks disks that its source has (%s), and it was started all the same: "+
+			"a user may work with it", strings.Join(lacks, ", ")))
+	case len(lacks) > 0:
+		return nil, nil, c.removeDead(ctx, p.r, dead)
+	}
 	a, err := c.takeOver(ctx, p, found, dead, v.Started)
 	return a, nil, err
+}
+
+// notCopied are the slots of a clone's source that a dead run's VM has no disk in, where no task is known to have
+// copied all: PVE writes each disk into the copy when it has made it (qemu-server API2/Qemu.pm, clone_vm). A slot that
+// is to hold another guest's disk may just be between the two.
+func (p plan) notCopied(u unfinished) []string {
+	if p.r.Clone == nil || u.mark.Task != "" {
+		return nil
+	}
+	wanted := vm.Encode(p.spec)
+	return slices.DeleteFunc(vm.Slots(p.filledAtFirst()), func(slot string) bool {
+		return u.config[slot] != "" || borrows(wanted[slot], u.listed.VMID)
+	})
 }

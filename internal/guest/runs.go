@@ -13,6 +13,7 @@ import (
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/ownership"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
@@ -161,7 +162,8 @@ func (r *Runs) listTasks(ctx context.Context, node string, mark ownership.Mark) 
 		for _, t := range tasks {
 			all = append(all, ownership.Task{UPID: string(t.UPID), Type: t.UPID.Type(), ID: t.UPID.ID(), User: t.UPID.User(),
 				Node: node, Start: t.StartTime.Unix(), Running: t.Running(),
-				Well: t.Status == "OK" || strings.HasPrefix(t.Status, "WARNINGS")})
+				Well: t.Status == "OK" || strings.HasPrefix(t.Status, "WARNINGS"),
+				Died: !t.Running() && fault.KindOfExit(t.Status) == pve.Ambiguous})
 		}
 	}
 	return all, nil

@@ -48,6 +48,7 @@ type Task struct {
 	Start   int64
 	Running bool
 	Well    bool // it ended without an error
+	Died    bool // its worker was killed, or PVE cannot tell: it may have cleaned nothing up
 }
 
 // MaxAge is how old the making of a guest may be for its mark to count.
@@ -135,8 +136,12 @@ func Judge(g Guest) Verdict {
 			other.UPID)}
 	}
 	work, started := g.work(maker)
+	whole, why := g.isWhole(maker, started)
+	if why != "" {
+		return Verdict{Owner: Unknown, Reason: why}
+	}
 	return Verdict{Owner: Ours, Maker: maker, Work: work, Started: started, Remade: g.remadeSince(maker),
-		Whole:  (maker.Well || g.isClonedAtLast()) && !g.destroyedSince(maker),
+		Whole:  whole,
 		Reason: fmt.Sprintf("its mark is signed, and task %s of %s has made it", maker.UPID, maker.User)}
 }
 
@@ -183,8 +188,7 @@ func (g Guest) work(maker Task) (all []string, started bool) {
 		since = g.lastNamed()
 	}
 	for _, t := range g.Tasks {
-		isSince := g.isLater(t, since) || !g.isLater(since, t)
-		if t.ID != strconv.Itoa(g.VMID) || t.User != g.Identity || !isSince {
+		if !g.isOursSince(t, since) {
 			continue
 		}
 		started = started || t.Type == "qmstart" && (t.Well || t.Running)
@@ -193,6 +197,11 @@ func (g Guest) work(maker Task) (all []string, started bool) {
 		}
 	}
 	return all, started
+}
+
+// isOursSince reports whether a task of this identity names the guest, and did not begin before another one.
+func (g Guest) isOursSince(t, since Task) bool {
+	return t.ID == strconv.Itoa(g.VMID) && t.User == g.Identity && (g.isLater(t, since) || !g.isLater(since, t))
 }
 
 // isLater reports whether a task began after another one. Of two nodes the ages are compared, each by its own clock.
@@ -216,10 +225,42 @@ func (g Guest) usedByOthers(maker Task) (Task, bool) {
 	return Task{}, false
 }
 
-// isClonedAtLast reports whether nothing but the lock tells whether the clone is done: of several clones of one source
-// it is not known which task was this one's. PVE takes the lock away when everything is copied (qemu-server
-// API2/Qemu.pm, clone_vm).
+// isClonedAtLast reports whether it is not known which of several clones of one source made the guest. PVE takes the
+// lock away when everything is copied (qemu-server API2/Qemu.pm, clone_vm), but so does `qm unlock`.
 func (g Guest) isClonedAtLast() bool { return g.Mark.By == "qmclone" && g.Mark.Task == "" }
+
+// isWhole is Verdict.Whole, or why that cannot be said of a guest that was started.
+func (g Guest) isWhole(maker Task, started bool) (whole bool, why string) {
+	if !g.isClonedAtLast() {
+		return maker.Well && !g.destroyedSince(maker), ""
+	}
+	dead, died := g.deadClone()
+	if died && started {
+		return false, fmt.Sprintf("it may be a copy that is not complete, since the worker of task %s died, and it was "+
+			"started all the same: a user may work with it", dead.UPID)
+	}
+	return !died && !g.destroyedSince(maker), ""
+}
+
+// deadClone is a clone that may be the guest's, and whose worker was killed: the guest then has the disks that were
+// copied by then. A clone that fails by itself leaves no guest (clone_vm). One that began after the guest was changed
+// or started is another's.
+func (g Guest) deadClone() (Task, bool) {
+	last := g.lastNamed()
+	isLate := func(clone Task) bool {
+		return slices.ContainsFunc(g.Tasks, func(t Task) bool {
+			isUse := t.Type == "qmstart" || slices.Contains(allocators, t.Type)
+			return isUse && g.isOursSince(t, last) && g.isLater(clone, t)
+		})
+	}
+	for _, t := range g.Tasks {
+		isClone := t.Type == "qmclone" && t.ID == strconv.Itoa(g.Mark.Source) && t.User == g.Identity
+		if isClone && t.Died && g.isLater(t, last) && !isLate(t) {
+			return t, true
+		}
+	}
+	return Task{}, false
+}
 
 // destroyedSince reports whether a destroy of the guest was begun since it was made, and did not come to its end.
 func (g Guest) destroyedSince(maker Task) bool {

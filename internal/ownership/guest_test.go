@@ -340,6 +340,51 @@ func TestOwnershipOfAClonedSource(t *testing.T) {
 	}
 }
 
+// TestOwnershipOfADeadClone: where it is not known which clone of the source made the guest, one whose worker died may
+// be it, and the guest is not whole. So not one before it, or one that began when the guest was changed already. A
+// guest that was started all the same is left alone.
+func TestOwnershipOfADeadClone(t *testing.T) {
+	for name, c := range map[string]struct {
+		dies  func(f *facts) *Task
+		owner Owner // where the mark does not name its task
+		whole bool
+	}{
+		"its own, or a sibling's": {func(f *facts) *Task { return f.add("qmclone", source, me, "pve1", 11*time.Minute) }, Ours, false},
+		"after it":                {func(f *facts) *Task { return f.add("qmclone", source, me, "pve1", 9*time.Minute) }, Ours, false},
+		"of another source":       {func(f *facts) *Task { return f.add("qmclone", source+1, me, "pve1", 11*time.Minute) }, Ours, true},
+		"by another user":         {func(f *facts) *Task { return f.add("qmclone", source, neighbor, "pve1", 11*time.Minute) }, Ours, true},
+		"of an earlier guest": {func(f *facts) *Task {
+			f.add("qmdestroy", theVM, me, "pve1", 15*time.Minute)
+			return f.add("qmclone", source, me, "pve1", 20*time.Minute)
+		}, Ours, true},
+		"when it was changed": {func(f *facts) *Task {
+			f.add("qmconfig", theVM, me, "pve1", 9*time.Minute)
+			return f.add("qmclone", source, me, "pve1", 8*time.Minute)
+		}, Ours, true},
+		"and it was started": {func(f *facts) *Task {
+			f.add("qmstart", theVM, me, "pve1", 5*time.Minute)
+			return f.add("qmclone", source, me, "pve1", 11*time.Minute)
+		}, Unknown, false},
+	} {
+		for _, m := range makings() {
+			if !clones(m) {
+				continue
+			}
+			f := factsOf(m)
+			f.Mark = f.Mark.Sign(theKey())
+			dead := c.dies(f)
+			dead.Well, dead.Died = false, true
+			owner, whole := c.owner, c.whole
+			if m.known {
+				owner, whole = Ours, true
+			}
+			if v := f.judged(); v.Owner != owner || v.Whole != whole {
+				t.Errorf("%s (%s): %+v, want owner %d, whole %t", name, m, v, owner, whole)
+			}
+		}
+	}
+}
+
 // TestOwnershipZeroVerdict: a verdict that was not made allows nothing.
 func TestOwnershipZeroVerdict(t *testing.T) {
 	if v := (Verdict{}); v.Owner != Unknown || v.Whole {
