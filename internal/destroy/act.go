@@ -11,6 +11,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guard"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
 // This file has the acts of the decision table that concern the VM; those on volumes are in volumes.go.
@@ -62,7 +63,7 @@ func (r *removal) unlock(ctx context.Context, f *facts) (outcome, error) {
 	c.Lock = true
 	e, err := r.prove(ctx, c)
 	if err == nil {
-		err = r.d.TakeLock(ctx, e, r.Mark.String())
+		err = r.d.TakeLock(ctx, e, markOn(r, f.config.Values))
 	}
 	root, lost := r.d.api.Identity().IsRootTicket(), pve.IsKind(err, pve.Ambiguous)
 	if root && lost {
@@ -112,7 +113,7 @@ func (r *removal) switchOffProtection(ctx context.Context, f *facts) (outcome, e
 // VM also gets the mark, which a half-made one lacks. The next look tells the effect of a lost answer.
 func (r *removal) change(ctx context.Context, f *facts, params pve.Params) error {
 	if !r.committed && guest.HalfMade(f.config.Values) {
-		params["description"] = r.Mark.String()
+		params["description"] = markOn(r, f.config.Values)
 	}
 	r.fresh, params["digest"] = false, f.config.Digest
 	err := r.d.api.QEMU(f.node, r.VMID).UpdateConfig(ctx, params)
@@ -120,6 +121,17 @@ func (r *removal) change(ctx context.Context, f *facts, params pve.Params) error
 		r.forgetHalfMade()
 	}
 	return err
+}
+
+// markOn is the mark for our VM as it is. A half-made one may have no uuid: PVE writes smbios1 at the end (qemu-server
+// API2/Qemu.pm, create_vm). With a uuid in its mark it would be another VM to the next run, if this one is killed.
+func markOn(r *removal, config map[string]string) string {
+	mark := r.Mark
+	if mark.UUID != "" && vm.UUID(config) == "" {
+		mark.UUID = ""
+		mark = r.d.guests.Sign(mark)
+	}
+	return mark.String()
 }
 
 // whole claims our VM with all its volumes.
