@@ -195,8 +195,8 @@ func (r *report) volume(volume, reason string) saga.Residue {
 	if r.view.hidden || r.partly || r.useUnknown {
 		left.Command = shell.FreeUnused(volume)
 	}
-	if r.taken { // a volume of that name may belong to the third party by now
-		left.Reason += "; another user has the VMID, and it may be theirs"
+	if theirs := mayBeTheirs(r.removal); theirs != "" {
+		left.Reason += theirs
 		left.Command = shell.VM("pvesm list {} --vmid {vmid}", r.VMID, volid.Storage(volume))
 	}
 	if users := r.users[volume]; users != "" {
@@ -204,6 +204,20 @@ func (r *report) volume(volume, reason string) saga.Residue {
 		left.Command = ""
 	}
 	return left
+}
+
+// mayBeTheirs says why a volume of a name that ours had may belong to a third party by now.
+func mayBeTheirs(r *removal) string {
+	isGone := r.view.owner == guest.NoGuest && !r.deleted.gone && !r.seen.at.IsZero()
+	switch {
+	case r.taken:
+		return "; another user has the VMID, and it may be theirs"
+	case r.view.unsure, r.view.ambiguous:
+		return "; another user may have the VMID, and it may be theirs"
+	case isGone: // and its volumes with it
+		return "; another user has destroyed the VM, and it may be theirs"
+	}
+	return ""
 }
 
 // looks bounds the looks at the leftovers until they stay the same.

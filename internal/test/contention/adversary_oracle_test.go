@@ -185,7 +185,7 @@ func (a *inspection) movedAlong(object string) (moved bool) {
 	did := func(acts ...thirdparty.Act) bool {
 		return slices.ContainsFunc(a.acts, func(d thirdparty.Report) bool { return slices.Contains(acts, d.Act) && d.Done })
 	}
-	given := did(thirdparty.GiveDisk) // to the VM: it goes where the VM's disks go, under another name
+	given := did(thirdparty.GiveDisk, thirdparty.Migrate) // it goes where the VM's disks go, under another name
 	if !given && !did(thirdparty.HAMove, thirdparty.Rescan) {
 		return false
 	}
