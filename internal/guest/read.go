@@ -152,8 +152,12 @@ func FromConfig(config pve.PendingConfig, node string, vmid int) Guest {
 // Waiting are the options that wait for a restart which changes them. PVE lets one wait, too, that has the value in
 // force in another spelling, or by its default (pve-guest-common AbstractConfig.pm cleanup_pending compares the texts).
 func Waiting(config pve.PendingConfig) []string {
+	waiting := config.Waiting()
+	if len(waiting) == 0 { // as of most VMs
+		return nil
+	}
 	current, merged := config.Current(), config.Merged()
-	return slices.DeleteFunc(config.Waiting(), func(option string) bool {
+	return slices.DeleteFunc(waiting, func(option string) bool {
 		_, isModelled := vm.AttributeOf(option)
 		return isModelled && option != "cipassword" && vm.MeansSame(option, current[option], merged[option])
 	})

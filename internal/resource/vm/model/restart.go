@@ -18,7 +18,7 @@ import (
 // manages them, or has changed them, and its policy is to restart: an earlier apply could not do it. One that this
 // change sets is among them: an apply that was killed has sent it already.
 func PendingRestart(prior, plan Model, private PrivateState) []string {
-	if Value(plan.RebootPolicy) == "never" || Value(prior.Status) != "running" || plan.EndsStopped() {
+	if !mayRestart(prior, plan) {
 		return nil
 	}
 	before, after := Normalized(prior, plan, private.Managed)
@@ -27,6 +27,13 @@ func PendingRestart(prior, plan Model, private PrivateState) []string {
 	return slices.DeleteFunc(slices.Clone(prior.PendingChanges), func(option string) bool {
 		return !slices.Contains(sets, option)
 	})
+}
+
+// mayRestart reports whether something waits for a restart of the running VM, and the policy is to restart it.
+// Most VMs have nothing that waits, and nothing is compared for these.
+func mayRestart(prior, plan Model) bool {
+	return len(prior.PendingChanges) > 0 && Value(plan.RebootPolicy) != "never" && Value(prior.Status) == "running" &&
+		!plan.EndsStopped()
 }
 
 // Foreign are the options that wait for a restart and are none of the configuration's own, as far as the notes tell.
@@ -38,12 +45,11 @@ func (p PrivateState) Foreign(prior Model) []string {
 }
 
 // Unclaimed are those of them that a configuration sets, if a restart is wanted.
-func (p PrivateState) Unclaimed(prior, plan Model, configured plan.Managed) []string {
-	if Value(plan.RebootPolicy) == "never" || Value(prior.Status) != "running" || plan.EndsStopped() {
+func (p PrivateState) Unclaimed(prior, plan Model, configured func() plan.Managed) []string {
+	if !mayRestart(prior, plan) {
 		return nil
 	}
-	foreign := p.Foreign(prior)
-	return PrivateState{Managed: configured}.owed(foreign, prior)
+	return PrivateState{Managed: configured()}.owed(p.Foreign(prior), prior)
 }
 
 // owed are those of the options that wait for a restart which are the configuration's own. A slot may have a disk in

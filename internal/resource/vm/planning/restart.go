@@ -8,6 +8,7 @@ import (
 
 	"github.com/hashicorp/terraform-plugin-framework/path"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/framework/plan"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/model"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/shell"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
@@ -48,7 +49,8 @@ func (p restart) warn(ctx context.Context) {
 // warnUnclaimed tells of options that wait for a restart, where the plan has nothing to do. The configuration sets
 // them, and nothing tells whether an apply has sent them that was killed since, or a third party: no restart is made.
 func (p restart) warnUnclaimed() {
-	waiting := p.private.Unclaimed(p.Prior, p.Plan, p.Shape.Managed(p.Config.Raw))
+	configured := func() plan.Managed { return p.Shape.Managed(p.Config.Raw) }
+	waiting := p.private.Unclaimed(p.Prior, p.Plan, configured)
 	if len(waiting) == 0 {
 		return
 	}
