@@ -133,3 +133,13 @@ func ForgetGuest(w *World, vmid int) {
 	w.ACL = slices.DeleteFunc(w.ACL, func(e ACLEntry) bool { return e.Path == path })
 	delete(w.Firewall, vmid)
 }
+
+// NextConfig is the configuration that the guest has after its next start: with what waits for it.
+func (g *Guest) NextConfig() map[string]string {
+	next := maps.Clone(g.Config)
+	for opt := range g.Deletes {
+		delete(next, opt)
+	}
+	maps.Copy(next, g.Pending)
+	return next
+}

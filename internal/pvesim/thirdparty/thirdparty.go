@@ -41,6 +41,7 @@ const (
 	Clone           Act = "clone"            // of the guest, to an id of his
 	Rename          Act = "rename"           // the guest gets Order.Name
 	Describe        Act = "describe"         // the guest gets a description of his
+	Configure       Act = "configure"        // options of the guest, of its first disk and of net0 change
 	Migrate         Act = "migrate"          // the guest goes to Order.Node, or the next node that is up
 	Resize          Act = "resize"           // the guest's first disk grows by 1 GiB
 	Detach          Act = "detach"           // the guest's first disk becomes unused
@@ -63,8 +64,8 @@ const (
 // Acts are all acts, in the order above.
 func Acts() []Act {
 	return []Act{TakeID, MakeID, TakeName, Attach, AttachContainer, Plant, GiveDisk, Lock, StaleLock, Unlock, Snapshot,
-		Rollback, Backup, Restore, RestoreHis, RestoreAside, Clone, Rename, Describe, Migrate, Resize, Detach, Start, Stop,
-		Delete, AddHA, AddPool, Fill, StorageOffline, NodeOffline, NodeCrash, Rescan, BackupRun, HAMove, Imitate, RotateLogs}
+		Rollback, Backup, Restore, RestoreHis, RestoreAside, Clone, Rename, Describe, Configure, Migrate, Resize,
+		Detach, Start, Stop, Delete, AddHA, AddPool, Fill, StorageOffline, NodeOffline, NodeCrash, Rescan, BackupRun, HAMove, Imitate, RotateLogs}
 }
 
 // Orders are acts without a guest and a moment.
@@ -126,6 +127,10 @@ type Report struct {
 	// Was and Is are what belongs to third parties (state.World.ThirdParties) right before and right after it.
 	Was []byte `json:"-"`
 	Is  []byte `json:"-"`
+	// Had and Has are the configuration of the guest that it was about right before and right after it, with the changes
+	// that wait for the guest's next start; nil if there is no such guest.
+	Had map[string]string `json:"-"`
+	Has map[string]string `json:"-"`
 }
 
 // Set is the list of orders. The zero value has none. It is safe for concurrent use.

@@ -80,7 +80,7 @@ func claimsOfGuests() []claim {
 		{says: `[Ii]t runs on(?:[^,]|$|, and nothing)`, holds: func(a *inspection, _ []string) string {
 			return a.mustBe(strconv.Itoa(a.vmid()), "running", running)
 		}},
-		{says: `VM (\d+)(?: on node \S+)? runs again`, holds: func(a *inspection, words []string) string {
+		{says: `VM (\d+)(?: on node \S+)? runs again`, now: true, holds: func(a *inspection, words []string) string {
 			return a.mustBe(words[1], "running", running)
 		}},
 		{says: `VMID (\d+) is taken|VM (\d+) on node \S+ (?:has this id|is complete)`, holds: func(a *inspection, words []string) string {

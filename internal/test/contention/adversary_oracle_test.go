@@ -84,6 +84,8 @@ func (a *inspection) look(t *testing.T) {
 	t.Helper()
 	a.thirdPartiesUnchanged()
 	a.nothingWritten()
+	a.ownDataLives("at the end")
+	a.ownSettingsStand("at the end")
 	a.nothingUnnamed("at the end")
 	a.claimsHold("at the end", false)
 	a.powerOffs()
@@ -107,6 +109,7 @@ func (a *inspection) lawHolds(t *testing.T) {
 	for _, when := range []string{"at the end", "ten minutes later"} {
 		a.thirdPartiesUnchanged()
 		a.nothingWritten()
+		a.ownDataLives(when)
 		a.nothingUnnamed(when)
 		if len(a.wrong) > 0 {
 			return
@@ -154,7 +157,7 @@ func (a *inspection) sameThirdParties(was, is []byte, when string) {
 			}
 			switch {
 			case section == "broken" && a.crashed():
-			case !ok && section == "volumes" && a.movedAlong(object):
+			case !ok && section == "volumes" && (strings.Contains(object, `"gone":true`) || a.movedAlong(object)): // a new volume may get the name
 			case !ok:
 				a.add("%s, a third party's %s %s is gone: %s", when, section, name, object)
 			case section == "volumes" && a.movedAlong(object): // it became a base image with the VM's other disks

@@ -25,6 +25,7 @@ type scene struct {
 	do            func(context.Context, *adversaryBench) error
 	fails         bool // also without a third party
 	reads         bool // nothing is written
+	plans         bool // the plan is made while third parties act
 	taskTime      time.Duration
 }
 
@@ -37,12 +38,23 @@ func (s scene) destroys() bool {
 
 func applies(ctx context.Context, b *adversaryBench) error { return b.s.Apply(ctx, b.plan) }
 
+// plansAndApplies makes the plan, too, while third parties act.
+func plansAndApplies(ctx context.Context, b *adversaryBench) (err error) {
+	if b.renewed, err = b.s.Plan(ctx); err != nil {
+		return err
+	}
+	return b.s.Apply(ctx, b.renewed)
+}
+
 // scenes are those of the sweeps: creates, undos, changes and destroys, and what only reads.
 func scenes() []scene {
 	list := append(createScenes(), kindScenes()...)
 	for _, l := range engine.Steps() {
 		list = append(list, scene{name: l.Name, vmid: engine.ChangedVMID, before: l.Before, after: l.After, prepare: l.Prepare, ticket: l.Ticket, ssh: l.SSH,
 			offs: l.Offs, do: applies})
+		planned := list[len(list)-1]
+		planned.name, planned.do, planned.plans = "plan and "+planned.name, plansAndApplies, true
+		list = append(list, planned)
 	}
 	list = append(list, heldDiskScenes()...)
 	return append(append(list, updateScenes()...),

@@ -100,6 +100,9 @@ func rename(names, section map[string]string) {
 	}
 }
 
+// LabelOf is the contents that Label gives the volume in a slot.
+func LabelOf(slot string) string { return "the data of " + slot }
+
 // Label gives every volume of the VM contents of its own, so that a loss shows.
 func Label(world *state.World) {
 	g := world.Guests[ChangedVMID]
@@ -107,7 +110,7 @@ func Label(world *state.World) {
 		volume, _, _ := strings.Cut(value, ",")
 		for _, v := range world.Volumes {
 			if v.VMID == ChangedVMID && v.Storage+":"+v.Name == volume && !strings.HasSuffix(v.Name, "cloudinit") {
-				v.Data = "the data of " + slot
+				v.Data = LabelOf(slot)
 			}
 		}
 	}

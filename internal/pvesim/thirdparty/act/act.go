@@ -44,15 +44,25 @@ func Perform(e *engine.Engine, order thirdparty.Order, op fault.Operation, param
 			Files: map[string]bool{}}
 	}
 	d := thirdparty.Report{Order: order, Seq: op.Seq, About: v.subject(), Was: v.w.ExportThirdParties()}
+	d.Had = v.config(d.About)
 	guests, volumes := maps.Clone(v.w.Guests), maps.Clone(v.w.Volumes)
 	err := Table()[order.Act](v)
 	v.claim(guests, volumes)
 	d.Done, d.Made, d.Is = err == nil, v.made, v.w.ExportThirdParties()
+	d.Has = v.config(d.About)
 	if err != nil {
 		d.Why = perl.Message(err)
 	}
 	e.ThirdParties().Record(d)
 	return d
+}
+
+// config is the configuration of a guest with what waits for its next start, nil if there is no such guest.
+func (v *action) config(vmid int) map[string]string {
+	if g := v.w.Guests[vmid]; g != nil {
+		return g.NextConfig()
+	}
+	return nil
 }
 
 // claim marks what the act has made: guests, their volumes, and volumes of no guest. Its work on a guest of

@@ -68,6 +68,7 @@ func simpleActs() map[thirdparty.Act]func(*action) error {
 		thirdparty.Describe: one(func(v *action, g *state.Guest) error {
 			return v.on(g, "PUT /config", set("description", "a third party looks after this one"))
 		}),
+		thirdparty.Configure: one(func(v *action, g *state.Guest) error { return v.configure(g) }),
 		thirdparty.Resize: one(func(v *action, g *state.Guest) error {
 			opt, _, err := v.firstDisk(g)
 			if err != nil {
@@ -89,6 +90,26 @@ func simpleActs() map[thirdparty.Act]func(*action) error {
 				"state": "started"})
 		}),
 	}
+}
+
+// configure changes options of every sort, none of which needs a restart or rights to another object.
+func (v *action) configure(g *state.Guest) error {
+	params := map[string]string{"onboot": flipped(g.Config["onboot"]), "startup": "order=7", "tags": "third;party",
+		"balloon": "0"}
+	if opt, _, err := v.firstDisk(g); err == nil {
+		params[opt] = g.NextConfig()[opt] + ",mbps_wr=77"
+	}
+	if net := g.NextConfig()["net0"]; net != "" && !strings.Contains(net, "link_down") {
+		params["net0"] = net + ",link_down=1"
+	}
+	return v.on(g, "PUT /config", params)
+}
+
+func flipped(flag string) string {
+	if flag == "1" {
+		return "0"
+	}
+	return "1"
 }
 
 func (v *action) named(fallback string) string {
