@@ -69,6 +69,8 @@ var others = map[string][]string{
 		"internal/pvesim/state", "internal/pvesim/thirdparty", "internal/terraformtest", "internal/test/engine", "internal/test/rig"},
 	"internal/test/adoption": {"internal/provider", "internal/pvesim", "internal/pvesim/fault",
 		"internal/pvesim/state", "internal/terraformtest", "internal/test/rig"},
+	"internal/test/combination": {"internal/pvesim", "internal/pvesim/fault", "internal/pvesim/state",
+		"internal/pvesim/thirdparty", "internal/terraformtest", "internal/test/rig"},
 	"internal/test/conformance": {"internal/guest", "internal/pve", "internal/pvesim", "internal/pvesim/capture",
 		"internal/pvesim/clock", "internal/pvesim/fault", "internal/pvesim/state", "internal/service", "internal/test/lab",
 		"internal/test/rig", "internal/update", "internal/vm"},

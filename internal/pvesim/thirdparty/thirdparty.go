@@ -65,7 +65,8 @@ const (
 func Acts() []Act {
 	return []Act{TakeID, MakeID, TakeName, Attach, AttachContainer, Plant, GiveDisk, Lock, StaleLock, Unlock, Snapshot,
 		Rollback, Backup, Restore, RestoreHis, RestoreAside, Clone, Rename, Describe, Configure, Migrate, Resize,
-		Detach, Start, Stop, Delete, AddHA, AddPool, Fill, StorageOffline, NodeOffline, NodeCrash, Rescan, BackupRun, HAMove, Imitate, RotateLogs}
+		Detach, Start, Stop, Delete, AddHA, AddPool, Fill, StorageOffline, NodeOffline, NodeCrash, Rescan, BackupRun, HAMove,
+		Imitate, RotateLogs}
 }
 
 // Orders are acts without a guest and a moment.

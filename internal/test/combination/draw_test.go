@@ -1,0 +1,202 @@
+package combination_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+)
+
+const vmid = 400
+
+// fate is what a change does with a disk.
+type fate string
+
+const (
+	kept      fate = "kept"
+	grown     fate = "grown"
+	moved     fate = "moved"
+	removed   fate = "removed"
+	changes   fate = "changes its slot"
+	copied    fate = "copied, and removed"
+	doubled   fate = "copied"
+	returning fate = "comes back" // its removal waits for a restart, and it is configured again
+)
+
+// disk is one of the VM, before and after the change.
+type disk struct {
+	label   string // its data
+	slot    string
+	storage string
+	size    string
+	options string
+
+	fate   fate
+	target string // the slot afterwards; "" if it leaves
+	to     string // the storage afterwards
+	grows  string // the size afterwards
+}
+
+// change is a change of a VM: several things at once.
+type change struct {
+	disks   []*disk
+	shuffle []int // which disk gets the name of which
+	running bool
+	removes string // removed_disks
+	policy  string // reboot_policy
+	node    string // afterwards
+	power   string // afterwards, an argument
+	more    string // arguments that change
+	fresh   string // the slot of a new disk, "" if none
+	// firmware: the VM has an EFI disk and a TPM state; what becomes of them.
+	firmware bool
+	efi, tpm fate
+}
+
+var slots = []string{"scsi1", "scsi2", "scsi3", "virtio1", "virtio2", "sata1", "sata2", "ide1"}
+
+// draw draws a change. The same numbers draw the same one.
+func draw(r *rand.Rand) *change {
+	pick := func(all ...string) string { return all[r.IntN(len(all))] }
+	free := slices.Clone(slots)
+	r.Shuffle(len(free), func(i, j int) { free[i], free[j] = free[j], free[i] })
+	c := &change{running: r.IntN(3) > 0, removes: pick("destroy", "destroy", "detach"), policy: pick("auto", "never", "force"), node: pick("pve1", "pve1", "pve1", "pve2")}
+	for i := range 2 + r.IntN(2) {
+		d := &disk{label: fmt.Sprintf("data%d", i), slot: free[i], storage: pick("local-zfs", "local-zfs", "local-lvm", "shared-nfs"), size: pick("1G", "2G", "2G")}
+		d.options = fmt.Sprintf(", serial = \"ser%d\", backup = false", i)
+		if r.IntN(2) == 0 {
+			d.options += `, cache = "writeback"`
+		}
+		c.disks = append(c.disks, d)
+	}
+	free = free[len(c.disks):]
+	c.shuffle = r.Perm(len(c.disks))
+	if !c.running && r.IntN(2) == 0 {
+		c.power = "power_state = \"stopped\"\n"
+	}
+	if r.IntN(6) == 0 {
+		c.power = fmt.Sprintf("power_state = %q\n", pick("stopped", "running"))
+	}
+	if r.IntN(4) == 0 {
+		c.more = "cpu = { cores = 2 }\n"
+	}
+	c.drawFates(r, free)
+	c.firmware = r.IntN(3) == 0
+	c.efi, c.tpm = []fate{kept, kept, moved, removed}[r.IntN(4)], []fate{kept, kept, moved, removed}[r.IntN(4)]
+	return c
+}
+
+// drawFates draws what becomes of each disk, and the slots afterwards.
+func (c *change) drawFates(r *rand.Rand, free []string) {
+	for _, d := range c.disks {
+		d.fate = []fate{kept, grown, moved, removed, removed, changes, changes, copied, doubled, returning}[r.IntN(10)]
+		d.target, d.to, d.grows = d.slot, d.storage, d.size
+		unplugs := strings.HasPrefix(d.slot, "scsi") || strings.HasPrefix(d.slot, "virtio")
+		switch d.fate {
+		case grown:
+			d.grows = "4G"
+		case moved:
+			d.to = []string{"local-zfs", "local-lvm", "shared-nfs"}[r.IntN(3)]
+		case removed:
+			d.target = ""
+			free = append(free, d.slot)
+		case returning:
+			if unplugs || !c.running {
+				d.fate = kept
+			}
+		}
+	}
+	r.Shuffle(len(free), func(i, j int) { free[i], free[j] = free[j], free[i] })
+	for _, d := range c.disks {
+		switch d.fate {
+		case changes, copied:
+			d.target, free = free[0], append(free[1:], d.slot)
+		case doubled:
+			d.target, free = free[0], free[1:]
+		}
+	}
+	if r.IntN(2) == 0 {
+		c.fresh = free[0]
+	}
+}
+
+// configuration is the VM with disks, on a node.
+func (c *change) configuration(node, arguments, disks string) string {
+	return fmt.Sprintf(`
+resource "proxmox_vm" "x" {
+  name          = "x"
+  vmid          = %d
+  node          = %q
+  reboot_policy = %q
+  removed_disks = %q
+  scsihw        = "virtio-scsi-pci"
+  boot_order    = ["scsi0"]
+%s  disks         = {
+    scsi0 = { storage = "local-zfs", size = "1G" }
+%s  }
+}
+`, vmid, node, c.policy, c.removes, arguments, disks)
+}
+
+// before is the configuration before the change, without the disks of that fate.
+func (c *change) before(power string, without fate) string {
+	list := ""
+	for _, d := range c.disks {
+		if d.fate != without {
+			list += fmt.Sprintf("    %s = { storage = %q, size = %q%s }\n", d.slot, d.storage, d.size, d.options)
+		}
+	}
+	return c.configuration("pve1", power+c.firmwareOf(kept, kept), list)
+}
+
+// after is the configuration afterwards; volumes are those of the disks by their data.
+func (c *change) after(volumes map[string]string) string {
+	list := ""
+	for _, d := range c.disks {
+		source := fmt.Sprintf("storage = %q, size = %q", d.to, d.grows)
+		switch d.fate {
+		case removed:
+			continue
+		case changes:
+			source = fmt.Sprintf("imported_disk = { volume = %q }, size = %q", volumes[d.label], d.grows)
+		case doubled:
+			list += fmt.Sprintf("    %s = { storage = %q, size = %q%s }\n", d.slot, d.storage, d.size, d.options)
+			fallthrough
+		case copied:
+			source = fmt.Sprintf("storage = \"local-lvm\", import_from = %q, size = %q", volumes[d.label], d.grows)
+		}
+		list += fmt.Sprintf("    %s = { %s%s }\n", d.target, source, d.options)
+	}
+	if c.fresh != "" {
+		list += fmt.Sprintf("    %s = { storage = \"local-zfs\", size = \"2G\" }\n", c.fresh)
+	}
+	return c.configuration(c.node, c.power+c.more+c.firmwareOf(c.efi, c.tpm), list)
+}
+
+// firmwareOf are the arguments for an EFI disk and a TPM state, if the VM has them.
+func (c *change) firmwareOf(efi, tpm fate) string {
+	if !c.firmware {
+		return ""
+	}
+	text := "bios = \"ovmf\"\nmachine = \"q35\"\n"
+	storages := map[fate]string{kept: "local-zfs", moved: "local-lvm"}
+	if efi != removed {
+		text += fmt.Sprintf("efi_disk = { storage = %q }\n", storages[efi])
+	}
+	if tpm != removed {
+		text += fmt.Sprintf("tpm_state = { storage = %q }\n", storages[tpm])
+	}
+	return text
+}
+
+// String tells of the change.
+func (c *change) String() string {
+	text := fmt.Sprintf("running %t, removed_disks %s, reboot_policy %s, to %s, %q %q, a new disk in %q", c.running, c.removes, c.policy, c.node, c.power, c.more, c.fresh)
+	if c.firmware {
+		text += fmt.Sprintf("\n  efi_disk %s, tpm_state %s", c.efi, c.tpm)
+	}
+	for _, d := range c.disks {
+		text += fmt.Sprintf("\n  %s: %s (%s, %s) %s: %s (%s, %s)", d.label, d.slot, d.storage, d.size, d.fate, d.target, d.to, d.grows)
+	}
+	return text
+}

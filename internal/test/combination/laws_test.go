@@ -1,0 +1,142 @@
+package combination_test
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+)
+
+// wrong reports a law that was broken, with all that explains it.
+func (b *bench) wrong(when, law string, err error) {
+	b.t.Helper()
+	var dump strings.Builder
+	b.w.Change(func(w *state.World) {
+		if g := w.Guests[vmid]; g != nil {
+			for _, opt := range slices.Sorted(maps.Keys(g.Config)) {
+				fmt.Fprintf(&dump, "\n    %s: %s", opt, g.Config[opt])
+			}
+			fmt.Fprintf(&dump, "\n    pending %v %v", g.Pending, g.Deletes)
+		}
+		for _, v := range w.Volumes {
+			if v.VMID == vmid {
+				fmt.Fprintf(&dump, "\n    %s on %s: %q, %d MiB", v.Volid(), v.Node, v.Data, v.Size>>20)
+			}
+		}
+	})
+	for _, op := range b.w.Sim.Ops() {
+		if op.Method != "GET" {
+			fmt.Fprintf(&dump, "\n    #%d %s %s %v: %d", op.Seq, op.Method, op.Path, op.Params, op.Status)
+		}
+	}
+	b.t.Errorf("%s: %s\n%s\nplans: %s\napply: %v\n%s%s", when, law, b.change, b.said, err, b.s.Diagnostics(), dump.String())
+}
+
+// lawsHold looks at data, at third parties' objects, and at guests that went down.
+func (b *bench) lawsHold(when string, err error) {
+	b.t.Helper()
+	data := b.data()
+	isNamed := func(slot string) bool {
+		return strings.Contains(b.said, slot+" of VM 400 on pve1 is destroyed with its data") || strings.Contains(b.said, slot+" of VM 400 on pve2 is destroyed with its data")
+	}
+	for _, d := range b.disks {
+		if len(data[d.label]) == 0 && (d.fate != removed || !isNamed(d.slot)) {
+			b.wrong(when, d.label+" is lost", err)
+		}
+	}
+	for _, slot := range b.firmwareSlots() {
+		if len(data[slot]) == 0 && !isNamed(slot) && !isNamed(argument[slot]) {
+			b.wrong(when, slot+" is lost", err)
+		}
+	}
+	if offs := b.w.Sim.PowerOffs(); !b.down && slices.ContainsFunc(offs, func(off state.PowerOff) bool { return !strings.HasPrefix(off.User, "thirdparty") }) {
+		b.wrong(when, fmt.Sprintf("the guest went down, and no plan says so: %v", offs), err)
+	}
+	b.theirsStand(when, err)
+}
+
+// theirsStand wants the disks of third parties to be there still, unless a plan has named the slot.
+func (b *bench) theirsStand(when string, err error) {
+	b.t.Helper()
+	const theirs, slot = "the third party's data", "scsi29 of VM 400"
+	for _, d := range b.w.Sim.Reports() {
+		if had := bytes.Count(d.Is, []byte(theirs)); d.Done && len(b.data()[theirs]) < had && !strings.Contains(b.said, slot) {
+			b.wrong(when, fmt.Sprintf("a third party had %d disks after %s, and has %d", had, d.Act, len(b.data()[theirs])), err)
+		}
+	}
+}
+
+var argument = map[string]string{"efidisk0": "efi_disk", "tpmstate0": "tpm_state"}
+
+func (b *bench) firmwareSlots() []string {
+	if !b.firmware {
+		return nil
+	}
+	return []string{"efidisk0", "tpmstate0"}
+}
+
+// data are the volumes by their contents.
+func (b *bench) data() map[string][]string {
+	all := map[string][]string{}
+	b.w.Change(func(w *state.World) {
+		for _, v := range w.Volumes {
+			if v.Data != "" {
+				all[v.Data] = append(all[v.Data], v.Volid())
+			}
+		}
+	})
+	return all
+}
+
+// isMade holds a change that has succeeded to the configuration: each disk is in its slot, with its data and its options.
+func (b *bench) isMade(when string, err error) {
+	b.t.Helper()
+	data, config := b.data(), map[string]string{}
+	b.w.Change(func(w *state.World) {
+		if g := w.Guests[vmid]; g != nil {
+			config = g.NextConfig()
+		}
+	})
+	for _, d := range b.disks {
+		if d.fate == removed {
+			continue
+		}
+		value := config[d.target]
+		volume, _, _ := strings.Cut(value, ",")
+		if !slices.Contains(data[d.label], volume) {
+			b.wrong(when, fmt.Sprintf("%s is not in %s: %q", d.label, d.target, value), err)
+		}
+		for _, option := range []string{"serial=ser" + d.label[4:], "backup=0"} {
+			if !strings.Contains(value, option) {
+				b.wrong(when, fmt.Sprintf("%s has lost %s: %s", d.label, option, value), err)
+			}
+		}
+		if strings.Contains(d.options, "cache") && !strings.Contains(value, "cache=writeback") {
+			b.wrong(when, fmt.Sprintf("%s has lost its cache: %s", d.label, value), err)
+		}
+	}
+}
+
+// tally counts what became of the changes.
+type tally struct {
+	mu     sync.Mutex
+	counts map[string]int
+}
+
+func (n *tally) add(what string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.counts[what]++
+}
+
+func (n *tally) String() string {
+	var all []string
+	for _, what := range slices.Sorted(maps.Keys(n.counts)) {
+		all = append(all, fmt.Sprintf("%d %s", n.counts[what], what))
+	}
+	return strings.Join(all, ", ")
+}
