@@ -257,11 +257,12 @@ func freedBy(snapshot, config map[string]string) []string {
 }
 
 // volumesOf are the volumes that a snapshot of the VM is taken of, whichever VMID they carry: its disks, and no
-// medium of a drive (qemu-server QemuConfig.pm __snapshot_create_vol_snapshot).
+// medium of a drive (qemu-server QemuConfig.pm __snapshot_create_vol_snapshot). With an unusedN a removal is done
+// (__snapshot_delete_remove_drive).
 func volumesOf(options map[string]string) []string {
 	all := map[string]bool{}
 	for option, volume := range guest.Volumes(options) {
-		if volid.Valid(volume) && !vm.IsOptical(options[option]) {
+		if volid.Valid(volume) && !vm.IsOptical(options[option]) && !vm.IsUnused(option) {
 			all[volume] = true
 		}
 	}

@@ -11,7 +11,7 @@ func TestTextsAreNoDisksOfASnapshot(t *testing.T) {
 	has := volumesOf(map[string]string{
 		"scsi0": "local-zfs:vm-100-disk-0,size=1G", "efidisk0": "local-zfs:vm-100-disk-1,efitype=4m",
 		"scsi1": "local-zfs:vm-300-disk-0,size=1G", "vmstate": "local-zfs:vm-100-state-a",
-		"ide2": "local:iso/debian.iso,media=cdrom", "description": "local-zfs:vm-200-disk-0",
+		"unused0": "local-zfs:vm-100-disk-2", "ide2": "local:iso/debian.iso,media=cdrom", "description": "local-zfs:vm-200-disk-0",
 		"ciuser": "local-zfs:vm-200-disk-1", "hookscript": "local:snippets/hook.pl",
 	})
 	want := []string{"local-zfs:vm-100-disk-0", "local-zfs:vm-100-disk-1", "local-zfs:vm-100-state-a", "local-zfs:vm-300-disk-0"}

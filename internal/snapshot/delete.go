@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -36,22 +37,26 @@ func (s *Snapshots) delete(ctx context.Context, ref Ref) ([]guest.Warning, error
 	case err != nil:
 		return nil, err
 	}
-	claim, before := s.claim(ref, found.Node), map[string]string(nil)
+	claim, before, half := s.claim(ref, found.Node), map[string]string(nil), false
 	owns := claim.Owns
 	claim.Owns = func(options map[string]string) error {
 		if before == nil {
 			before = options
 		}
+		half = half || options["snapstate"] != ""
 		return owns(options)
 	}
 	kept, err := s.guard.Snapshots().Remove(ctx, claim)
 	switch {
 	case errors.Is(err, guard.ErrNoSnapshot):
-		err = nil
+		half, err = false, nil
 	case err != nil && len(claim.Tasks.UPIDs) > 0:
 		err = s.halfRemoved(ctx, claim, before, err)
 	}
 	var warnings []guest.Warning
+	if err == nil && half {
+		warnings = s.forgotten(ctx, claim, before)
+	}
 	for _, one := range keptBy(kept, found.Node, ref.VM.VMID, ref.Name) {
 		warnings = append(warnings, guest.Warning{
 			Summary: fmt.Sprintf("VM %d has no snapshot %s any more, but %s may stay", ref.VM.VMID, ref.Name, one.What),
@@ -89,9 +94,10 @@ func (s *Snapshots) halfRemoved(ctx context.Context, c guard.SnapshotClaim, befo
 	if lookErr == nil {
 		left, lookErr = api.SnapshotConfig(ctx, c.Name)
 	}
+	maps.DeleteFunc(left, func(option, _ string) bool { return vm.IsUnused(option) }) // done with
 	var loose []string
 	if lookErr == nil {
-		loose, lookErr = s.loose(ctx, c, before)
+		loose, lookErr = s.loose(ctx, c, before, left)
 	}
 	if lookErr != nil {
 		return fmt.Errorf("%w. Where VM %d stands could not be looked at: %w", err, c.VMID, lookErr)
@@ -119,9 +125,33 @@ func (s *Snapshots) halfRemoved(ctx context.Context, c guard.SnapshotClaim, befo
 		shell.Or(removal(c.VMID, c.Name), "A forced removal"))
 }
 
-// loose are the disks of a snapshot that nothing of its VM names any more. PVE keeps in memory which disks only the
-// snapshot has, and makes them unusedN at the end alone (AbstractConfig.pm snapshot_delete, add_unused_volume).
-func (s *Snapshots) loose(ctx context.Context, c guard.SnapshotClaim, before map[string]string) ([]string, error) {
+// forgotten warns of the disks that only a half-made or half-removed snapshot had. PVE makes those alone unused disks
+// of the VM that the same task has removed the snapshot of (AbstractConfig.pm snapshot_delete).
+func (s *Snapshots) forgotten(ctx context.Context, c guard.SnapshotClaim, before map[string]string) []guest.Warning {
+	summary := fmt.Sprintf("Snapshot %s of VM %d was perhaps the last that named a disk", c.Name, c.VMID)
+	rescan := shell.Or(shell.VM("qm disk rescan --vmid {vmid}", c.VMID), shell.ByHand)
+	loose, err := s.loose(ctx, c, before, nil)
+	if err != nil {
+		return []guest.Warning{{Summary: summary, Detail: fmt.Sprintf("Whether VM %d still names each of its disks could "+
+			"not be looked at: %s. As root on node %s, %s makes those that nothing names unused disks", c.VMID, err, c.Node,
+			rescan)}}
+	}
+	var warnings []guest.Warning
+	for _, volume := range loose {
+		warnings = append(warnings, guest.Warning{
+			Summary: fmt.Sprintf("Snapshot %s of VM %d was the last that named %s", c.Name, c.VMID, volume),
+			Detail: fmt.Sprintf("The snapshot is removed, in more than one try. PVE keeps such a disk on its storage, and "+
+				"makes it an unused disk of the VM after a single try alone. As root on node %s, %s does that", c.Node, rescan)})
+	}
+	return warnings
+}
+
+// loose are the disks of a snapshot that nothing else of its VM names, and that are not left to do. A task keeps in
+// memory which disks only the snapshot has, and makes them unusedN of the VM at its end (AbstractConfig.pm
+// snapshot_delete). Where it fails, they are unusedN of the snapshot, and go with it (qemu-server QemuConfig.pm
+// __snapshot_delete_remove_drive).
+func (s *Snapshots) loose(ctx context.Context, c guard.SnapshotClaim, before, left map[string]string) ([]string,
+	error) {
 	pending, err := s.api.QEMU(c.Node, c.VMID).Pending(ctx)
 	if err != nil {
 		return nil, err
@@ -130,11 +160,12 @@ func (s *Snapshots) loose(ctx context.Context, c guard.SnapshotClaim, before map
 	if err != nil {
 		return nil, err
 	}
+	names = slices.DeleteFunc(names, func(name string) bool { return name == c.Name })
 	named, err := s.guests.SnapshotConfigs(ctx, c.Node, c.VMID, names)
 	if err != nil {
 		return nil, err
 	}
-	named = append(named, pending.Current(), pending.Merged())
+	named = append(named, left, pending.Current(), pending.Merged())
 	var loose []string
 	for option, volume := range guest.Volumes(before) {
 		if option != "vmstate" && volid.Valid(volume) && !vm.IsOptical(before[option]) &&

@@ -144,9 +144,33 @@ func TestRemovalThatFailsNamesADiskThatNothingHas(t *testing.T) {
 			t.Fatalf("another snapshot has it: %t; %v", other, err)
 		}
 		const says = "Only this snapshot had local-zfs:vm-300-disk-0, and nothing names that now"
-		if strings.Contains(err.Error(), says) == other ||
+		if strings.Contains(err.Error(), says) == other || strings.Contains(err.Error(), "unused0 (") ||
 			strings.Contains(err.Error(), "`qm disk rescan --vmid 300`") == other {
 			t.Errorf("another snapshot has it: %t; %v", other, err)
+		}
+	}
+}
+
+// TestRemovalThatEndsWellNamesADiskThatNothingHas: the next removal drops the disk with which the failed one was done,
+// without making it an unused disk, and makes those that it does itself unused disks.
+func TestRemovalThatEndsWellNamesADiskThatNothingHas(t *testing.T) {
+	t.Parallel()
+	for gone, warned := range map[string]string{"": "", "scsi0": "local-zfs:vm-300-disk-0", "virtio5": ""} {
+		r, ref := held(t, "local-zfs:vm-300-disk-1")
+		r.change(func(w *state.World) { delete(w.Guests[ours].Config, gone) })
+		if _, err := r.s.Delete(t.Context(), ref); err == nil || strings.Contains(err.Error(), "Only this") != (warned != "") {
+			t.Errorf("without %q: %v", gone, err)
+		}
+		r.unlock()
+		r.hold("local-zfs:vm-300-disk-1", false)
+		warnings, err := r.s.Delete(t.Context(), ref)
+		if err != nil || len(warnings) > 0 != (warned != "") {
+			t.Fatalf("without %q: error %v, warnings %v", gone, err, warnings)
+		}
+		for _, w := range warnings {
+			if !strings.Contains(w.Summary, warned) || !strings.Contains(w.Detail, "`qm disk rescan --vmid 300`") {
+				t.Errorf("without %q: %v", gone, w)
+			}
 		}
 	}
 }

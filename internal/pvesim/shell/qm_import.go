@@ -59,7 +59,7 @@ func (s *Shell) qmImport(args []string, opts map[string]string) int {
 func (s *Shell) attach(g *state.Guest, d drive.Drive, image *state.Volume, option string) int {
 	volid := d.File()
 	if option == "" {
-		config.AddUnused(g, volid)
+		config.AddUnused(g.Config, volid)
 		for n := range 256 {
 			if key := fmt.Sprintf("unused%d", n); g.Config[key] == volid {
 				option = key

@@ -132,13 +132,14 @@ func (u *unsnapshotting) remove() error {
 	delete(g.Snaps, u.name)
 	g.SetLock("", "")
 	for _, volid := range unused {
-		config.AddUnused(g, volid)
+		config.AddUnused(g.Config, volid)
 	}
 	config.Write(u.Engine, g)
 	return nil
 }
 
-// removeVolumes frees the memory and drops the snapshots of the volumes, one drive after the other out of the section.
+// removeVolumes frees the memory and drops the snapshots of the volumes, one drive after the other out of the section,
+// where its volume stays as unusedN (qemu-server QemuConfig.pm __snapshot_delete_remove_drive).
 func (u *unsnapshotting) removeVolumes(snap map[string]string) (unused []string, err error) {
 	if volid := snap["vmstate"]; volid != "" {
 		if err := volume.Free(u.Process, u.g.Node, volid); err != nil {
@@ -168,6 +169,7 @@ func (u *unsnapshotting) removeVolumes(snap map[string]string) (unused []string,
 		}
 		if !u.force {
 			delete(snap, opt)
+			config.AddUnused(snap, volids[opt])
 		}
 	}
 	return unused, nil
@@ -265,7 +267,7 @@ func (b *rollingBack) apply(snap map[string]string, volids map[string]string) {
 	current, of := drive.DisksOf(b.Engine, g.Config)
 	for _, opt := range current {
 		if !slices.Contains(slices.Collect(maps.Values(volids)), of[opt]) {
-			config.AddUnused(g, of[opt])
+			config.AddUnused(g.Config, of[opt])
 		}
 	}
 	next := map[string]string{}

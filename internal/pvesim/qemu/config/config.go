@@ -193,19 +193,19 @@ func Description(text string) string {
 }
 
 // AddUnused notes a volume under the lowest free unusedN (AbstractConfig.pm add_unused_volume).
-func AddUnused(g *state.Guest, volid string) {
+func AddUnused(conf map[string]string, volid string) {
 	free := ""
 	for n := 255; n >= 0; n-- {
 		key := fmt.Sprintf("unused%d", n)
-		if g.Config[key] == volid {
+		if conf[key] == volid {
 			return
 		}
-		if _, taken := g.Config[key]; !taken {
+		if _, taken := conf[key]; !taken {
 			free = key
 		}
 	}
 	if free != "" {
-		g.Config[free] = volid
+		conf[free] = volid
 	}
 }
 
@@ -308,6 +308,6 @@ func KeepMoved(p engine.Process, g *state.Guest, old string) error {
 		p.Logf("found unused cloudinit disk '%s', removing it", old)
 		return volume.Free(p, g.Node, old)
 	}
-	AddUnused(g, old)
+	AddUnused(g.Config, old)
 	return nil
 }

@@ -37,7 +37,7 @@ func registerUnused(p engine.Process, g *state.Guest, d drive.Drive) {
 			p.Logf("%s", perl.Message(err))
 		}
 	case !d.IsCDROM() && drive.Owns(p.W, g.VMID, d.File()):
-		AddUnused(g, d.File())
+		AddUnused(g.Config, d.File())
 	}
 }
 
