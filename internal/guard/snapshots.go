@@ -51,7 +51,7 @@ type KeptSnapshot struct{ Volume, Why string }
 // Remove removes a snapshot. It is proven before each try: a lock may be waited for, and the VM may be another by
 // then. A half-made one goes from the configuration even if a volume of it has no snapshot, as by PVE's own clean-up
 // (pve-guest-common AbstractConfig.pm snapshot_create). So does one that the caller's own try has left half removed.
-// Then kept are the volumes of which PVE says in its log that they could not let go of it.
+// Then kept are the volumes of which PVE says in its log that they could not let go of it, and those passed over.
 func (s Snapshots) Remove(ctx context.Context, c SnapshotClaim) (kept []KeptSnapshot, err error) {
 	err = s.jobs.Contend(ctx, c.Node, c.VMID, func(ctx context.Context) error {
 		e, options, err := s.prove(ctx, c)
@@ -78,12 +78,32 @@ func (s Snapshots) Remove(ctx context.Context, c SnapshotClaim) (kept []KeptSnap
 			Send: func(ctx context.Context) (pve.UPID, error) {
 				return s.api.QEMU(c.Node, c.VMID).DeleteSnapshot(guest.Soon(ctx, s.clock, e.at), c.Name, force)
 			}})
+		if err == nil {
+			kept = passedOver(c.Name, options)
+		}
 		if err == nil && force {
-			kept = s.kept(ctx, c.Tasks.UPIDs[before:], volumesOf(options))
+			kept = append(kept, s.kept(ctx, c.Tasks.UPIDs[before:], volumesOf(options))...)
 		}
 		return err
 	})
 	return kept, err
+}
+
+// ofBackups is the name of the snapshot that PVE takes for the backup of a container.
+const ofBackups = "vzdump"
+
+// passedOver are the volumes that keep a snapshot with the name of a backup's: PVE removes it of no disk without
+// backup=1, drops it from the VM, and ends well (pve-guest-common AbstractConfig.pm snapshot_delete).
+func passedOver(name string, options map[string]string) (kept []KeptSnapshot) {
+	for option, volume := range guest.Volumes(options) {
+		if name == ofBackups && vm.IsSlot(option) && volid.Valid(volume) && !vm.IsOptical(options[option]) &&
+			!strings.Contains(options[option]+",", ",backup=1,") {
+			why := "it removes no snapshot of the name " + name + " of a disk without backup=1"
+			kept = append(kept, KeptSnapshot{volume, why})
+		}
+	}
+	slices.SortFunc(kept, func(a, b KeptSnapshot) int { return strings.Compare(a.Volume, b.Volume) })
+	return kept
 }
 
 // forcedLog is how many lines of a forced removal's log are read: a few for each of a VM's disks.

@@ -174,3 +174,25 @@ func TestRemovalThatEndsWellNamesADiskThatNothingHas(t *testing.T) {
 		}
 	}
 }
+
+// TestSnapshotWithTheNameOfABackup: one in state goes from the VM alone, but for a disk with backup=1. A warning names each
+// disk that keeps it, with the command.
+func TestSnapshotWithTheNameOfABackup(t *testing.T) {
+	t.Parallel()
+	for options, kept := range map[string]bool{"": true, ",backup=1": false, ",backup=0": true} {
+		r := newRig(t, false)
+		r.change(func(w *state.World) { w.Guests[ours].Config["scsi0"] += options })
+		taken, err := r.s.Take(t.Context(), Wanted{VMID: ours, Name: "vzdump"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		warnings, err := r.s.Delete(t.Context(), Ref{VM: guest.Ref{VMID: ours, Node: "pve1", Identity: taken.VM},
+			Name: "vzdump", Taken: taken.Taken})
+		if err != nil || len(r.what()) > 0 != kept || len(warnings) > 0 != kept {
+			t.Fatalf("%q: error %v, warnings %v; the cluster has %q", options, err, warnings, r.what())
+		}
+		if kept && !strings.Contains(warnings[0].Summary, "local-zfs:vm-300-disk-0") {
+			t.Errorf("%q: %v", options, warnings)
+		}
+	}
+}

@@ -157,6 +157,9 @@ func (u *unsnapshotting) removeVolumes(snap map[string]string) (unused []string,
 	}
 	opts, volids := drive.DisksOf(u.Engine, snap)
 	for _, opt := range opts {
+		if u.name == "vzdump" && drive.Parse(u.Engine, opt, snap[opt])["backup"] != "1" {
+			continue // the whole drive, of a container's backup (AbstractConfig.pm snapshot_delete)
+		}
 		if !u.fromCreate || slices.Contains(u.only, opt) {
 			if err := DropVolumeSnapshot(u.Process, u.g, volids[opt], u.name); err != nil {
 				if !u.force {

@@ -33,7 +33,7 @@ func snapshotSchema(ctx context.Context) schema.Schema {
 			"name": schema.StringAttribute{Required: true, Validators: []validator.String{kit.SnapshotName(), notReserved()},
 				PlanModifiers: []planmodifier.String{stringplanmodifier.RequiresReplace()},
 				MarkdownDescription: "Name of the snapshot: 2 to 40 letters, digits, `_` and `-`, a letter first. " +
-					"`current` and `pending` are reserved. A change takes a new snapshot and removes this one."},
+					"`current`, `pending` and `vzdump` are reserved. A change takes a new snapshot and removes this one."},
 			"description": schema.StringAttribute{Optional: true, Validators: []validator.String{kit.Printable(), trimmed()},
 				MarkdownDescription: "Description of the snapshot. A change keeps the snapshot. Default: none."},
 			"vmstate": schema.BoolAttribute{Optional: true, Computed: true,
@@ -71,11 +71,16 @@ func isAnotherVM(_ context.Context, req planmodifier.StringRequest,
 		!strings.EqualFold(req.PlanValue.ValueString(), req.StateValue.ValueString()))
 }
 
-// notReserved refuses the names that PVE refuses (qemu-server API2/Qemu.pm).
+// notReserved refuses the names that PVE refuses (qemu-server API2/Qemu.pm), and the one of which it removes a snapshot
+// from the VM alone (pve-guest-common AbstractConfig.pm snapshot_delete).
 func notReserved() validator.String {
-	return kit.Check{Want: "must not be \"current\" or \"pending\"", Wrong: func(value string) string {
+	return kit.Check{Want: "must not be \"current\", \"pending\" or \"vzdump\"", Wrong: func(value string) string {
 		if value == "current" || strings.EqualFold(value, "pending") {
 			return "PVE uses this name itself."
+		}
+		if value == "vzdump" {
+			return "PVE names the snapshot for a container's backup so. It would remove a snapshot of that name from the VM, " +
+				"and leave it on the disks."
 		}
 		return ""
 	}}

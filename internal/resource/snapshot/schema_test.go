@@ -7,6 +7,18 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/types"
 )
 
+// TestNameOfABackup: PVE removes no snapshot with the name vzdump of a VM's disks (pve-guest-common AbstractConfig.pm
+// snapshot_delete). Its comparison minds the case.
+func TestNameOfABackup(t *testing.T) {
+	for name, want := range map[string]bool{"vzdump": false, "Vzdump": true, "vzdump1": true, "current": false} {
+		var resp validator.StringResponse
+		notReserved().ValidateString(t.Context(), validator.StringRequest{ConfigValue: types.StringValue(name)}, &resp)
+		if got := !resp.Diagnostics.HasError(); got != want {
+			t.Errorf("%q is accepted: %t", name, got)
+		}
+	}
+}
+
 // TestDescriptionDoesNotEndWithWhiteSpace: PVE drops whatever Perl takes for white space (s/\s+$// of decoded text,
 // qemu-server QemuServer.pm parse_vm_config), a no-break space as well as a form feed. Every plan after the apply would
 // bring it back.
