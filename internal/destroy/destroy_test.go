@@ -7,7 +7,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 )
 
 // TestNotRemoved: the lines are those of qemu-server's destroy_vm, with and without the mark that a counted warning
@@ -28,27 +27,6 @@ func TestNotRemoved(t *testing.T) {
 	for volume, why := range got {
 		if r.of(volume).why != why {
 			t.Errorf("%s: remembered %q", volume, r.of(volume).why)
-		}
-	}
-}
-
-// TestIsBasedOn: volume ids and parents as the plugins of pve-storage print them.
-func TestIsBasedOn(t *testing.T) {
-	for _, c := range []struct {
-		base string
-		v    pve.Volume
-		want bool
-	}{
-		{"zfs:base-900-disk-0", pve.Volume{ID: "zfs:base-900-disk-0/vm-101-disk-0", Parent: "base-900-disk-0@__base__"}, true},
-		{"zfs:base-900-disk-0", pve.Volume{ID: "zfs:vm-101-disk-0", Parent: "base-900-disk-0@__base__"}, true},
-		{"dir:900/base-900-disk-0.qcow2", pve.Volume{ID: "dir:900/base-900-disk-0.qcow2/101/vm-101-disk-0.qcow2", Parent: "../900/base-900-disk-0.qcow2"}, true},
-		{"zfs:base-900-disk-0", pve.Volume{ID: "zfs:base-900-disk-0"}, false},
-		{"zfs:base-900-disk-0", pve.Volume{ID: "zfs:base-900-disk-01/vm-101-disk-0", Parent: "base-900-disk-01@__base__"}, false},
-		{"zfs:base-900-disk-0", pve.Volume{ID: "zfs:vm-101-disk-0"}, false},
-		{"zfs:base-900-disk-0", pve.Volume{ID: "other:vm-101-disk-0", Parent: "base-900-disk-0@__base__"}, false},
-	} {
-		if got := isBasedOn(c.v, c.base); got != c.want {
-			t.Errorf("%s on %s: got %t", c.v.ID, c.base, got)
 		}
 	}
 }

@@ -101,11 +101,15 @@ func (d *destruction) others(ctx context.Context, scope string) (*volumeuse.Use,
 	return d.d.use.Since(ctx, d.asked, scope)
 }
 
-// unlinked refuses to destroy a template whose volumes are the base of others. Thin LVM does not record that, and its
-// clones do not need their template (pve-storage LvmThinPlugin.pm).
+// unlinked refuses to destroy a VM whose volumes are the base of others: a template, or a VM with an image that was
+// made a backing file by hand. Thin LVM does not record that, and its clones do not need their template (pve-storage
+// LvmThinPlugin.pm).
 func (d refusals) unlinked(ctx context.Context) error {
 	current := d.config.Current()
 	if current["template"] != "1" {
+		if err := guard.CheckBases(ctx, d.d.Guard, d.node, d.ownVolumes()); err != nil {
+			return fmt.Errorf("VM %d was not touched: %w. Move that one, then destroy again", d.r.Ref.VMID, err)
+		}
 		return nil
 	}
 	var clones []string
@@ -115,7 +119,7 @@ func (d refusals) unlinked(ctx context.Context) error {
 			return fmt.Errorf("look whether %s has linked clones; template %d was not touched: %w", base, d.r.Ref.VMID, err)
 		}
 		for _, v := range volumes {
-			if isBasedOn(v, base) {
+			if guard.IsBasedOn(v, base, true) {
 				clones = append(clones, fmt.Sprintf("%s (%s)", guestName(d.resources, v.VMID), v.ID))
 			}
 		}
@@ -333,15 +337,4 @@ func unlocated(ref guest.Ref, resources pve.Resources, err error) error {
 	}
 	return fmt.Errorf("node %s is %s, so whether VM %d is still there, and what of it, cannot be told. It stays in "+
 		"state; destroy again when the node is back: %w", node.Node, node.Status, ref.VMID, err)
-}
-
-// isBasedOn reports whether a volume is a linked clone of a base: its id begins with the base's and, where the
-// storage says so, its parent is the base (pve-storage, parse_volname and list_images of the plugins).
-func isBasedOn(v pve.Volume, base string) bool {
-	if strings.HasPrefix(v.ID, base+"/") {
-		return true
-	}
-	parent, _, _ := strings.Cut(v.Parent, "@")
-	return parent != "" && v.ID != base && volid.Storage(v.ID) == volid.Storage(base) &&
-		volumeuse.LastPart(parent) == volumeuse.LastPart(base)
 }

@@ -106,6 +106,9 @@ func (g *Guard) Prove(ctx context.Context, c Claim) (Evidence, error) {
 			e.add(volumes)
 			return e, nil
 		}
+		if err := CheckBases(ctx, g, e.place, volumes); err != nil {
+			return Evidence{}, err
+		}
 		scope, err := g.Scope(ctx, c.Use, e.place, volumes)
 		if err != nil {
 			return Evidence{}, err

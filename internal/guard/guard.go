@@ -34,6 +34,8 @@ type Guard struct {
 	use    *volumeuse.Reader
 	// exclusive are the shared storages that no other cluster uses.
 	exclusive []string
+	// bases are the images with a backing file, by their storage.
+	bases request.Recent[[]pve.Volume]
 }
 
 // New makes a Guard. shell may be nil: no SSH. It shares the reader of volume use with package destroy, so that
@@ -41,7 +43,7 @@ type Guard struct {
 // uses.
 func New(jobs *request.Runner, guests *guest.Guests, use *volumeuse.Reader, shell Shell, exclusive []string) *Guard {
 	return &Guard{api: jobs.API, clock: jobs.Clock, jobs: jobs, guests: guests, shell: shell, use: use,
-		exclusive: exclusive}
+		exclusive: exclusive, bases: request.Recent[[]pve.Volume]{Life: basesLife}}
 }
 
 // HasShell reports whether SSH is configured.

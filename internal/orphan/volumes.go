@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guard"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/ownership"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
@@ -163,16 +163,13 @@ func scopeOf(v placed) string {
 	return v.node
 }
 
-// basedOn are the volumes that are linked clones of another, by their ids or their parents (pve-storage,
-// parse_volname and list_images of the plugins).
+// basedOn are the volumes that have another as their base.
 func (l *look) basedOn(base placed) []string {
 	var clones []string
 	for _, v := range l.volumes {
-		parent, _, _ := strings.Cut(v.Parent, "@")
-		named := parent != "" && volumeuse.LastPart(parent) == volumeuse.LastPart(base.ID)
 		near := l.places.Compare(v.storage.ID, base.storage.ID) != volumeuse.Apart && scopeOf(v) == scopeOf(base)
-		if v.ID != base.ID && near && (named ||
-			strings.HasPrefix(v.ID, base.ID+"/")) {
+		reached := scopeOf(v) == scopeOf(base) || scopeOf(v) == "" || scopeOf(base) == ""
+		if reached && guard.IsBasedOn(v.Volume, base.ID, near) {
 			clones = append(clones, v.ID)
 		}
 	}

@@ -180,3 +180,44 @@ func TestOrphansWithoutALook(t *testing.T) {
 		})
 	}
 }
+
+// TestOrphanThatIsABackingFile: a disk that was made by hand has the volume as its backing file, by its whole path also
+// on another storage.
+func TestOrphanThatIsABackingFile(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		storage, backing string
+		based            bool
+	}{
+		"no backing file": {"plain", "", false}, "relative": {"plain", "../300/vm-300-disk-0.qcow2", true},
+		"whole path":      {"plain", "/mnt/plain/images/300/vm-300-disk-0.qcow2", true},
+		"another storage": {"other", "/mnt/plain/images/300/vm-300-disk-0.qcow2", true},
+		"of the other":    {"other", "../300/vm-300-disk-0.qcow2", false},
+	} {
+		r := newRig(t)
+		r.change(func(w *state.World) {
+			for _, id := range []string{"plain", "other"} {
+				w.Storages[id] = &state.Storage{ID: id, Type: "dir", Path: "/mnt/" + id, Content: []string{"images"},
+					Nodes: []string{"pve1"}, Total: 1 << 40}
+			}
+		})
+		id, over := r.volume("plain", "300/vm-300-disk-0.qcow2", 300), r.volume(c.storage, "600/vm-600-disk-0.qcow2", 600)
+		r.change(func(w *state.World) {
+			w.Volume("pve1", id).Format, w.Volume("pve1", over).Format = "qcow2", "qcow2"
+			w.Volume("pve1", over).Backing = c.backing
+		})
+		guestThat(600, "qemu", map[string]string{"scsi0": over + ",size=1G"})(r)
+		found := false
+		for _, i := range r.find().Items {
+			if i.ID != id {
+				continue
+			}
+			if found = true; (i.Certainty == Unknown) != c.based {
+				t.Errorf("%s: %s is %s: %s", name, id, i.Certainty, i.Reason)
+			}
+		}
+		if !found {
+			t.Errorf("%s: %s is not found", name, id)
+		}
+	}
+}

@@ -229,6 +229,8 @@ type Volume struct {
 	Format  string `json:"format"`
 	Size    int64  `json:"size"` // bytes; for content import the virtual size
 	Parent  string `json:"parent,omitempty"`
+	// Backing is the backing file of an image that was made by hand, as qemu-img tells it.
+	Backing string `json:"backing,omitempty"`
 	// Allocated is how much an inactive qcow2 volume on LVM takes: listings tell that, or nothing, and not its size.
 	Allocated int64 `json:"allocated,omitempty"`
 	// what identifies the content: tests compare it to see that nothing wrote here

@@ -135,6 +135,12 @@ func contentItem(w *state.World, s *state.Storage, v *state.Volume) map[string]a
 		if v.Parent != "" {
 			out["parent"] = "../" + v.Parent
 		}
+		if v.Backing != "" { // one below the images is taken for a base (Plugin.pm list_images)
+			out["parent"] = v.Backing
+			if base, ok := strings.CutPrefix(v.Backing, "../"); ok && strings.Count(base, "/") == 1 {
+				out["volid"] = listedName(s, s.ID+":"+base+"/"+v.Name)
+			}
+		}
 	case volume.IsLVM(s):
 		out["ctime"] = strconv.FormatInt(v.Ctime(), 10) // as lvs printed it (LVMPlugin.pm, lvm_list_volumes)
 	default:

@@ -126,3 +126,42 @@ func TestSharedFile(t *testing.T) {
 		}
 	}
 }
+
+// TestBackingFileOfAnotherDisk: an administrator has made a disk of VM 600 with the disk of ours as its backing file, which PVE
+// does not ask about where it frees ours. Without such a disk, the same goes through.
+func TestBackingFileOfAnotherDisk(t *testing.T) {
+	t.Parallel()
+	vm := func(rest string) string {
+		return rig.VMBlock("vmid = 300\nnode = \"pve1\"\nname = \"x\"\npower_state = \"stopped\"\nremoved_disks = \"destroy\"\n" + rest)
+	}
+	const has = "disks = { scsi1 = { storage = \"local2\", size = \"1G\", format = \"qcow2\" } }\n"
+	const volume, theirs = "local2:300/vm-300-disk-0.qcow2", "600/vm-600-disk-0.qcow2"
+	for name, c := range map[string]struct{ before, after string }{
+		"destroy of a VM":           {before: vm(has)},
+		"removal of its disk":       {before: vm(has), after: vm("disks = {}\n")},
+		"move of its disk":          {before: vm(has), after: vm(strings.NewReplacer("local2", "local-zfs", "qcow2", "raw").Replace(has))},
+		"destroy of a proxmox_disk": {before: rig.DiskBlock(`storage = "local2"`, `size = "1G"`, `format = "qcow2"`)},
+	} {
+		for how, backing := range map[string]string{"none": "", "relative": "../300/vm-300-disk-0.qcow2",
+			"absolute": "/mnt/local2/images/300/vm-300-disk-0.qcow2"} {
+			t.Run(name+"/"+how, func(t *testing.T) {
+				t.Parallel()
+				w := rig.NewWorld(t)
+				s := w.Session(t, rig.TokenNoSSH, c.before)
+				rig.Must(t, s.Converge(t.Context()))
+				w.Change(func(world *state.World) {
+					world.Put(&state.Volume{Storage: "local2", Node: "pve1", Name: theirs, Content: "images", VMID: 600,
+						Format: "qcow2", Size: 1 << 30, Backing: backing})
+				})
+				w.Reconfigure(t, s, rig.TokenNoSSH, c.after)
+				said := s.Run(t.Context())
+				if stays := w.Sim.World().Volume("pve1", volume) != nil; stays != (backing != "") {
+					t.Errorf("the disk is there: %t; said: %v", stays, said)
+				}
+				if backing != "" && (said == nil || !strings.Contains(said.Error(), "backing file of local2:")) {
+					t.Errorf("said: %v", said)
+				}
+			})
+		}
+	}
+}
