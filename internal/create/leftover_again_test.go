@@ -21,6 +21,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/thirdparty"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/saga"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/kinds"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
 func withoutAllocate(c *pve.Config, cred pvesim.Credentials) { c.APIToken = cred.TokenNoAllocate }
@@ -190,6 +191,92 @@ func TestInterruptedResumeSparesANamesake(t *testing.T) {
 			if own := b.sim.World().Volume("pve1", disk); err == nil || own != nil || b.vms()[150] != nil || !b.hasTheirs() || !isNamed {
 				t.Errorf("%d failures: theirs is there %t, the disk %v, VM %v, warnings %v: %v", failures, b.hasTheirs(), own, b.vms()[150],
 					created.Warnings, err)
+			}
+		})
+	}
+}
+
+// failsToStart is a cluster in which no guest starts, and in which a third party acts once on VM 150 after the answer to
+// a request whose path has this part; and whether it has.
+func failsToStart(t *testing.T, part string, act func(w *state.World, g *state.Guest)) (bench, *bool) {
+	var b bench
+	done := new(bool)
+	b = benchOf(t, pvesim.Options{Clock: clock.Real{}, Latency: -1}, func(c *pve.Config, cred pvesim.Credentials) {
+		ticket(c, cred)
+		c.Trace = func(_ context.Context, _ string, fields map[string]string) {
+			if b.sim == nil || *done || !strings.Contains(fields["path"], part) {
+				return
+			}
+			b.change(func(w *state.World) {
+				if g := w.Guests[150]; g != nil && g.Config["lock"] == "" {
+					*done = true
+					act(w, g)
+				}
+			})
+		}
+	})
+	b.sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: http.MethodPost, Path: "/nodes/{node}/qemu/{vmid}/status/start"}, Phase: fault.Task, Times: -1}})
+	return b, done
+}
+
+// twoDisks is a create of VM 150 with disks of 1 and of 2 GiB.
+func twoDisks() Request {
+	r := onZFS()
+	r.VMID, r.Start = 150, true
+	r.Spec.Disks["scsi1"] = vm.Disk{Storage: "local-zfs", Size: to(int64(2 << 30))}
+	return r
+}
+
+// TestBusyDiskOfARollBack: PVE cannot free a disk at once, or not at all, when the VM is rolled back. The disk goes, or
+// it is among the leftovers, and nothing is in the way of the next apply.
+func TestBusyDiskOfARollBack(t *testing.T) {
+	t.Parallel()
+	for _, times := range []int{0, 1, 2, -1} {
+		synctest.Test(t, func(t *testing.T) {
+			b, _ := failsToStart(t, "", func(w *state.World, _ *state.Guest) { w.Storages["local-zfs"].BusyFrees = times })
+			created, err := b.Create(t.Context(), twoDisks())
+			stays := times < 0
+			if left := b.volumesOf(150); err == nil || (len(left) > 0) != stays || (len(created.Left) > 0) != stays || len(created.Warnings) > 0 {
+				t.Errorf("busy %d times: %v are there, left %+v, %v: %v", times, left, created.Left, created.Warnings, err)
+			}
+			b.sim.SetFaults(nil)
+			if _, err := creatorOf(t, b.sim, ticket).Create(t.Context(), twoDisks()); !stays && err != nil {
+				t.Errorf("busy %d times: the next apply: %v", times, err)
+			}
+		})
+	}
+}
+
+// TestBusyDiskOfARollBackElsewhere: another user or HA moves the VM right before it is rolled back, with its local disks,
+// and PVE cannot free one where it is by then. It is among the leftovers. A disk that a third party has under the
+// former name, where the VM was, stays.
+func TestBusyDiskOfARollBackElsewhere(t *testing.T) {
+	t.Parallel()
+	const name = "local-zfs:vm-150-disk-1"
+	for _, busy := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			b, done := failsToStart(t, "qmstart", func(w *state.World, g *state.Guest) {
+				g.Node = "pve2"
+				for key, v := range w.Volumes {
+					if v.VMID == 150 && v.Node != "" {
+						delete(w.Volumes, key)
+						moved := *v
+						moved.Node = "pve2"
+						w.Put(&moved)
+					}
+				}
+				if busy {
+					w.Volume("pve2", name).Busy = "dataset is busy"
+				} else {
+					w.Put(&state.Volume{Storage: "local-zfs", Node: "pve1", Name: "vm-150-disk-1", VMID: 150, Content: "images", Format: "raw", Size: 5 << 30, Data: "theirs"})
+				}
+			})
+			created, err := b.Create(t.Context(), twoDisks())
+			isNamed := slices.ContainsFunc(created.Left, func(l saga.Residue) bool {
+				return l.ID == name && l.Node == "pve2" && l.Size == 2<<30
+			})
+			if err == nil || !*done || isNamed != busy || b.hasTheirs() == busy {
+				t.Errorf("busy %t: %v are there, left %+v: %v", busy, b.volumesOf(150), created.Left, err)
 			}
 		})
 	}

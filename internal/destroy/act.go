@@ -193,6 +193,7 @@ func (r *removal) rememberDestroy(ctx context.Context, config map[string]string,
 	for volume, known := range r.volumes {
 		known.copied = known.copied && !(task.Node() == r.Baseline.Node && guest.Uses(config, volume))
 	}
+	noteStrays(ctx, r, task, config)
 	stayed := notRemoved(result.Log)
 	r.remember(stayed)
 	if result.Warnings > len(stayed) {

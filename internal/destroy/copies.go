@@ -2,6 +2,7 @@ package destroy
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -273,4 +274,52 @@ func freeCopies(ctx context.Context, r *removal, f *facts) map[string]bool {
 // isIn reports whether the configuration of a VM on some node names a volume of the baseline's node.
 func isIn(r *removal, node string, config map[string]string, volume string) bool {
 	return guest.Uses(config, volume) && (node == r.Baseline.Node || !r.of(volume).copied)
+}
+
+// stray is a disk that stayed on the node of a VM that another user or HA had moved there, where no look of its removal
+// lists the volumes.
+type stray struct{ node, volume, why string }
+
+// noteStrays notes the disks that stayed, by the log of the destroy, on another node than that of the baseline. Where
+// the log cannot be read each one that is there counts.
+func noteStrays(ctx context.Context, r *removal, destroyed pve.UPID, config map[string]string) {
+	node := destroyed.Node()
+	if node == "" || node == r.Baseline.Node {
+		return
+	}
+	log, err := r.d.api.Tasks().Log(ctx, destroyed, logLines)
+	stayed := notRemoved(log)
+	for _, volume := range guest.OwnVolumes(r.VMID, config) {
+		why := stayed[volume]
+		if err != nil {
+			why = fmt.Sprintf("PVE removed the VM; whether it could not remove the disk cannot be told: %v", err)
+		}
+		if why != "" && !isShared(r.Baseline, volume) {
+			r.deleted.strays = append(r.deleted.strays, stray{node, volume, why})
+		}
+	}
+}
+
+// withStrays adds the disks that stayed on another node, and are still there, to the error of a removal.
+func withStrays(ctx context.Context, r *removal, failed error) error {
+	var left []saga.Residue
+	for _, s := range r.deleted.strays {
+		residue := saga.Residue{Kind: "volume", Node: s.node, ID: s.volume, Reason: s.why,
+			Command: shell.FreeUnused(s.volume), What: fmt.Sprintf("volume %s on node %s", s.volume, s.node)}
+		on, err := r.d.guests.Volumes(ctx, s.node, volid.Storage(s.volume), r.VMID)
+		if at := slices.IndexFunc(on, func(v pve.Volume) bool { return v.ID == s.volume }); at >= 0 {
+			residue.Size, residue.CreatedAt = on[at].Size, on[at].CreatedAt
+		} else if there, lookErr := r.d.HasVolume(ctx, s.node, s.volume); err == nil && lookErr == nil && !there {
+			continue
+		}
+		left = append(left, residue)
+	}
+	var named *saga.LeftError
+	switch {
+	case len(left) == 0:
+		return failed
+	case errors.As(failed, &named):
+		return &saga.LeftError{Left: merge(named.Left, left), Err: named.Err}
+	}
+	return &saga.LeftError{Left: left, Err: failed}
 }

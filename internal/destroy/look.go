@@ -221,7 +221,9 @@ func (r *removal) recognize(node string, config pve.GuestConfig, how ending) (vi
 	if !known || r.Mark.Proves(r.VMID, config.Values) {
 		r.seen = lastSeen{guest.IdentityOf(config.Values), r.askedAt}
 	}
-	r.Made.Saw(node, r.VMID, config.Values, unknownDisks(r, config.Values)...)
+	if r.deleted.config == nil { // else it is our empty VM, which says nothing of the disks that outlived theirs
+		r.Made.Saw(node, r.VMID, config.Values, unknownDisks(r, config.Values)...)
+	}
 	return v, nil
 }
 

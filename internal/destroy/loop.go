@@ -113,6 +113,7 @@ type deletion struct {
 	sorted    pve.UPID          // the destroy whose volumes are sorted into those that went and those that stayed
 	went      map[string]bool   // volumes that went with it, or with an earlier one
 	reborn    []string          // those of them whose names are there again
+	strays    []stray           // disks that stayed on another node than the baseline's
 }
 
 // final marks an error that no further pass can change.
@@ -142,8 +143,10 @@ func (d *Destroyer) RemoveAll(ctx context.Context, targets []Target) (notes []No
 		notes = append(notes, r.notes...)
 		var named *saga.LeftError
 		switch {
-		case err == nil: // the VM is gone, also where an earlier target could not remove it
-			left = slices.DeleteFunc(left, func(l saga.Residue) bool { return l.Kind == "guest" })
+		case err == nil: // the VM is gone, also where an earlier target could not remove it, and nothing is on this node
+			left = slices.DeleteFunc(left, func(l saga.Residue) bool {
+				return l.Kind == "guest" || l.Node == t.Baseline.Node
+			})
 		case errors.As(err, &named):
 			left, failed = merge(left, named.Left), errors.Join(failed, named.Err)
 		default:
@@ -165,7 +168,7 @@ func (d *Destroyer) newRemoval(t Target, p policy) *removal {
 func (r *removal) run(ctx context.Context) error {
 	r.awaitLost(ctx)
 	r.checkVisible(ctx)
-	err := r.loop(ctx)
+	err := withStrays(ctx, r, r.loop(ctx))
 	for _, text := range r.Baseline.Notes() {
 		r.notes = append(r.notes, Note{Text: text, Doubt: true})
 	}

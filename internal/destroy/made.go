@@ -122,7 +122,7 @@ func (f fact) fits(v pve.Volume) bool {
 
 // Saw adds the volumes that a configuration of the create's VM on a node names in a slot, but for some. One that PVE
 // has made an unused disk may be a third party's. Volumes that the whole configuration does not name any more were
-// moved or freed.
+// moved or freed, and those that it named on another node.
 func (m *Made) Saw(node string, vmid int, config map[string]string, others ...string) {
 	if m == nil {
 		return
@@ -139,9 +139,9 @@ func (m *Made) Saw(node string, vmid int, config map[string]string, others ...st
 			m.slots[name] = s
 		}
 	}
-	if !guest.HalfMade(config) {
+	if !guest.HalfMade(config) { // PVE frees local disks where they were, when it migrates the VM
 		m.end(func(at place) bool {
-			return at.node == node && m.facts[at].proof == byName && !guest.Uses(config, at.volume)
+			return m.facts[at].proof == byName && (at.node != node || !guest.Uses(config, at.volume))
 		})
 	}
 	adopted := slices.Concat(Adopted(vmid, config), m.unproven(vmid, config), others)
