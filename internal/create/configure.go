@@ -148,6 +148,7 @@ func (a *attempt) growFirst(ctx context.Context, config pve.PendingConfig) (pve.
 // configuration that the look has shown.
 func (a *attempt) grow(ctx context.Context, g vm.Growth, digest string) error {
 	size := property.FormatSize(g.Size)
+	a.made.Grows(g.Slot, g.Size)
 	look := func(ctx context.Context) error {
 		return guest.GuardUnlessSeen(ctx, a.view, a.renew, func(ctx context.Context) error {
 			digest = a.view.Last().Digest

@@ -2,6 +2,7 @@ package create
 
 import (
 	"net/http"
+	"strings"
 	"testing"
 	"testing/synctest"
 
@@ -88,6 +89,71 @@ func TestRollBackWhereTheCloneIs(t *testing.T) {
 			created, err := b.Create(t.Context(), r)
 			if err == nil || (len(created.Left) > 0) != taken || (len(b.volumesOf(150)) > 0) != taken {
 				t.Errorf("taken %t: left %+v and %v: %v", taken, created.Left, b.volumesOf(150), err)
+			}
+		})
+	}
+}
+
+// TestRollBackSparesADiskOfAFormerName: a user removes a disk of the new VM, whose name comes free, and adds a larger one,
+// which gets it: in another slot or in the same, as an unused disk or in none, also where HA has just moved the VM and the
+// storage is shared. The start fails. The roll-back leaves that disk.
+func TestRollBackSparesADiskOfAFormerName(t *testing.T) {
+	t.Parallel()
+	for _, storage := range []string{"local-zfs", "rbd"} {
+		for _, node := range []string{"pve1", "pve2"} {
+			for _, slot := range []string{"scsi5", "scsi1", "unused0", ""} {
+				if storage == "local-zfs" && node == "pve2" {
+					continue
+				}
+				synctest.Test(t, func(t *testing.T) {
+					b, done := failsToStart(t, "status/start", func(w *state.World, g *state.Guest) {
+						v := w.Volume("pve1", guest.VolumeOf(g.Config["scsi1"]))
+						v.Size, v.Data, g.Node = 5<<30, "theirs", node
+						delete(g.Config, "scsi1")
+						switch slot {
+						case "":
+						case "unused0":
+							g.Config[slot] = v.Volid()
+						default:
+							g.Config[slot] = v.Volid() + ",size=5G"
+						}
+					})
+					b.change(func(w *state.World) {
+						w.Storages["rbd"] = &state.Storage{ID: "rbd", Type: "rbd", Path: "tank", Shared: true, Total: 100 << 30, Content: []string{"images"}}
+					})
+					r := twoDisks()
+					for name, d := range r.Spec.Disks {
+						d.Storage = storage
+						r.Spec.Disks[name] = d
+					}
+					created, err := b.Create(t.Context(), r)
+					isNamed := slot == "" || len(created.Left) == 1 && strings.Contains(created.Left[0].Reason, "vm-150-disk-1")
+					if err == nil || !*done || !b.hasTheirs() || !isNamed {
+						t.Errorf("%s, on %s, in %q: %v are there, left %+v: %v", storage, node, slot, b.volumesOf(150), created.Left, err)
+					}
+				})
+			}
+		}
+	}
+}
+
+// TestRollBackOfAGrownDisk: the create itself has grown a disk, so its other size makes it no other's, also where PVE
+// dies over that.
+func TestRollBackOfAGrownDisk(t *testing.T) {
+	t.Parallel()
+	for _, phase := range []fault.Phase{fault.Task, fault.KillTask, fault.After} {
+		synctest.Test(t, func(t *testing.T) {
+			b, _ := failsToStart(t, "none", nil)
+			of := func(method, path string) fault.Match {
+				return fault.Match{Method: method, Path: "/nodes/{node}/qemu/{vmid}" + path}
+			}
+			b.sim.SetFaults([]fault.Rule{{Match: of(http.MethodPut, "/resize"), Phase: phase, Status: 500, Times: 1},
+				{Match: of(http.MethodPost, "/status/start"), Phase: fault.Task, Times: -1}})
+			r := ofTemplate()
+			r.VMID, r.Start, r.Spec.Disks = 150, true, map[string]vm.Disk{"scsi0": {Storage: "local-zfs", Size: to(int64(40 << 30))}}
+			created, err := b.Create(t.Context(), r)
+			if left := b.volumesOf(150); err == nil || len(created.Left)+len(left) > 0 {
+				t.Errorf("%v: %v are there, left %+v: %v", phase, left, created.Left, err)
 			}
 		})
 	}

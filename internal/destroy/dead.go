@@ -180,12 +180,12 @@ func (m *Made) unproven(vmid int, config map[string]string) []string {
 	if m == nil || m.slots == nil {
 		return nil
 	}
-	return disksIn(vmid, config, m.isUnproven)
+	return disksIn(vmid, config, func(slot, _ string) bool { return m.isUnproven(slot, config[slot]) })
 }
 
-func (m *Made) isUnproven(slot, volume string) bool {
+func (m *Made) isUnproven(slot, value string) bool {
 	_, fills := m.slots[slot]
-	return !fills || m.isExchanged(slot, volume)
+	return !fills || m.isExchanged(slot, guest.VolumeOf(value)) || m.isResized(slot, value)
 }
 
 // noteCopied takes the disks in further slots that a clone says it has filled for its copies, and returns them: the
@@ -277,8 +277,8 @@ func notMade(ctx context.Context, r *removal, f *facts, disks []string, inSlots 
 		return nil, err
 	}
 	disks = slices.DeleteFunc(disks, func(volume string) bool {
-		known := made.of(here, volume)
-		return known.proof > byGuess && known.fits(r.of(volume).volume)
+		known, listed := made.of(here, volume), r.of(volume).volume
+		return known.proof > byGuess && (known.isIt(listed) || inSlots[volume] != nil && known.fits(listed))
 	})
 	var moves []string
 	for _, upid := range r.Tasks.UPIDs {
@@ -301,8 +301,9 @@ func notMade(ctx context.Context, r *removal, f *facts, disks []string, inSlots 
 			isIt := func(one string) bool { return volid.Same(one, volume) } // a template's have another name
 			counts := r.tasks.ended[upid] == killed || r.InState == nil && inSlots[volume] != nil
 			isHere := upid.Node() == f.node || isShared(here, volume)
-			return slices.Contains(copied, volume) || counts && isHere && slices.ContainsFunc(says, isIt) &&
-				made.of(here, volume).proof != freed
+			known := made.of(here, volume)
+			isOther := known.proof == freed || inSlots[volume] == nil && !known.isIt(r.of(volume).volume)
+			return slices.Contains(copied, volume) || counts && isHere && slices.ContainsFunc(says, isIt) && !isOther
 		})
 	}
 	return notMoved(ctx, r, f, disks, moves)

@@ -124,7 +124,8 @@ func targetsOf(p *guest.Proof, mark ownership.Mark, left []saga.Residue) []Targe
 	halfMade, made := NewHalfMade(p.HalfMade, tasks.UPIDs), NewMade("", nil, nil, nil)
 	for _, leftover := range left {
 		if leftover.Kind == "volume" {
-			made.facts[place{leftover.Node, leftover.ID}] = fact{byLog, leftover.Size, leftover.CreatedAt}
+			known := fact{proof: byLog, size: leftover.Size, createdAt: leftover.CreatedAt}
+			made.facts[place{leftover.Node, leftover.ID}] = known
 		}
 	}
 	for _, b := range p.RestoreBaselines() {

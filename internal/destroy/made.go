@@ -24,9 +24,10 @@ import (
 // Other new volumes are named and left alone.
 type Made struct {
 	facts     map[place]fact
-	slots     map[string]slot // that the create fills without a task that tells; nil: any
-	seen      map[string]seat // the disks in slots that were known to be its own when the VM was seen last
-	left      string          // the node that the VM has left by a migration of the create, or may have
+	slots     map[string]slot  // that the create fills without a task that tells; nil: any
+	seen      map[string]seat  // the disks in slots that were known to be its own when the VM was seen last
+	grown     map[string]int64 // by slot, the size to which the create grows its disk, in bytes
+	left      string           // the node that the VM has left by a migration of the create, or may have
 	wanted    []Wanted
 	died      []string          // the types of its tasks that were killed
 	read      map[pve.UPID]bool // tasks whose log was read
@@ -43,6 +44,8 @@ type fact struct {
 	proof
 	size      int64     // in bytes, of a volume that state remembers; 0: not known
 	createdAt time.Time // the same
+	shown     int64     // the size that its slot has shown, in bytes; 0: none
+	grown     int64     // to which the create grows it
 }
 
 // proof is how a volume is known to be the create's, the best last.
@@ -65,7 +68,8 @@ type slot struct {
 // NewMade makes a Made from the volumes that a create is known to have made on a node, all that it asks for, and the
 // slots that it fills without a task that tells; nil: a disk in any slot is its own.
 func NewMade(node string, known []string, wanted []Wanted, unlogged []string) *Made {
-	m := &Made{wanted: wanted, facts: map[place]fact{}, read: map[pve.UPID]bool{}}
+	m := &Made{wanted: wanted, facts: map[place]fact{}, read: map[pve.UPID]bool{},
+		grown: map[string]int64{}}
 	if unlogged != nil {
 		m.slots = map[string]slot{}
 	}
@@ -144,6 +148,7 @@ func (m *Made) Saw(node string, vmid int, config map[string]string, others ...st
 			return m.facts[at].proof == byName && (at.node != node || !guest.Uses(config, at.volume))
 		})
 	}
+	m.endReused(node, vmid, config)
 	adopted := slices.Concat(Adopted(vmid, config), m.unproven(vmid, config), others)
 	m.add(node, byName, slices.DeleteFunc(guest.OwnVolumes(vmid, config),
 		func(volume string) bool { return slices.Contains(adopted, volume) })...)
@@ -185,7 +190,7 @@ func (m *Made) Others(ctx context.Context, api pve.Reader, tasks []pve.UPID, nod
 	open := map[string]string{}
 	for slot := range slots {
 		volume := guest.VolumeOf(config[slot])
-		isOpen := m.facts[place{node, volume}].proof <= freed && m.isUnproven(slot, volume)
+		isOpen := m.facts[place{node, volume}].proof <= freed && m.isUnproven(slot, config[slot])
 		if isDiskOf(vmid, config, slot) && isOpen {
 			open[slot] = config[slot]
 		}
@@ -199,7 +204,7 @@ func (m *Made) Others(ctx context.Context, api pve.Reader, tasks []pve.UPID, nod
 				return nil, fmt.Errorf("look which slots task %s has filled: %w", upid, err)
 			}
 			m.noteCopied(log, config)
-			maps.DeleteFunc(open, func(slot, value string) bool { return !m.isUnproven(slot, guest.VolumeOf(value)) })
+			maps.DeleteFunc(open, func(slot, value string) bool { return !m.isUnproven(slot, value) })
 		case typ != "qmmove": // that names slots only: the first look shows the disks
 			work = append(work, string(upid))
 		}

@@ -239,11 +239,62 @@ func (m *Made) follow(node string, vmid int, config, names map[string]string) {
 		switch {
 		case m.facts[place{node, volume}].proof > byGuess:
 			now[name] = seat{place{node, volume}, size}
+			m.show(name, now[name])
 		case isAway:
 			now[name] = was
 		}
 	}
+	for name, was := range m.seen { // a name that the VM has elsewhere is to be told from that of the disk it had here
+		if _, has := now[name]; !has && guest.Uses(config, was.volume) {
+			now[name] = was
+		}
+	}
 	m.seen = now
+}
+
+// show notes the size that a disk shows in its slot.
+func (m *Made) show(name string, s seat) {
+	f := m.facts[s.place]
+	f.shown, f.grown = s.size, m.grown[name]
+	m.facts[s.place] = f
+}
+
+// isIt reports whether a listed volume that is in no slot of the VM can be that of the fact.
+func (f fact) isIt(v pve.Volume) bool {
+	return f.fits(v) && (hasSize(v, f.shown) || f.grown != 0 && hasSize(v, f.grown))
+}
+
+// Grows notes that the create is about to grow the disk in a slot, in bytes.
+func (m *Made) Grows(name string, size int64) {
+	m.grown[name] = size
+	if was, seen := m.seen[name]; seen {
+		m.show(name, was)
+	}
+}
+
+// isResized reports whether a slot shows its disk with another size than before, and the create has not grown it: PVE
+// gives a name that has come free to the next disk.
+func (m *Made) isResized(name, value string) bool {
+	was, seen := m.seen[name]
+	size, grown := sizeIn(name, value), m.grown[name]
+	return seen && was.volume == guest.VolumeOf(value) && !vm.FitsSize(size, was.size) &&
+		(grown == 0 || !vm.FitsSize(size, grown))
+}
+
+// endReused ends the names of disks that another has by now: one in another slot, or of another size.
+func (m *Made) endReused(node string, vmid int, config map[string]string) {
+	for _, name := range vm.Slots(config) {
+		volume := guest.VolumeOf(config[name])
+		if !isDiskOf(vmid, config, name) {
+			continue
+		}
+		for former, was := range m.seen {
+			isIn := guest.VolumeOf(config[former]) == volume
+			if was.place == (place{node, volume}) && !isIn || former == name && m.isResized(name, config[name]) {
+				m.end(func(at place) bool { return at.volume == volume })
+			}
+		}
+	}
 }
 
 // readMigration has the log of the last migration tell the names of the disks that the VM has brought along from
