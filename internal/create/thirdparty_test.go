@@ -2,9 +2,12 @@ package create
 
 import (
 	"bytes"
+	"fmt"
+	"maps"
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
@@ -272,5 +275,30 @@ func TestThirdPartyAfterALostAnswer(t *testing.T) {
 					b.sim.ThirdParties())
 			}
 		}
+	}
+}
+
+// TestThirdPartyImportsADiskOfAFormerName: the lock of a backup holds the roll-back up. An administrator destroys the VM,
+// with its disks, and makes another of its id, to which a disk is being imported: no configuration names it yet (`qm
+// disk import` has no task). It has a name that ours had, and stays.
+func TestThirdPartyImportsADiskOfAFormerName(t *testing.T) {
+	t.Parallel()
+	for _, node := range []string{"pve1", "pve2"} {
+		synctest.Test(t, func(t *testing.T) {
+			b, done := failsToStart(t, "qmstart", func(w *state.World, g *state.Guest) { g.Config["lock"], g.LockCause = "backup", "state" })
+			time.AfterFunc(40*time.Second, func() {
+				b.change(func(w *state.World) {
+					maps.DeleteFunc(w.Volumes, func(_ state.VolumeKey, v *state.Volume) bool { return v.VMID == 150 })
+					w.Guests[150] = &state.Guest{VMID: 150, Type: "qemu", Node: node, Config: map[string]string{"memory": "512",
+						"name": "theirs", "smbios1": "uuid=11111111-2222-3333-4444-000000000150"}}
+				})
+				b.theirs("pve1", "vm-150-disk-1", 5<<30)
+			})
+			created, err := b.Create(t.Context(), twoDisks())
+			said := fmt.Sprint(created.Warnings)
+			if err == nil || !*done || !b.hasTheirs() || !strings.Contains(said, "Ours had the volumes local-zfs:vm-150-disk-0, ") {
+				t.Errorf("on %s: %v are there, left %+v, %s: %v", node, b.volumesOf(150), created.Left, said, err)
+			}
+		})
 	}
 }

@@ -98,6 +98,9 @@ func (r *removal) lookAtAll(ctx context.Context) error {
 		noteGone(r, func(string) bool { return true }) // a third party has destroyed it
 	}
 	if r.view.owner == guest.ThirdParty {
+		if r.deleted.config == nil { // another user has destroyed ours, and its volumes with it
+			r.Made.forgetNamed()
+		}
 		return nil
 	}
 	if err := dropReused(ctx, r); err != nil {

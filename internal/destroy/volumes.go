@@ -169,7 +169,7 @@ func (r *removal) reclaim(ctx context.Context, _ *facts) (outcome, error) {
 // unless they were to go with a VM of ours before: such a name may have become free, and the third party's, in
 // between.
 func (r *removal) leaveToThirdParty(ctx context.Context, f *facts) (outcome, error) {
-	config := f.config.Values
+	config, had := f.config.Values, slices.Clone(r.left)
 	r.forgetDestroyed(ctx)
 	making := guest.IsOwnLock(config["lock"]) || guest.IsRestoring(config)
 	if r.taken = true; len(r.left) > 0 && making {
@@ -196,7 +196,11 @@ func (r *removal) leaveToThirdParty(ctx context.Context, f *facts) (outcome, err
 		return nextPass, err
 	}
 	note := Note{Text: fmt.Sprintf("VM %d on node %s belongs to another user now; it was not touched", r.VMID, f.node)}
-	if had := slices.Sorted(maps.Keys(r.Baseline.Named)); r.committed && r.deleted.task == "" && len(had) > 0 {
+	if r.committed {
+		had = slices.Sorted(maps.Keys(r.Baseline.Named))
+	}
+	had = slices.DeleteFunc(had, func(v string) bool { return slices.Contains(r.left, v) })
+	if r.deleted.task == "" && len(had) > 0 {
 		note.Text += fmt.Sprintf(". Ours had the volumes %s before. Whether they went with it cannot be told",
 			strings.Join(had, ", "))
 	}
@@ -231,15 +235,21 @@ func (r *removal) forgetDestroyed(ctx context.Context) {
 	})
 }
 
-// forgetUsed drops volumes that no longer exist, and volumes that a third party's configuration uses.
+// forgetUsed drops volumes that no longer exist, or that others of their names have taken the place of, and volumes
+// that a third party's configuration uses.
 func (r *removal) forgetUsed(ctx context.Context, node string, config map[string]string) error {
 	if len(r.left) == 0 {
 		return nil
 	}
+	seen := map[string]fact{}
+	for _, v := range r.left {
+		was := r.of(v).volume
+		seen[v] = fact{size: was.Size, createdAt: was.CreatedAt}
+	}
 	now, err := r.listOwn(ctx, r.view.has())
 	if err == nil {
 		r.left = slices.DeleteFunc(r.left, func(v string) bool {
-			return !slices.Contains(now, v) || isIn(r, node, config, v)
+			return !slices.Contains(now, v) || !seen[v].fits(r.of(v).volume) || isIn(r, node, config, v)
 		})
 	}
 	return err
