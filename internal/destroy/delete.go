@@ -1,9 +1,11 @@
 package destroy
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -43,9 +45,7 @@ type Request struct {
 // Delete destroys a VM and looks that nothing of it is left, whatever PVE says. A VM that is gone already is a
 // success. Leftovers are returned with the error, to be kept in state.
 func (d *Destroyer) Delete(ctx context.Context, r Request) ([]saga.Residue, []guest.Warning, error) {
-	for _, leftover := range r.Left {
-		r.Known = append(slices.Clip(r.Known), leftover.ID)
-	}
+	r.Disks = withLeft(r.Disks, r.Left)
 	defer d.guests.Occupy(r.Ref.VMID)()     // volumes with the VMID are ours until the last look
 	if d.guests.Completed.Has(r.Ref.VMID) { // with create_before_destroy, which makes the new VM of the failed one
 		return nil, []guest.Warning{{Summary: fmt.Sprintf("VM %d stays", r.Ref.VMID),
@@ -62,6 +62,20 @@ func (d *Destroyer) Delete(ctx context.Context, r Request) ([]saga.Residue, []gu
 	}
 	remembered, err := d.clear(ctx, r)
 	return remembered, warnings, err
+}
+
+// withLeft adds remembered leftovers to the disks that state knows, with their sizes: a name may come free between plan
+// and apply, and be another disk's.
+func withLeft(d Disks, left []saga.Residue) Disks {
+	d.Known, d.Sizes = slices.Clip(d.Known), maps.Clone(d.Sizes)
+	if d.Sizes == nil {
+		d.Sizes = map[string]int64{}
+	}
+	for _, leftover := range left {
+		d.Known = append(d.Known, leftover.ID)
+		d.Sizes[leftover.ID] = cmp.Or(d.Sizes[leftover.ID], leftover.Size)
+	}
+	return d
 }
 
 func (d *Destroyer) deleteInState(ctx context.Context, r Request) ([]saga.Residue, []guest.Warning, error) {

@@ -257,7 +257,7 @@ func TestPlanAmongOtherVMs(t *testing.T) {
 // that. A later destroy whose plan refreshes removes both. A disk that a user detaches there stays, and the destroy names it.
 func TestCopyThatARollBackHasAttached(t *testing.T) {
 	t.Parallel()
-	for _, given := range []bool{false, true} {
+	for _, meanwhile := range []string{"", "given", "exchanged"} {
 		w := rig.NewWorld(t)
 		s := w.Session(t, rig.TokenNoSSH, rig.VMBlock("vmid = 400\nname = \"x\"\nnode = \"pve1\"\n"+
 			"clone = { vmid = 9000, full = true, storage = \"local2\" }\ndisks = { scsi0 = { storage = \"local-zfs\" } }\n"))
@@ -272,7 +272,7 @@ func TestCopyThatARollBackHasAttached(t *testing.T) {
 			if is := world.Guests[400].Config["unused0"]; is != "local-zfs:vm-400-disk-0" {
 				t.Errorf("the copy is not attached: %v", world.Guests[400].Config)
 			}
-			if given {
+			if meanwhile == "given" {
 				putDisk(world, world.Guests[400], "scsi5")
 				world.Guests[400].Config["unused5"], _, _ = strings.Cut(world.Guests[400].Config["scsi5"], ",")
 				delete(world.Guests[400].Config, "scsi5")
@@ -281,8 +281,17 @@ func TestCopyThatARollBackHasAttached(t *testing.T) {
 		rig.Must(t, s.Refresh(t.Context()))
 		planned, err := s.Plan(t.Context(), toDestroy...)
 		rig.Must(t, err)
-		if err = s.Apply(t.Context(), planned); given {
-			rig.MustSay(t, err, "local-zfs:vm-400-by-hand-scsi5")
+		if meanwhile == "exchanged" { // its name comes free, and an import gets it
+			w.Change(func(world *state.World) { world.Volume("pve1", "local-zfs:vm-400-disk-0").Size = 5 << 30 })
+		}
+		err = s.Apply(t.Context(), planned)
+		if other := map[string]string{"given": "local-zfs:vm-400-by-hand-scsi5", "exchanged": "local-zfs:vm-400-disk-0"}[meanwhile]; other != "" {
+			rig.MustSay(t, err, other)
+			w.Change(func(world *state.World) {
+				if world.Volume("pve1", other) == nil {
+					t.Errorf("%s is gone", other)
+				}
+			})
 			continue
 		}
 		rig.Must(t, err)
