@@ -158,3 +158,28 @@ func TestRollBackOfAGrownDisk(t *testing.T) {
 		})
 	}
 }
+
+// TestRollBackWhoseLogCannotBeRead: a third party exchanges a disk before the first look at the new VM, the start fails,
+// and the log that tells the disk of the create cannot be read for a while, or at all. The disk stays.
+func TestRollBackWhoseLogCannotBeRead(t *testing.T) {
+	t.Parallel()
+	for _, times := range []int{4, 6, 10, -1} {
+		synctest.Test(t, func(t *testing.T) {
+			b, done := failsToStart(t, "qmcreate", func(w *state.World, g *state.Guest) {
+				v := w.Volume("pve1", guest.VolumeOf(g.Config["scsi0"]))
+				delete(w.Volumes, state.VolumeKey{Storage: v.Storage, Node: v.Node, Name: v.Name})
+				v.Name, v.Data = "vm-150-disk-77", "theirs"
+				w.Put(v)
+				g.Config["scsi0"] = v.Volid() + ",size=1G"
+			})
+			log := fault.Match{Method: http.MethodGet, Path: "/nodes/{node}/tasks/{upid}/log"}
+			start := fault.Match{Method: http.MethodPost, Path: "/nodes/{node}/qemu/{vmid}/status/start"}
+			b.sim.SetFaults([]fault.Rule{{Match: start, Phase: fault.Task, Times: -1},
+				{Match: log, Phase: fault.Before, Status: 500, Reason: "no", Times: times}})
+			created, err := b.Create(t.Context(), startedVM())
+			if err == nil || !*done || !b.hasTheirs() || len(created.Left) != 1 || created.Left[0].Command != "" {
+				t.Errorf("%d times: %v are there, left %+v: %v", times, b.volumesOf(150), created.Left, err)
+			}
+		})
+	}
+}

@@ -112,7 +112,9 @@ func (r *removal) lookAtAll(ctx context.Context) error {
 	}
 	switch {
 	case r.view.owner == guest.Ours && r.InState == nil:
-		r.Made.correct(ctx, r.d.api.Reader(), r.Tasks.UPIDs)
+		if err := r.Made.correct(ctx, r.d.api.Reader(), r.Tasks.UPIDs); err != nil {
+			return err
+		}
 	case r.view.owner == guest.NoGuest && r.tasks.lastDestroy() == "":
 		r.Made.forgetNamed()
 	}

@@ -32,6 +32,7 @@ type Made struct {
 	died      []string          // the types of its tasks that were killed
 	read      map[pve.UPID]bool // tasks whose log was read
 	commands  int               // how many of the failed commands were read
+	unread    bool              // it could not be read
 	corrected bool              // the log of the task that makes the VM was asked for the first disks
 }
 
@@ -226,16 +227,17 @@ func (m *Made) Others(ctx context.Context, api pve.Reader, tasks []pve.UPID, nod
 }
 
 // correct has the log of the task that makes the VM say which disks were first in their slots: a third party may have
-// exchanged one before the first look. Where the log cannot be read the first look counts.
-func (m *Made) correct(ctx context.Context, api pve.Reader, tasks []pve.UPID) {
+// exchanged one before the first look. Where the log is gone the first look counts.
+func (m *Made) correct(ctx context.Context, api pve.Reader, tasks []pve.UPID) error {
 	if m == nil || m.corrected || len(tasks) == 0 || tasks[0].Type() != "qmcreate" {
-		return
+		return nil
 	}
-	m.corrected = true
 	log, err := api.Tasks().Log(ctx, tasks[0], makerLines)
-	if err != nil {
-		return
+	if err != nil && !pve.IsKind(err, pve.NotFound) {
+		m.unread = true
+		return fmt.Errorf("look which disks task %s has made: %w", tasks[0], err)
 	}
+	m.corrected, m.unread = true, false
 	for name, volume := range task.DisksMade(log) {
 		if s := m.slots[name]; m.isExchanged(name, volume) {
 			m.end(func(at place) bool { return at.volume == s.first })
@@ -243,6 +245,7 @@ func (m *Made) correct(ctx context.Context, api pve.Reader, tasks []pve.UPID) {
 			m.slots[name] = s
 		}
 	}
+	return nil
 }
 
 // forgetNamed forgets what the VM has named, after a third party has destroyed it and its volumes with it.
