@@ -91,6 +91,11 @@ const (
 	RestartForcibly                  // reboot; cut off a guest that does not obey
 )
 
+// mayRestart reports whether the guest may be restarted. The plan names no restart of a guest that it found off.
+func (r Request) mayRestart() bool {
+	return r.Restart != RestartNever && r.Ref.Status != string(guest.Stopped)
+}
+
 // update is one change of a VM: what is wanted, which stays, and the one view of the server.
 type update struct {
 	changer  *Changer

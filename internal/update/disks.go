@@ -40,7 +40,7 @@ func (d disks) movesNow(ctx context.Context, t todo, config pve.PendingConfig) (
 	if waiting < 0 && !slices.ContainsFunc(t.change.Moves, changes) {
 		return t.change.Moves, nil, nil
 	}
-	restarts := d.r.Restart != RestartNever && d.r.PowerState != guest.Stopped && !d.r.HA.Stops()
+	restarts := d.r.mayRestart() && d.r.PowerState != guest.Stopped && !d.r.HA.Stops()
 	if restarts {
 		status, err := d.view.Status(ctx)
 		if err != nil {

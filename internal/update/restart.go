@@ -42,6 +42,12 @@ func (p power) restart(ctx context.Context, sent []string) (restarted bool, err 
 	if due, err = p.resend(ctx, config, due, sent); err != nil || len(due) == 0 {
 		return false, err
 	}
+	if p.r.Restart != RestartNever && !p.r.mayRestart() {
+		p.warnOfPower(fmt.Sprintf("VM %d runs with the old values of %s", p.vmid, strings.Join(due, ", ")),
+			"It was off when the plan was made, and another user or a backup has started it since. The plan says nothing of "+
+				"a restart; the next one does.")
+		return false, nil
+	}
 	if p.r.Restart == RestartNever {
 		p.warn(fmt.Sprintf("VM %d runs with the old values of %s", p.vmid, strings.Join(due, ", ")),
 			"They take effect at its next stop and start; a restart from inside the guest is not one. reboot_policy = "+

@@ -29,6 +29,9 @@ func TestTurnedSinceThePlan(t *testing.T) {
 		"planned shutdown":                 {running, stopped, true, false, "", "shutdown"},
 		"planned restart":                  {running, "", true, true, "", "reboot"},
 		"not known what the plan has seen": {"", running, false, false, "", "start"},
+		"started, its change waits":        {stopped, "", true, true, "VM 400 runs with the old values of cores", ""},
+		"started as planned, and waits":    {stopped, running, true, true, "VM 400 runs with the old values of cores", ""},
+		"planned start with a change":      {stopped, running, false, true, "", "start"},
 		"stopped, its change waits":        {running, running, false, true, "VM 400 was left off", ""},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -16,6 +16,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/thirdparty"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/engine"
 )
 
 // inspection is the result of a case: the messages, and the world at the end and ten minutes later. It shares no code with the
@@ -266,8 +267,10 @@ func (a *inspection) powerOffs() {
 	rest := slices.Clone(a.b.scene.offs)
 	for _, d := range a.reports {
 		switch { // the third party has caused what follows
-		case d.Act == thirdparty.Start:
+		case d.Act == thirdparty.Start && a.b.scene.plans: // that plan may have seen the guest run
 			rest = append(rest, state.PowerShutdown, state.PowerReboot)
+		case d.Act == thirdparty.Start && (a.b.scene.destroys() || strings.Contains(a.b.scene.after, engine.PoweredOff)):
+			rest = append(rest, state.PowerShutdown)
 		case d.Act == thirdparty.AddHA: // whose shutdown is root's task, and forced (pve-ha-manager HA/Resources/PVEVM.pm shutdown)
 			rest = append(rest, state.PowerStop)
 		case (d.Act == thirdparty.Stop || d.Act == thirdparty.Delete) && strings.Contains(a.b.scene.name, "HA"): // root's own tasks carry it out

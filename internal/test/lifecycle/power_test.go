@@ -308,3 +308,43 @@ func TestStartsThatAreDue(t *testing.T) {
 		}
 	}
 }
+
+// TestStartedSinceThePlan: a guest that is off at the plan is started after it, or right before it, and the change waits for a restart.
+// The apply, whose plan names none, leaves the guest running and says so; the next plan shows the restart.
+func TestStartedSinceThePlan(t *testing.T) {
+	t.Parallel()
+	for _, just := range []bool{false, true} {
+		l := rig.NewVM(t, rig.OneDisk+"\ncpu = { cores = 1 }\n")
+		l.Guest(func(_ *state.World, g *state.Guest) { g.Running = nil })
+		l.World.Sim.Advance(time.Minute)
+		rig.Must(t, l.Session.Refresh(t.Context()))
+		start := func() {
+			l.Guest(func(world *state.World, g *state.Guest) {
+				g.Running = &state.Running{QMPStatus: "running", PID: 99, StartedAt: world.Clock.Now(), Booted: maps.Clone(g.Config)}
+			})
+		}
+		if just {
+			start()
+		}
+		pl := l.Plan(rig.OneDisk + "\ncpu = { cores = 2 }\n")
+		if said := pl.Diagnostics.String(); strings.Contains(said, "will be restarted") || just != strings.Contains(said, "keeps running with the old") {
+			t.Errorf("the plan says %s", said)
+		}
+		if !just {
+			start()
+			l.World.Sim.Advance(time.Minute)
+		}
+		l.World.Sim.ResetPowerOffs()
+		rig.Must(t, l.Session.Apply(t.Context(), pl))
+		l.Warned("power_state", "VM 400 runs with the old values of cores", "has started it since")
+		l.WantRunning()
+		l.WantWaiting("cores")
+		l.World.Sim.Advance(time.Minute)
+		next := l.Plan(rig.OneDisk + "\ncpu = { cores = 2 }\n")
+		if said := next.Diagnostics.String(); !strings.Contains(said, "will be restarted") {
+			t.Errorf("the next plan says %q", said)
+		}
+		rig.Must(t, l.Session.Apply(t.Context(), next))
+		l.WantWaiting()
+	}
+}

@@ -30,6 +30,12 @@ func (p restart) warn(ctx context.Context) {
 	}
 	what := strings.Join(options, ", ")
 	policy := model.Value(p.Plan.RebootPolicy)
+	if policy != "never" && model.Value(p.Prior.Status) == "stopped" {
+		p.diags.AddAttributeWarning(path.Root("power_state"), p.Prior.Thing()+" keeps running with the old values",
+			fmt.Sprintf("The refresh has found it off, and it runs by now. %s takes effect at its next stop and start. This "+
+				"apply leaves it running; the next plan shows the restart.", what))
+		return
+	}
 	if policy == "never" {
 		p.diags.AddAttributeWarning(path.Root("reboot_policy"), p.Prior.Thing()+" keeps running with the old values",
 			fmt.Sprintf("%s takes effect at the next stop and start of the VM, which reboot_policy = \"never\" leaves to you.",
