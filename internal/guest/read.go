@@ -9,6 +9,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/ownership"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
 )
 
 // Read looks at a VM in state: its place, its state, and whether it is still the one in state. Gone and Unknown are
@@ -161,6 +162,25 @@ func Waiting(config pve.PendingConfig) []string {
 		_, isModelled := vm.AttributeOf(option)
 		return isModelled && option != "cipassword" && vm.MeansSame(option, current[option], merged[option])
 	})
+}
+
+// RemovedAtStart says what becomes of the disks that wait to leave the VM, by slot. PVE frees the volume of a forced
+// removal, and detaches the others (qemu-server QemuServer.pm vmconfig_delete_or_detach_drive).
+func RemovedAtStart(config pve.PendingConfig) map[string]string {
+	becomes := map[string]string{}
+	disks := vm.Decode(config.Merged()).Disks
+	for _, e := range config.Entries {
+		volume := VolumeOf(e.Value)
+		isDisk := vm.IsSlot(e.Key) && e.HasValue && !vm.IsOptical(e.Value) && !volid.IsCloudInit(volume)
+		switch {
+		case !isDisk || e.Delete == 0:
+		case e.Delete > 1:
+			becomes[e.Key] = volume + " is destroyed with its data"
+		case vm.SlotOf(disks, volume) == "":
+			becomes[e.Key] = volume + " is detached"
+		}
+	}
+	return becomes
 }
 
 // readStatus asks whether the guest runs now.

@@ -10,7 +10,9 @@ import (
 // InForce is what decides whether a change restarts a guest.
 type InForce struct {
 	Running bool
-	Spec    vm.Spec // without what waits for a restart; only where it was asked for
+	Spec    vm.Spec // without what waits for a restart; only where it was asked for, as is Removed
+	// Removed is what becomes of the disks that leave the VM at its restart, by slot.
+	Removed map[string]string
 }
 
 // InForce asks whether a guest runs, which the listing knows ten seconds late, and, if something waits for a restart,
@@ -26,7 +28,7 @@ func (c *Checker) InForce(ctx context.Context, node string, vmid int, waits bool
 		if err != nil {
 			return is, err
 		}
-		is.Spec = vm.Decode(config.Current())
+		is.Spec, is.Removed = vm.Decode(config.Current()), guest.RemovedAtStart(config)
 	}
 	return is, nil
 }

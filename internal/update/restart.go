@@ -39,7 +39,7 @@ func (p power) restart(ctx context.Context, sent []string) (restarted bool, err 
 	if !status.IsRunning() {
 		return false, nil
 	}
-	if due, err = p.resend(ctx, config, due, sent); err != nil || len(due) == 0 {
+	if config, due, err = p.resend(ctx, config, due, sent); err != nil || len(due) == 0 {
 		return false, err
 	}
 	if p.r.Restart != RestartNever && !p.r.mayRestart() {
@@ -54,7 +54,7 @@ func (p power) restart(ctx context.Context, sent []string) (restarted bool, err 
 				"\"never\" left it running.")
 		return false, nil
 	}
-	return p.inTurn(ctx, *status, due, sent)
+	return p.inTurn(ctx, config, *status, due, sent)
 }
 
 // afterOptions is the configuration after the change of the options. Where the guest runs and leaves all of it to its
@@ -77,8 +77,9 @@ func (p power) afterOptions(ctx context.Context) (config pve.PendingConfig, stat
 
 // resend sends pending options of an earlier change again. They may wait only because the task died that was to hand
 // them to the guest: PVE tries only the options of the current request (qemu-server QemuServer.pm
-// vmconfig_hotplug_pending). It returns the options that still wait.
-func (p power) resend(ctx context.Context, config pve.PendingConfig, due, sent []string) ([]string, error) {
+// vmconfig_hotplug_pending). It returns the configuration then, and the options that still wait.
+func (p power) resend(ctx context.Context, config pve.PendingConfig, due, sent []string) (pve.PendingConfig, []string,
+	error) {
 	params, deletes := pve.Params{}, []string{}
 	hopeless := vm.NeedsRestart(vm.Decode(config.Current()), vm.Decode(config.Merged()))
 	for _, e := range config.Entries {
@@ -95,16 +96,16 @@ func (p power) resend(ctx context.Context, config pve.PendingConfig, due, sent [
 		params["delete"] = strings.Join(deletes, ",")
 	}
 	if len(params) == 0 {
-		return due, nil
+		return config, due, nil
 	}
 	if err := p.view.Set(ctx, params); err != nil && !pve.IsKind(err, pve.Invalid) { // refused: it waits on
-		return nil, err
+		return config, nil, err
 	}
 	config, err := p.view.Fresh(ctx)
 	if err != nil {
-		return nil, err
+		return config, nil, err
 	}
-	return p.due(config, sent), nil
+	return config, p.due(config, sent), nil
 }
 
 // canBeResent reports whether a pending option may be sent again. A drive may not: PVE drops the volume of a pending

@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -11,6 +14,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/backoff"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/shell"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
@@ -153,7 +157,8 @@ func (p power) mayGoDown() error {
 }
 
 // inTurn restarts a guest in its turn, and keeps the turn until the guest is up again.
-func (p power) inTurn(ctx context.Context, status pve.GuestStatus, due, sent []string) (restarted bool, err error) {
+func (p power) inTurn(ctx context.Context, config pve.PendingConfig, status pve.GuestStatus,
+	due, sent []string) (restarted bool, err error) {
 	mine, err := p.changer.turns.take(ctx, p.vmid)
 	if err != nil {
 		return false, p.notRestarted("Its turn did not come", due, err)
@@ -161,8 +166,7 @@ func (p power) inTurn(ctx context.Context, status pve.GuestStatus, due, sent []s
 	defer mine.leave(ctx)
 	if mine != nil && mine.waited { // a third party may have restarted or stopped it
 		p.view.Forget()
-		config, err := p.view.Fresh(ctx)
-		if err != nil {
+		if config, err = p.view.Fresh(ctx); err != nil {
 			return false, err
 		}
 		if due = p.due(config, sent); len(due) == 0 {
@@ -172,10 +176,37 @@ func (p power) inTurn(ctx context.Context, status pve.GuestStatus, due, sent []s
 			return false, err
 		}
 	}
-	if err = p.reboot(ctx, status, due); mine == nil {
-		return true, err
+	removed, err := p.removedBeside(config, due, sent)
+	if err != nil {
+		return false, err
 	}
-	return true, p.back(ctx, mine, err)
+	if err = p.reboot(ctx, status, due); mine != nil {
+		err = p.back(ctx, mine, err)
+	}
+	if err == nil && len(removed) > 0 {
+		p.warn(fmt.Sprintf("The restart of VM %d has let disks go", p.vmid), "Another user had set them to be removed, and "+
+			"that waited for its restart: "+strings.Join(removed, "; "))
+	}
+	return true, err
+}
+
+// removedBeside is what becomes of the disks that a restart takes from the VM by a third party's doing. It is an error
+// if the plan keeps one of them.
+func (p power) removedBeside(config pve.PendingConfig, due, sent []string) (lines []string, err error) {
+	becomes, planned := guest.RemovedAtStart(config), vm.Encode(p.r.Planned)
+	for _, slot := range slices.Sorted(maps.Keys(becomes)) {
+		switch {
+		case slices.Contains(sent, slot):
+		case planned[slot] != "":
+			keep := shell.Or(shell.VM("qm set {vmid} --revert {}", p.vmid, slot), shell.ByHand)
+			return nil, p.notRestarted(fmt.Sprintf("Another user has set %s to be removed, which the configuration has, and a "+
+				"restart does that: %s. The guest runs on with its old values. Keep the disk (%s on node %s), then apply again",
+				slot, becomes[slot], keep, p.view.Node()), due, nil)
+		case !slices.Contains(p.r.Due, slot):
+			lines = append(lines, slot+": "+becomes[slot])
+		}
+	}
+	return lines, nil
 }
 
 // back waits until a guest is up again after its restart, which ended with an error or with nil. If it is not, the

@@ -84,3 +84,45 @@ func TestDiskGrownByHandSinceThePlan(t *testing.T) {
 		})
 	}
 }
+
+// TestRestartBesideARemovalByHand: an administrator has set a disk of the running guest to be removed, which a restart brings in force,
+// and destroys its volume if he has forced that. No restart for another option takes a disk of the configuration; the plan and the apply
+// name a disk that is none of it.
+func TestRestartBesideARemovalByHand(t *testing.T) {
+	t.Parallel()
+	const disks = "disks = { scsi0 = { storage = \"local-zfs\", size = \"1G\" }, sata1 = { storage = \"local-zfs\", size = \"2G\" } }\n"
+	const theirs = "local-zfs:vm-400-disk-7"
+	for kind, becomes := range map[int]string{1: "is detached", 2: "is destroyed with its data"} {
+		for _, slot := range []string{"sata1", "sata3"} {
+			l := rig.NewVM(t, "cpu = { cores = 1 }\n"+disks)
+			remove := func() {
+				l.Guest(func(world *state.World, g *state.Guest) {
+					if slot == "sata3" {
+						world.Put(&state.Volume{Storage: "local-zfs", Node: "pve1", Name: "vm-400-disk-7", Content: "images", VMID: 400, Format: "raw", Size: 1 << 30})
+						g.Config[slot], g.Running.Booted[slot] = theirs+",size=1G", theirs+",size=1G"
+					}
+					g.Deletes = map[string]int{slot: kind}
+				})
+			}
+			if slot == "sata3" {
+				remove()
+			}
+			pl := l.Plan("cpu = { cores = 2 }\n" + disks)
+			l.World.Sim.ResetPowerOffs()
+			if slot == "sata3" {
+				if said := pl.Diagnostics.String(); !strings.Contains(said, slot+" is removed, and "+theirs+" "+becomes) {
+					t.Errorf("the plan says %s", said)
+				}
+				rig.Must(t, l.Session.Apply(t.Context(), pl))
+				l.Warned("", "The restart of VM 400 has let disks go", theirs+" "+becomes)
+				continue
+			}
+			remove()
+			rig.MustRefuse(t, l.Session.Apply(t.Context(), pl), []string{"was changed, but not restarted", becomes, "`qm set 400 --revert sata1`", "reboot_policy"})
+			l.WantRunning()
+			rig.Must(t, l.Session.Converge(t.Context()))
+			l.Want(map[string]string{"scsi0": "scsi0", "sata1": "sata1"})
+			l.WantWaiting()
+		}
+	}
+}

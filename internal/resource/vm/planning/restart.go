@@ -9,6 +9,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/path"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/framework/plan"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/preflight"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/model"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/shell"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
@@ -24,8 +25,8 @@ func (p restart) warn(ctx context.Context) {
 	if len(options) == 0 || p.Plan.EndsStopped() {
 		return
 	}
-	options, running := p.certain(ctx, options)
-	if !running || len(options) == 0 {
+	options, is := p.certain(ctx, options)
+	if !is.Running || len(options) == 0 {
 		return
 	}
 	what := strings.Join(options, ", ")
@@ -49,7 +50,26 @@ func (p restart) warn(ctx context.Context) {
 	}
 	p.diags.AddWarning(p.Prior.Thing()+" will be restarted",
 		fmt.Sprintf("PVE changes %s on a running VM at its restart only. The apply asks the guest to restart; %s. Set "+
-			"reboot_policy = \"never\" to leave it running.", what, disobedient))
+			"reboot_policy = \"never\" to leave it running.%s", what, disobedient, p.beside(options, is.Removed)))
+}
+
+// beside names the changes by others that a restart brings in force too: PVE cannot restart for some changes only. A
+// boot order may be one that PVE has written itself, without a device that leaves.
+func (p restart) beside(options []string, removed map[string]string) string {
+	var lines []string
+	for _, option := range p.private.Foreign(p.Prior) {
+		if slices.Contains(options, option) || option == "boot" {
+			continue
+		}
+		if becomes := removed[option]; becomes != "" {
+			option += " is removed, and " + becomes
+		}
+		lines = append(lines, option)
+	}
+	if len(lines) == 0 {
+		return ""
+	}
+	return " The restart also brings in force changes by others that wait: " + strings.Join(lines, "; ") + "."
 }
 
 // warnUnclaimed tells of options that wait for a restart, where the plan has nothing to do. The configuration sets
@@ -84,24 +104,24 @@ func (p restart) options() []string {
 // certain asks whether the VM runs, and leaves out the options that get the values in force: PVE drops a pending value
 // that equals the current one (pve-guest-common AbstractConfig.pm, cleanup_pending). An option that cannot be asked for
 // is as the state has it.
-func (p restart) certain(ctx context.Context, options []string) (left []string, running bool) {
-	running = model.Value(p.Prior.Status) == "running"
+func (p restart) certain(ctx context.Context, options []string) (left []string, is preflight.InForce) {
+	is.Running = model.Value(p.Prior.Status) == "running"
 	if p.Machines == nil || p.Prior.Node == nil || p.Prior.VMID == nil {
-		return options, running
+		return options, is
 	}
 	waiting := slices.ContainsFunc(options, func(o string) bool { return slices.Contains(p.Prior.PendingChanges, o) })
 	if p.Run.acts() && !waiting { // it is too late for a decision by this plan, and the update looks for itself
-		return options, running
+		return options, is
 	}
-	is, err := p.Machines.InForce(ctx, *p.Prior.Node, int(*p.Prior.VMID), waiting)
+	now, err := p.Machines.InForce(ctx, *p.Prior.Node, int(*p.Prior.VMID), len(p.Prior.PendingChanges) > 0)
 	switch {
 	case err != nil:
-		return options, running
-	case !is.Running || !waiting:
-		return options, is.Running
+		return options, is
+	case !now.Running || !waiting:
+		return options, now
 	}
 	var back []string
-	has, gets := vm.Encode(is.Spec), vm.Encode(p.after.Spec(false))
+	has, gets := vm.Encode(now.Spec), vm.Encode(p.after.Spec(false))
 	for _, option := range options {
 		if slices.Contains(p.Prior.PendingChanges, option) && has[option] == gets[option] {
 			back = append(back, option)
@@ -114,5 +134,5 @@ func (p restart) certain(ctx context.Context, options []string) (left []string, 
 			"The VM runs with the planned value, and another one waits for its restart. PVE drops the waiting value, and "+
 				"nothing is restarted for it.")
 	}
-	return left, true
+	return left, now
 }
