@@ -104,7 +104,7 @@ var others = map[string][]string{
 	"internal/test/plan": {"internal/framework/fastpath", "internal/guest", "internal/ownership", "internal/provider",
 		"internal/pvesim", "internal/pvesim/fault", "internal/pvesim/state", "internal/pvesim/thirdparty",
 		"internal/resource/vm", "internal/resource/vm/model", "internal/terraformtest", "internal/test/engine", "internal/test/printed",
-		"internal/test/rig"},
+		"internal/test/rig", "internal/vm"},
 	"internal/test/rig": {"internal/framework/oplog", "internal/guest", "internal/ownership", "internal/provider", "internal/pve",
 		"internal/pvesim", "internal/pvesim/clock", "internal/pvesim/fault", "internal/pvesim/state", "internal/terraformtest",
 		"internal/vm"},

@@ -2,12 +2,17 @@ package plan_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/hashicorp/terraform-plugin-framework/resource"
+	"github.com/zclconf/go-cty/cty"
+
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
 // told is a change of VM 400, and the one diagnostic that its plan is to give.
@@ -234,5 +239,76 @@ func TestNamesThatAreNotTold(t *testing.T) {
 				w.Sim.Advance(time.Minute)
 			}
 		})
+	}
+}
+
+// TestPlanTellsOfUnknownPolicies: where the value is not known that decides what becomes of data or of a running guest, the plan does not
+// speak as if it were the default. It names the worst that the apply does then.
+func TestPlanTellsOfUnknownPolicies(t *testing.T) {
+	t.Parallel()
+	const sata, cores, force = `sata1 = { storage = "local-zfs", size = "2G" }`, "cpu = { cores = 2 }\n", "shutdown_timeout = \"30s\"\n"
+	const ovmf = rig.Stopped + "bios = \"ovmf\"\nremoved_disks = \"destroy\"\n"
+	disks := func(more string) string {
+		return "disks = { scsi0 = { storage = \"local-zfs\", size = \"1G\" }, " + more + " }\n"
+	}
+	drive := func(more string) cty.Value {
+		return cty.ObjectVal(map[string]cty.Value{"storage": cty.StringVal("local-zfs"), more: cty.StringVal(map[string]string{"version": "v2.0", "type": "4m"}[more])})
+	}
+	none := cty.NullVal(cty.DynamicPseudoType)
+	rows := map[string]struct {
+		before, after string
+		was, is       cty.Value
+		says          string
+	}{
+		"removed_disks": {rig.Stopped + disks(sata), rig.Stopped + disks(""), cty.StringVal("detach"), cty.StringVal("destroy"), "sata1 of VM 400 on pve1 may be destroyed with its data"},
+		"efi_disk":      {ovmf + disks(""), ovmf + disks(""), drive("type"), none, "The EFI disk of VM 400 on pve1 is not known yet"},
+		"tpm_state":     {ovmf + disks(""), ovmf + disks(""), drive("version"), none, "The TPM state of VM 400 on pve1 is not known yet"},
+		"reboot_policy": {force + disks(""), force + cores + disks(""), cty.StringVal("never"), cty.StringVal("force"), "is cut off if that is \"force\""},
+		"ha":            {disks(""), disks(""), cty.ObjectVal(map[string]cty.Value{"state": cty.StringVal("started")}), cty.ObjectVal(map[string]cty.Value{"state": cty.StringVal("stopped")}), "may be stopped by HA"},
+		"power_state":   {disks(""), disks(""), cty.StringVal("running"), cty.StringVal("stopped"), "power_state"},
+	}
+	for name, c := range rows {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := rig.NewWorld(t)
+			w.ExpectPowerOffs(state.PowerShutdown, state.PowerStop)
+			block := func(body string) string { return "variable \"it\" {}\n" + rig.NodeVMBlock(body+name+" = var.it\n") }
+			s := w.Session(t, rig.RootTicket, block(c.before))
+			s.SetVariable("it", c.was)
+			rig.Must(t, s.Converge(t.Context()))
+			w.Change(func(world *state.World) { world.Guests[400].Ignores = []string{"shutdown"} })
+			w.Reconfigure(t, s, rig.RootTicket, block(c.after))
+			s.SetVariable("it", cty.DynamicVal)
+			pl, err := s.Plan(t.Context())
+			rig.Must(t, err)
+			said := pl.String() + "\n" + pl.Diagnostics.String()
+			for _, untrue := range []string{"keeps running, and the apply fails", "stays with the VM as an unused disk, and is destroyed with the VM"} {
+				if strings.Contains(said, untrue) {
+					t.Errorf("the plan says %q", untrue)
+				}
+			}
+			if !strings.Contains(said, c.says) {
+				t.Errorf("the plan says %s", said)
+			}
+			s.SetVariable("it", c.is)
+			if err := s.Apply(t.Context(), pl); err != nil && name != "power_state" {
+				t.Error(err)
+			}
+		})
+	}
+	untold := []string{"on_orphaned_volumes", "restore", "clone", "on_failure", "import_working_storage", // of a create, or read as the worst
+		"on_destroy", "shutdown_timeout", "timeouts", "wait_for", "cloud_init_password_wo_version", "cloud_init_trigger",
+		"vmid", "node", "nodes", "pool", "firewall", "cdroms"} // no policy
+	isOption := map[string]bool{}
+	for _, a := range vm.Attributes() {
+		top, _, _ := strings.Cut(a.Path, ".")
+		isOption[top] = true
+	}
+	var schema resource.SchemaResponse
+	rig.Resources(t.Context())[0]().Schema(t.Context(), resource.SchemaRequest{}, &schema)
+	for name, a := range schema.Schema.Attributes {
+		if _, ok := rows[name]; !ok && !isOption[name] && (a.IsOptional() || a.IsRequired()) && !slices.Contains(untold, name) {
+			t.Errorf("%s may decide what becomes of data or of a running guest", name)
+		}
 	}
 }

@@ -45,7 +45,10 @@ func (p restart) warn(ctx context.Context) {
 	}
 	p.restarts = true
 	disobedient := "a guest that does not obey keeps running, and the apply fails"
-	if policy == "force" {
+	switch {
+	case !p.Config.At("reboot_policy").IsKnown():
+		disobedient = "reboot_policy is not known yet, and a guest that does not obey is cut off if that is \"force\""
+	case policy == "force":
 		disobedient = "a guest that does not obey is cut off"
 	}
 	p.diags.AddWarning(p.Prior.Thing()+" will be restarted",

@@ -34,10 +34,15 @@ func (p warnings) warnMarked() {
 
 // warnRemovedDisks tells of every drive that leaves the VM, with what becomes of its volume.
 func (p warnings) warnRemovedDisks() {
-	if !p.Config.At("disks").IsKnown() {
-		p.diags.AddAttributeWarning(path.Root("disks"), "The disks of "+p.Prior.Thing()+" are not known yet",
-			"They follow from something else that this apply makes or changes. Whether a disk leaves the VM, only the apply "+
-				"shows; what becomes of its volume is up to removed_disks then.")
+	for _, of := range [][2]string{{"disks", "The disks of %s are"}, {"efi_disk", "The EFI disk of %s is"},
+		{"tpm_state", "The TPM state of %s is"}} {
+		at := of[0]
+		if p.Config.At(at).IsKnown() || at != "disks" && !p.delta().was(at) {
+			continue
+		}
+		p.diags.AddAttributeWarning(path.Root(at), fmt.Sprintf(of[1], p.Prior.Thing())+" not known yet",
+			"It follows from something else that this apply makes or changes. Whether a disk leaves the VM, only the apply "+
+				"shows. Its volume is destroyed then, for good, if removed_disks is \"destroy\", and stays with the VM otherwise.")
 	}
 	for _, slot := range model.SortedSlots(p.Prior.Disks) {
 		disk := p.Prior.Disks[slot]
@@ -165,6 +170,10 @@ func (p warnings) warnRemovedVolume(at path.Path, slot string, volume, size *str
 	case int64(owner) != model.Value(p.Prior.VMID):
 		p.diags.AddAttributeWarning(at, detached, fmt.Sprintf("Its volume %s carries the id of another VM. It is never "+
 			"destroyed: the VM lets go of it, and it stays on its storage.", what))
+	case !p.Config.At("removed_disks").IsKnown():
+		p.diags.AddAttributeWarning(at, fmt.Sprintf("%s of %s may be destroyed with its data", slot, p.Prior.Thing()),
+			fmt.Sprintf("The slot leaves the configuration, and removed_disks is not known yet. If it is \"destroy\", volume "+
+				"%s is destroyed in the apply, for good; otherwise it stays with the VM as an unused disk.", what))
 	case model.Value(p.Plan.RemovedDisks) == "destroy":
 		p.diags.AddAttributeWarning(at, fmt.Sprintf("%s of %s is destroyed with its data", slot, p.Prior.Thing()),
 			fmt.Sprintf("The slot leaves the configuration, and removed_disks = \"destroy\": volume %s is destroyed in the "+
@@ -248,6 +257,12 @@ func (p warnings) warnStopByHA() {
 		p.diags.AddAttributeWarning(path.Root("ha").AtName("state"), p.Prior.Thing()+" will be stopped by HA",
 			fmt.Sprintf("ha.state = %q has HA's manager shut the guest down, and cut it off when it is not off after 60 s. "+
 				"power_state = \"stopped\" beside it gives the guest its shutdown_timeout first.", *p.Plan.HA.State))
+	}
+	isKnown := p.Config.At("ha").IsKnown() && p.Config.At("ha.state").IsKnown()
+	if !isKnown && model.Value(p.Prior.Status) == "running" && !p.Plan.EndsStopped() && !p.Prior.EndsStopped() {
+		p.diags.AddAttributeWarning(path.Root("ha").AtName("state"), p.Prior.Thing()+" may be stopped by HA",
+			"The state is not known yet. If it is \"stopped\" or \"disabled\", HA's manager shuts the guest down, and cuts it "+
+				"off when it is not off after 60 s.")
 	}
 }
 
