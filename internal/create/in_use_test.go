@@ -2,12 +2,16 @@ package create
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"net/http"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/power"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/clock"
@@ -135,5 +139,45 @@ func TestResumedVMThatIsInUseStays(t *testing.T) {
 		if kept == 0 || gone == 0 && name != "off" {
 			t.Errorf("%s: only %d stayed, and %d were taken back", name, kept, gone)
 		}
+	}
+}
+
+// TestStartedAfterABegunRollBackStays: a guest does not start, the destroy of its roll-back fails early, and the provider
+// is killed. The user starts the VM by an action of this provider, which PVE shows as it shows the create's own start,
+// and works in it. The next apply would make it again: it says why it does not.
+func TestStartedAfterABegunRollBackStays(t *testing.T) {
+	t.Parallel()
+	clone := ofTemplate()
+	clone.VMID, clone.Start, clone.Spec.Name = 150, true, to("web")
+	for name, r := range map[string]Request{"scratch": startedVM(), "clone": clone} {
+		synctest.Test(t, func(t *testing.T) {
+			b := benchOf(t, pvesim.Options{Clock: clock.Real{}, Latency: -1}, token)
+			doomed := creatorOf(t, b.sim, token)
+			doomed.guests.Process = deadProcess(t, b.Creator)
+			start := fault.Match{Method: http.MethodPost, Path: "/nodes/{node}/qemu/{vmid}/status/start"}
+			destroy := fault.Match{Method: http.MethodDelete, Path: "/nodes/{node}/qemu/{vmid}"}
+			b.sim.SetFaults([]fault.Rule{{Match: start, Phase: fault.Before, Status: 500, Reason: "no", Times: -1},
+				{Match: destroy, Phase: fault.Before, Status: 500, Times: -1}})
+			_, _ = doomed.Create(t.Context(), r)
+			b.sim.SetFaults(nil)
+			b.change(func(w *state.World) { // qemu-server AbstractConfig.pm lock_config_full
+				now, me := w.Clock.Now(), b.api.Identity().User
+				upid := fmt.Sprintf("UPID:pve1:00001111:00002222:%08X:qmdestroy:150:%s:", now.Unix(), me)
+				w.Tasks[upid] = &state.Task{UPID: upid, Node: "pve1", Type: "qmdestroy", ID: "150", User: me, Start: now, End: now,
+					ExitStatus: "can't lock file '/var/lock/qemu-server/lock-150.conf' - got timeout"}
+			})
+			time.Sleep(startUp)
+			user := creatorOf(t, b.sim, token)
+			if _, err := power.New(user.jobs, user.guests, user.destroyer.Guard).Do(t.Context(), power.Request{
+				Choice: guest.Choice{Node: "pve1", VMID: 150}, Action: power.Start, Timeout: time.Minute}); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Hour)
+			was := b.everythingOf(150)
+			_, err := creatorOf(t, b.sim, token).Create(t.Context(), r)
+			if now := b.everythingOf(150); now != was || err == nil || !strings.Contains(err.Error(), "has started it since") {
+				t.Errorf("%s: VM 150 was\n%s\nand is\n%s\n%v", name, was, now, err)
+			}
+		})
 	}
 }

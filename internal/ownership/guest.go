@@ -231,6 +231,10 @@ func (g Guest) isClonedAtLast() bool { return g.Mark.By == "qmclone" && g.Mark.T
 
 // isWhole is Verdict.Whole, or why that cannot be said of a guest that was started.
 func (g Guest) isWhole(maker Task, started bool) (whole bool, why string) {
+	if start, broke := g.startedBroken(maker); start.UPID != "" {
+		return false, fmt.Sprintf("task %s did not end well, and task %s has started it since, as no create does: a user may "+
+			"work with it", broke.UPID, start.UPID)
+	}
 	if !g.isClonedAtLast() {
 		return maker.Well && !g.destroyedSince(maker), ""
 	}
@@ -240,6 +244,24 @@ func (g Guest) isWhole(maker Task, started bool) (whole bool, why string) {
 			"started all the same: a user may work with it", dead.UPID)
 	}
 	return !died && !g.destroyedSince(maker), ""
+}
+
+// startedBroken finds a start by this identity that came after a task which leaves a guest that is not whole: the maker
+// that did not end well, or a destroy that was begun. No create starts its guest after either. PVE shows an action of
+// this provider as it shows a create's start.
+func (g Guest) startedBroken(maker Task) (start, broke Task) {
+	for _, t := range g.Tasks {
+		isMaker := t.UPID == maker.UPID && !t.Well && !t.Running && !g.isClonedAtLast()
+		if !isMaker && !g.isDestroySince(t, maker) {
+			continue
+		}
+		for _, s := range g.Tasks {
+			if s.Type == "qmstart" && (s.Well || s.Running) && g.isOursSince(s, maker) && g.isLater(s, t) {
+				return s, t
+			}
+		}
+	}
+	return Task{}, Task{}
 }
 
 // deadClone is a clone that may be the guest's, and whose worker was killed: the guest then has the disks that were
@@ -264,9 +286,11 @@ func (g Guest) deadClone() (Task, bool) {
 
 // destroyedSince reports whether a destroy of the guest was begun since it was made, and did not come to its end.
 func (g Guest) destroyedSince(maker Task) bool {
-	return slices.ContainsFunc(g.Tasks, func(t Task) bool {
-		return t.ID == strconv.Itoa(g.VMID) && t.Type == "qmdestroy" && g.isLater(t, maker)
-	})
+	return slices.ContainsFunc(g.Tasks, func(t Task) bool { return g.isDestroySince(t, maker) })
+}
+
+func (g Guest) isDestroySince(t, maker Task) bool {
+	return t.ID == strconv.Itoa(g.VMID) && t.Type == "qmdestroy" && g.isLater(t, maker)
 }
 
 // remadeSince reports whether the source of a clone was destroyed, made or restored since. One that was rolled back is

@@ -225,6 +225,35 @@ func ageRows() []row {
 			d := f.add("qmdestroy", theVM, me, "pve2", time.Minute)
 			d.Well, d.Running = false, true
 		}},
+		{name: "our destroy failed, and it was started before", owner: Ours, happens: func(f *facts) {
+			f.add("qmstart", theVM, me, "pve1", 2*time.Minute)
+			f.add("qmdestroy", theVM, me, "pve1", time.Minute).Well = false
+		}},
+		{name: "our destroy failed, and it was started in that second", owner: Ours, happens: func(f *facts) {
+			f.add("qmstart", theVM, me, "pve1", time.Minute)
+			f.add("qmdestroy", theVM, me, "pve1", time.Minute).Well = false
+		}},
+		{name: "our destroy failed, and it was started since", says: "as no create does: a user may work with it", happens: func(f *facts) {
+			f.add("qmdestroy", theVM, me, "pve2", 2*time.Minute).Well = false
+			f.add("qmstart", theVM, me, "pve1", time.Minute)
+		}},
+		{name: "it was started between two destroys of ours", says: "as no create does: a user may work with it", happens: func(f *facts) {
+			f.add("qmdestroy", theVM, me, "pve1", 3*time.Minute).Well = false
+			f.add("qmstart", theVM, me, "pve1", 2*time.Minute)
+			f.add("qmdestroy", theVM, me, "pve1", time.Minute).Well = false
+		}},
+		{name: "our destroy failed, and so did a start since", owner: Ours, happens: func(f *facts) {
+			f.add("qmdestroy", theVM, me, "pve1", 2*time.Minute).Well = false
+			f.add("qmstart", theVM, me, "pve1", time.Minute).Well = false
+		}},
+		{name: "our destroy failed before it was made, and it was started", owner: Ours, whole: true, happens: func(f *facts) {
+			f.add("qmdestroy", theVM, me, "pve1", time.Hour).Well = false
+			f.add("qmstart", theVM, me, "pve1", time.Minute)
+		}},
+		{name: "the task failed, and it was started", only: knownTask, says: "did not end well, and task UPID:", happens: func(f *facts) {
+			f.Tasks[0].Well = false
+			f.add("qmstart", theVM, me, "pve2", time.Minute)
+		}},
 		{name: "our destroy failed before", happens: func(f *facts) { f.add("qmdestroy", theVM, me, "pve2", time.Hour).Well = false },
 			owner: Ours, whole: true},
 		{name: "another's destroy failed", says: "other@pve has begun qmdestroy on it since",
