@@ -21,6 +21,13 @@ import (
 // sleeps. The function returns the result. Each of before is called after each request, with its number.
 func (b bench) asleep(t *testing.T, r Request, n int, before ...func(request int)) (came bool, wake func() (Created, error)) {
 	t.Helper()
+	return b.asleepIn(context.WithoutCancel(t.Context()), t, r, n, before...)
+}
+
+// asleepIn is asleep for a create in a context.
+func (b bench) asleepIn(ctx context.Context, t *testing.T, r Request, n int, before ...func(request int)) (came bool,
+	wake func() (Created, error)) {
+	t.Helper()
 	type result struct {
 		created Created
 		err     error
@@ -43,7 +50,7 @@ func (b bench) asleep(t *testing.T, r Request, n int, before ...func(request int
 	sleeper := creatorWith(t, config)
 	sleeper.guests.Process = elsewhere
 	go func() {
-		created, err := sleeper.Create(context.WithoutCancel(t.Context()), r)
+		created, err := sleeper.Create(ctx, r)
 		done <- result{created, err}
 	}()
 	wake = func() (Created, error) {
@@ -251,4 +258,86 @@ func (b bench) sets(vmid int, option, value string) (did bool) {
 		}
 	})
 	return did
+}
+
+// uses are what a user does with VM 150 while its create sleeps.
+var uses = map[string]struct {
+	asleep time.Duration
+	do     func(t *testing.T, vm pve.QEMUClient) (pve.UPID, error)
+}{
+	"takes a snapshot":         {5 * time.Hour, takeSnapshot},
+	"takes a snapshot at once": {time.Second, takeSnapshot},
+	"starts it": {5 * time.Hour, func(t *testing.T, vm pve.QEMUClient) (pve.UPID, error) {
+		return vm.Start(t.Context(), pve.Params{})
+	}},
+}
+
+func takeSnapshot(t *testing.T, vm pve.QEMUClient) (pve.UPID, error) {
+	t.Helper()
+	return vm.TakeSnapshot(t.Context(), pve.Params{"snapname": "before"})
+}
+
+// TestLateUndoLeavesAVMInUse: the machine of a create sleeps for five hours after any of its requests. Meanwhile a user
+// works with the VM, which still bears the mark: with another identity, or with that of the create. A snapshot counts
+// without a sleep, too. Then a request
+// fails, or the create is interrupted. The VM stays as it is and is named with the reason, as the next apply leaves it.
+func TestLateUndoLeavesAVMInUse(t *testing.T) {
+	t.Parallel()
+	refused := func(method, path string) []fault.Rule {
+		return []fault.Rule{{Match: fault.Match{Method: method, Path: "/nodes/{node}/qemu/{vmid}/" + path}, Phase: fault.Before,
+			Status: 500, Reason: "no", Times: -1}}
+	}
+	for what, use := range uses {
+		for why, faults := range map[string][]fault.Rule{"does not start": refused(http.MethodPost, "status/start"),
+			"cannot be committed": refused(http.MethodPut, "config"), "is interrupted": nil} {
+			for whose, identity := range map[string]func(*pve.Config, pvesim.Credentials){"another user": ticket, "its own user": token} {
+				met := 0
+				for n, came := 2, true; came; n++ {
+					synctest.Test(t, func(t *testing.T) {
+						b := benchOf(t, pvesim.Options{Clock: clock.Real{}, Latency: -1}, token)
+						r := onZFS()
+						r.VMID, r.Start = 150, true
+						ctx, interrupt := context.WithCancel(t.Context())
+						defer interrupt()
+						var wake func() (Created, error)
+						if came, wake = b.asleepIn(ctx, t, r, n); !came {
+							return
+						}
+						time.Sleep(use.asleep)
+						all := func() string { // but the mark, which is renewed
+							config := b.vms()[150]
+							delete(config, "description")
+							return fmt.Sprint(config, b.volumesOf(150))
+						}
+						isOn := func() bool { return strings.HasSuffix(b.everythingOf(150), "true") }
+						was, wasOn := all(), false
+						user := creatorOf(t, b.sim, identity)
+						upid, err := use.do(t, user.api.QEMU("pve1", 150))
+						if err == nil {
+							_, err = user.api.Tasks().Wait(t.Context(), upid)
+						}
+						did := err == nil && (was != all() || isOn())
+						was, wasOn = all(), isOn()
+						if b.sim.SetFaults(faults); faults == nil {
+							interrupt()
+						}
+						created, err := wake()
+						if !did || err == nil {
+							return
+						}
+						met++
+						now, wrong := all(), unnamed(created)
+						if now != was || wasOn && !isOn() || wrong != "" || !strings.Contains(fmt.Sprint(created.Warnings), "works with it") &&
+							!strings.Contains(fmt.Sprint(created.Warnings), "has begun qmstart") {
+							t.Errorf("asleep after %d, %s %s, and it %s: VM 150 was\n%s\nand is\n%s\n%s\n%v", n, whose, what, why, was, now,
+								wrong, err)
+						}
+					})
+				}
+				if t.Logf("%s %s, and it %s: %d played", whose, what, why, met); met == 0 {
+					t.Errorf("%s %s, and it %s: none was played", whose, what, why)
+				}
+			}
+		}
+	}
 }

@@ -45,6 +45,7 @@ type written struct {
 	renewed    time.Time // when it was written last
 	committing bool      // the commit was sent, so it may be gone by our own doing
 	alone      bool      // the VM was seen without it, when no other run could have taken it away yet
+	unwatched  bool      // the VM was not seen for a lease once: a user may have come
 	stays      string    // why the undo leaves the VM; "": it removes it
 }
 
@@ -115,6 +116,7 @@ func (p plan) howMade(mark ownership.Mark) ownership.Mark {
 // Check proves by the mark that a configuration is that of our VM. Once a commit may have taken the mark away, the
 // identity proves it too.
 func (a *attempt) Check(node string, config map[string]string, written bool) error {
+	noteGap(a)
 	written = written || a.committing && !a.mayBeOvertaken()
 	if a.mark.Proves(a.vmid, config) || written && !a.mark.IsOvertaken(config) && a.view.Identity().Proves(config) {
 		a.made.Saw(node, a.vmid, config)

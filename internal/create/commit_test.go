@@ -10,6 +10,7 @@ import (
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/ownership"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/thirdparty"
 )
@@ -145,7 +146,8 @@ func TestCheckSaysWhoHasTheVM(t *testing.T) {
 		UUID: "11111111-2222-3333-4444-555555555555"}.Sign([]byte("key"))
 	other := own
 	other.Saga = "fedcba9876543210"
-	a := &attempt{plan: plan{vmid: 100, node: "pve1"}, mark: own, view: &guest.View{}}
+	b := benchOf(t, pvesim.Options{}, token)
+	a := &attempt{creator: b.Creator, plan: plan{vmid: 100, node: "pve1"}, mark: own, view: &guest.View{}}
 	for name, c := range map[string]struct{ description, says string }{
 		"another run's mark":           {other.Sign([]byte("key")).String(), "another run (transaction fedcba9876543210) has taken VM 100"},
 		"its own mark, another's uuid": {own.String(), "no longer has this create's mark"},

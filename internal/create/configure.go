@@ -74,7 +74,7 @@ func (a *attempt) configureRead(ctx context.Context, config pve.PendingConfig) e
 	if _, err := a.view.Write(ctx, change, config); err != nil {
 		return err
 	}
-	if change.Set["description"] != "" {
+	if noteGap(a); change.Set["description"] != "" {
 		a.renewed = began
 	}
 	if order := a.r.Spec.BootOrder; order != nil && request.AppendsToBootOrder(a.change, has.BootOrder) {

@@ -183,9 +183,6 @@ func (p plan) unloggedSlots() []string {
 // whyNotOurs is why a dead run's VM stays, whether it would be completed or removed: it has volumes that this create
 // has not made, or a user works with it. "" where nothing shows that.
 func whyNotOurs(ctx context.Context, c *Creator, p plan, u unfinished, v ownership.Verdict) string {
-	if u.config["lock"] == request.Suspended {
-		return "it is suspended to disk, as no create leaves a VM: a user works with it"
-	}
 	if others := p.foreign(u.listed.VMID, u.config); len(others) > 0 {
 		return fmt.Sprintf("it has volumes of other guests that this create has not put there (%s): a third party has "+
 			"attached them. Detach them, and the next apply goes on with this one", strings.Join(others, ", "))
@@ -198,20 +195,28 @@ func whyNotOurs(ctx context.Context, c *Creator, p plan, u unfinished, v ownersh
 			"them to it, or its source had them when it was cloned. Give them to another VM (in PVE's interface: "+
 			"Hardware, Disk Action, Reassign Owner), and the next apply goes on with this one", strings.Join(others, ", "))
 	}
-	if slot, size := grownSince(p, u); slot != "" {
+	return worksWith(p, u.config)
+}
+
+// worksWith is why the configuration of an uncommitted VM shows that a user works with it, "" where nothing shows that.
+func worksWith(p plan, config map[string]string) string {
+	if config["lock"] == request.Suspended {
+		return "it is suspended to disk, as no create leaves a VM: a user works with it"
+	}
+	if slot, size := grownSince(p, config); slot != "" {
 		return fmt.Sprintf("its disk %s has %s by now, more than this create gives it: a user works with it", slot,
 			property.FormatSize(size))
 	}
 	return ""
 }
 
-// grownSince is a disk of a dead run's VM that is larger than the create makes it, and its size in bytes; "": none.
-func grownSince(p plan, u unfinished) (slot string, size int64) {
+// grownSince is a disk of an uncommitted VM that is larger than the create makes it, and its size in bytes; "": none.
+func grownSince(p plan, config map[string]string) (slot string, size int64) {
 	var source vm.Spec
 	if p.from != nil {
 		source = vm.Decode(p.copied())
 	}
-	has := vm.Decode(u.config).Disks
+	has := vm.Decode(config).Disks
 	for _, slot := range slices.Sorted(maps.Keys(has)) {
 		is, largest := has[slot].Size, int64(0)
 		for _, planned := range []*int64{p.spec.Disks[slot].Size, source.Disks[slot].Size} {

@@ -80,7 +80,7 @@ func (a *attempt) undo(ctx context.Context) error {
 	for _, baseline := range a.baselines {
 		targets = append(targets, destroy.Target{VMID: a.vmid, Nodes: a.nodes(), Baseline: baseline, Pool: a.r.Pool,
 			Tasks: &a.view.Tasks, HalfMade: a.halfMade, Mark: a.mark, Lost: a.first.lost, Owns: a.owns,
-			Managed: a.beside.ha, Made: a.made, Unmarked: a.unmarked, Protected: isProtector(a)})
+			Managed: a.beside.ha, Made: a.made, Unmarked: a.unmarked, InUse: a.inUse, Protected: isProtector(a)})
 	}
 	if a.stays != "" {
 		return nil
@@ -149,6 +149,46 @@ func (a *attempt) mayBeOvertaken() bool {
 		last = read
 	}
 	return pve.Elapsed(last, a.creator.jobs.Clock.Now()) >= guest.Lease
+}
+
+// noteGap notes that this run has not seen its VM for a lease, as on a machine that has slept. Until its next look a user
+// may have found the VM, whole and unlocked, and have begun to work with it. The mark stays then.
+func noteGap(a *attempt) { a.unwatched = a.unwatched || a.mayBeOvertaken() }
+
+// inUse says why the undo leaves a VM that still bears our mark: a user works with it. A snapshot is seen in the
+// configuration (qemu-server API2/Qemu.pm, vm_config). The rest is asked, as for a dead run's VM, where the VM was not
+// watched. A half-made one is nobody's to work with.
+func (a *attempt) inUse(ctx context.Context, node string, config map[string]string) (string, error) {
+	mark, marked := ownership.Parse(config["description"])
+	noteGap(a)
+	switch {
+	case config["parent"] != "":
+		return ownership.HasSnapshots, nil
+	case !a.unwatched || !marked || guest.IsOwnLock(config["lock"]):
+		return "", nil
+	}
+	c := a.creator
+	v, err := guest.JudgeLive(ctx, c.guests.Runs, a.baselines[0].Resources, node, mark, config)
+	if err != nil || v.Owner != ownership.Ours {
+		return v.Reason, err
+	}
+	var starts []string
+	for _, upid := range a.view.Tasks.UPIDs {
+		if upid.Type() == "qmstart" {
+			starts = append(starts, string(upid))
+		}
+	}
+	isOthers := slices.ContainsFunc(v.Starts, func(upid string) bool { return !slices.Contains(starts, upid) })
+	if !isOthers && len(starts) == 0 { // a start of another user may not be seen
+		status, err := c.api.QEMU(node, a.vmid).Status(ctx)
+		if isOthers = status.IsRunning(); err != nil {
+			return "", err
+		}
+	}
+	if isOthers {
+		return "it was started, and not by this run: a user works with it", nil
+	}
+	return worksWith(a.plan, config), nil
 }
 
 // nodes are those that the configuration can be on: a clone to another node is at its source until the very end.

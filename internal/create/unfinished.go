@@ -243,13 +243,13 @@ func complete(ctx context.Context, c *Creator, p plan, found findings, u unfinis
 		return c.untouched(p.r, u, why)
 	}
 	switch lacks := p.notCopied(u); {
-	case len(lacks) > 0 && v.Started:
+	case len(lacks) > 0 && v.Started():
 		return c.untouched(p.r, u, fmt.Sprintf("it lacks disks that its source has (%s), and it was started all the same: "+
 			"a user may work with it", strings.Join(lacks, ", ")))
 	case len(lacks) > 0:
 		return nil, nil, c.removeDead(ctx, p.r, dead)
 	}
-	a, err := c.takeOver(ctx, p, found, dead, v.Started)
+	a, err := c.takeOver(ctx, p, found, dead, v.Started())
 	return a, nil, err
 }
 

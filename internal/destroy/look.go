@@ -170,7 +170,9 @@ func (r *removal) find(ctx context.Context, how ending) error {
 			if err != nil {
 				return err
 			}
-			r.view, err = r.recognize(node, config, how)
+			if r.view, err = r.recognize(node, config, how); err == nil {
+				err = leaveInUse(ctx, r)
+			}
 			return err
 		}
 		free, err := r.d.api.Cluster().IsFreeID(ctx, r.VMID)
@@ -205,6 +207,9 @@ func (r *removal) findListed(ctx context.Context, how ending, seesAll bool) erro
 	if err == nil {
 		r.view, err = r.recognize(listed.Node, config, how)
 	}
+	if err == nil {
+		err = leaveInUse(ctx, r)
+	}
 	return err
 }
 
@@ -216,6 +221,7 @@ func (r *removal) recognize(node string, config pve.GuestConfig, how ending) (vi
 	if v.unsure {
 		return v, r.doubt(v.verdict, node, config.Values["lock"])
 	}
+	noteGap(r, config.Values)
 	v.answered = true
 	if v.owner != guest.Ours {
 		return v, nil

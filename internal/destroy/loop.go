@@ -58,6 +58,7 @@ type memory struct {
 	volumes  map[string]*volumeMemory
 	ha       haEntry
 	taken    bool           // a third party has the VMID
+	unused   bool           // nothing has shown that a user works with our VM
 	lifted   bool           // the protection was switched off
 	use      *volumeuse.Use // as last read for this removal
 	fresh    bool           // nothing was done since
@@ -177,6 +178,9 @@ func (r *removal) run(ctx context.Context) error {
 	if reborn := r.deleted.reborn; len(reborn) > 0 {
 		r.notes = append(r.notes, rebornNote(r.VMID, r.Baseline.Node, reborn))
 	}
+	if why := r.view.inUse; why != "" {
+		r.notes = append(r.notes, inUseNote(r.VMID, r.view.node, why))
+	}
 	if len(r.unproven) > 0 {
 		r.notes = append(r.notes, unprovenNote(r.VMID, r.Baseline.Node, r.unproven))
 	}
@@ -266,7 +270,7 @@ func (r *removal) ours(node string) guard.Claim {
 		if v.standing() {
 			r.view = v
 		}
-		if err == nil && v.owner != guest.Ours {
+		if err == nil && (v.owner != guest.Ours || r.InUse != nil && !r.unused) {
 			err = guard.ErrNotOurs
 		}
 		return err

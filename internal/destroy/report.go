@@ -93,6 +93,9 @@ func (r *report) readUse(ctx context.Context) {
 
 // leftovers names what is left of our VM. failed is why the last pass did not get on.
 func (r *report) leftovers(failed error) []saga.Residue {
+	if r.view.inUse != "" { // it is the user's, with its volumes
+		return nil
+	}
 	var left []saga.Residue
 	reason := "several attempts did not remove it"
 	if failed != nil {
@@ -286,6 +289,12 @@ func unmarkedNote(vmid int, node string) Note {
 	return Note{Doubt: true, Text: fmt.Sprintf("VM %d on node %s no longer bears the mark of this create: another user "+
 		"has changed or replaced it, and which of both cannot be told. It was left alone. Look whose it is (`qm config "+
 		"%d`) before you import or remove it", vmid, node, vmid)}
+}
+
+// inUseNote names a VM that was left alone since a user works with it.
+func inUseNote(vmid int, node, why string) Note {
+	return Note{Doubt: true, Text: fmt.Sprintf("VM %d on node %s was left alone: %s. Look at it (`qm config %d`), then import "+
+		"it to keep it, or remove it", vmid, node, why, vmid)}
 }
 
 // merge adds the leftovers of a later removal, which was the last to look at those that are known.

@@ -50,6 +50,9 @@ type Target struct {
 	// Unmarked reports whether a VM that is not proved to be ours may be: nothing but the mark, which a third party may
 	// have edited away, would prove it. Nil: none may.
 	Unmarked func(config map[string]string) bool
+	// InUse says why a VM that is ours by its mark is left all the same: a user works with it. "" where nothing shows that.
+	// Nil: it is not asked.
+	InUse func(ctx context.Context, node string, config map[string]string) (why string, err error)
 	// Made tells the volumes of a create from other new volumes. Nil: every volume outside the baseline is ours.
 	Made *Made
 	// InState is what state knows of an uncommitted VM, if it has seen its disks: another one in a slot is a third
@@ -94,6 +97,8 @@ type verdict struct {
 	ambiguous bool
 	// marked: its description is an ownership mark, of whichever run.
 	marked bool
+	// inUse is why it is left, although it is ours by its mark. owner is ThirdParty then.
+	inUse string
 	// complete: it is whole, and whether our commit or another run has completed it is not known.
 	complete bool
 }
@@ -117,6 +122,34 @@ func (t *Target) judge(config pve.GuestConfig, how ending, m *memory) verdict {
 		return verdict{unsure: true, ambiguous: how == killed}
 	}
 	return verdict{owner: guest.ThirdParty, marked: marked}
+}
+
+// noteGap has the next look ask whether a user works with our VM: it was not seen for a lease, or has a snapshot.
+func noteGap(r *removal, config map[string]string) {
+	isLate := !r.seen.at.IsZero() && pve.Elapsed(r.seen.at, r.d.clock.Now()) >= guest.Lease
+	r.unused = r.unused && !isLate && config["parent"] == ""
+}
+
+// leaveInUse makes a VM of ours that a user works with a third party's.
+func leaveInUse(ctx context.Context, r *removal) error {
+	if r.view.owner != guest.Ours || r.InUse == nil || r.unused {
+		return nil
+	}
+	why, err := r.InUse(ctx, r.view.node, r.view.config.Values)
+	r.unused = why == "" && err == nil
+	switch {
+	case err != nil: // as if it was not seen: no command that destroys it is printed
+		r.view = view{}
+	case why != "":
+		r.view.verdict = verdict{owner: guest.ThirdParty, marked: r.view.marked, inUse: why}
+	}
+	return err
+}
+
+// leaveToUser leaves a VM that a user works with, with all its volumes: a snapshot may need any of them.
+func (r *removal) leaveToUser(_ context.Context, _ *facts) (outcome, error) {
+	r.left, r.unproven = nil, nil
+	return finished, nil
 }
 
 // isKnown recognizes a VM of ours without a mark by its identity: as the target knows it, or as this removal has seen

@@ -114,8 +114,7 @@ func (r *Runs) LifeOf(mark ownership.Mark) Life { return lifeOf(mark.Process, r.
 // never an error.
 func (r *Runs) Judge(ctx context.Context, resources pve.Resources, node string, mark ownership.Mark,
 	config map[string]string) ownership.Verdict {
-	facts := ownership.Guest{VMID: mark.VMID, Cluster: ClusterName(resources), Identity: r.api.Identity().User,
-		Mark: mark, Marked: true, Genuine: r.IsGenuine(mark), UUID: IdentityOf(config).UUID, Clocks: map[string]int64{}}
+	facts := r.factsOf(resources, mark, config)
 	if v := ownership.Judge(facts); !facts.Genuine {
 		return v // no request can change it
 	}
@@ -125,27 +124,48 @@ func (r *Runs) Judge(ctx context.Context, resources pve.Resources, node string, 
 	}
 	facts.Snapshots = len(snapshots) > 0
 	for _, n := range resources.Nodes() {
-		tasks, err := r.tasksOn(ctx, n, mark)
+		err := r.seesTasks(ctx, n.Node)
+		if err == nil {
+			err = addTasks(ctx, r, &facts, n.Node)
+		}
 		if err != nil {
 			facts.Unseen = err.Error()
 			break
-		}
-		if facts.Tasks = append(facts.Tasks, tasks...); len(tasks) > 0 {
-			if now, err := r.api.Node(n.Node).Time(ctx); err == nil {
-				facts.Clocks[n.Node] = now.Unix()
-			}
 		}
 	}
 	return ownership.Judge(facts)
 }
 
-// tasksOn returns the tasks of a node that name a marked VM, or the one that it is a clone of. The tasks of all users
-// must be visible.
-func (r *Runs) tasksOn(ctx context.Context, n pve.Resource, mark ownership.Mark) (all []ownership.Task, err error) {
-	if err := r.seesTasks(ctx, n.Node); err != nil {
-		return nil, err
+// JudgeLive judges the marked VM of a run that is still under way, and whose VM others may have used meanwhile. Tasks
+// of others that this identity may not see are no reason against it, nor is a node that does not answer.
+func JudgeLive(ctx context.Context, r *Runs, resources pve.Resources, node string, mark ownership.Mark,
+	config map[string]string) (ownership.Verdict, error) {
+	facts := r.factsOf(resources, mark, config)
+	for _, n := range resources.Nodes() {
+		if err := addTasks(ctx, r, &facts, n.Node); err != nil && n.Node == node {
+			return ownership.Verdict{}, err
+		}
 	}
-	return r.listTasks(ctx, n.Node, mark)
+	return ownership.Judge(facts), nil
+}
+
+// factsOf is what is known of a marked VM without a request.
+func (r *Runs) factsOf(resources pve.Resources, mark ownership.Mark, config map[string]string) ownership.Guest {
+	return ownership.Guest{VMID: mark.VMID, Cluster: ClusterName(resources), Identity: r.api.Identity().User, Mark: mark,
+		Marked: true, Genuine: r.IsGenuine(mark), UUID: IdentityOf(config).UUID, Clocks: map[string]int64{}}
+}
+
+// addTasks adds the tasks of a node that name a marked VM, or the one that it is a clone of, and the node's time.
+func addTasks(ctx context.Context, r *Runs, facts *ownership.Guest, node string) error {
+	tasks, err := r.listTasks(ctx, node, facts.Mark)
+	if err != nil || len(tasks) == 0 {
+		return err
+	}
+	facts.Tasks = append(facts.Tasks, tasks...)
+	if now, err := r.api.Node(node).Time(ctx); err == nil {
+		facts.Clocks[node] = now.Unix()
+	}
+	return nil
 }
 
 // listTasks returns those tasks of a node that this identity may see.

@@ -33,9 +33,12 @@ type Verdict struct {
 	// Work are the UPIDs of the tasks by which our create may have made the disks of a guest of ours: the maker, and those
 	// of ours that name the guest and began since.
 	Work []string
-	// Started: a task of ours has started a guest of ours since it was made, or is about to.
-	Started bool
+	// Starts are the UPIDs of the tasks of ours that have started a guest of ours since it was made, or are about to.
+	Starts []string
 }
+
+// Started reports whether a task of ours has started a guest of ours since it was made, or is about to.
+func (v Verdict) Started() bool { return len(v.Starts) > 0 }
 
 // Task is a task that PVE's task lists show.
 type Task struct {
@@ -50,6 +53,9 @@ type Task struct {
 	Well    bool // it ended without an error
 	Died    bool // its worker was killed, or PVE cannot tell: it may have cleaned nothing up
 }
+
+// HasSnapshots is the reason of a guest that has some.
+const HasSnapshots = "it has snapshots, which no create takes: a user works with it"
 
 // MaxAge is how old the making of a guest may be for its mark to count.
 const MaxAge = 24 * time.Hour
@@ -105,7 +111,7 @@ func Judge(g Guest) Verdict {
 		return Verdict{Owner: ThirdParty, Reason: fmt.Sprintf("its mark is of a VM with the uuid %s, and it has the uuid %s",
 			m.UUID, g.UUID)}
 	case g.Snapshots:
-		return Verdict{Owner: Unknown, Reason: "it has snapshots, which no create takes: a user works with it"}
+		return Verdict{Owner: Unknown, Reason: HasSnapshots}
 	case g.Unseen != "":
 		return Verdict{Owner: Unknown, Reason: fmt.Sprintf("another user may have made it: %s", g.Unseen)}
 	}
@@ -135,12 +141,12 @@ func Judge(g Guest) Verdict {
 		return Verdict{Owner: Unknown, Reason: fmt.Sprintf("%s has begun %s on it since (%s)", other.User, other.Type,
 			other.UPID)}
 	}
-	work, started := g.work(maker)
-	whole, why := g.isWhole(maker, started)
+	work, starts := g.work(maker)
+	whole, why := g.isWhole(maker, len(starts) > 0)
 	if why != "" {
 		return Verdict{Owner: Unknown, Reason: why}
 	}
-	return Verdict{Owner: Ours, Maker: maker, Work: work, Started: started, Remade: g.remadeSince(maker),
+	return Verdict{Owner: Ours, Maker: maker, Work: work, Starts: starts, Remade: g.remadeSince(maker),
 		Whole:  whole,
 		Reason: fmt.Sprintf("its mark is signed, and task %s of %s has made it", maker.UPID, maker.User)}
 }
@@ -180,9 +186,9 @@ func (g Guest) lastNamed() (last Task) {
 // allocators are tasks that make disks of a guest that is there.
 var allocators = []string{"qmconfig", "qmmove"}
 
-// work is Verdict.Work and Verdict.Started. Where the maker is a clone that is not known by its UPID, it may be the
+// work is Verdict.Work and Verdict.Starts. Where the maker is a clone that is not known by its UPID, it may be the
 // later clone of another guest: then all since an earlier guest with the VMID counts.
-func (g Guest) work(maker Task) (all []string, started bool) {
+func (g Guest) work(maker Task) (all, starts []string) {
 	all, since := []string{maker.UPID}, maker
 	if g.isClonedAtLast() {
 		since = g.lastNamed()
@@ -191,12 +197,14 @@ func (g Guest) work(maker Task) (all []string, started bool) {
 		if !g.isOursSince(t, since) {
 			continue
 		}
-		started = started || t.Type == "qmstart" && (t.Well || t.Running)
+		if t.Type == "qmstart" && (t.Well || t.Running) {
+			starts = append(starts, t.UPID)
+		}
 		if slices.Contains(allocators, t.Type) {
 			all = append(all, t.UPID)
 		}
 	}
-	return all, started
+	return all, starts
 }
 
 // isOursSince reports whether a task of this identity names the guest, and did not begin before another one.

@@ -343,7 +343,7 @@ func TestOwnershipNamesTheWork(t *testing.T) {
 		if unknownTask(m) { // another guest was cloned since
 			want[0] = f.add("qmclone", source, me, "pve1", time.Minute).UPID
 		}
-		if v := f.judged(); v.Owner != Ours || !slices.Equal(v.Work, want) || v.Started != starts {
+		if v := f.judged(); v.Owner != Ours || !slices.Equal(v.Work, want) || v.Started() != starts {
 			t.Errorf("%s: %+v, want the work %v, started %t", m, v, want, starts)
 		}
 	}
