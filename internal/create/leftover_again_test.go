@@ -281,3 +281,38 @@ func TestBusyDiskOfARollBackElsewhere(t *testing.T) {
 		})
 	}
 }
+
+// TestRefreshPrintsNoCommandThatFreesAnothersVolume: an administrator has removed what a failed create left, with the
+// printed commands. Another user's VM has the id by now, and disks of those names: of another size, and of the same one on
+// a storage that tells no time. No printed command destroys them, by a refresh after a refresh, too.
+func TestRefreshPrintsNoCommandThatFreesAnothersVolume(t *testing.T) {
+	t.Parallel()
+	const disk = "local-zfs:vm-150-disk-0"
+	b, failed := leftBy(t, withoutAllocate, "scratch, firmware", "/nodes/{node}/qemu")
+	at := slices.IndexFunc(failed.Left, func(l saga.Residue) bool { return l.ID == disk })
+	if at < 0 {
+		t.Fatalf("%s was not left: %v", disk, failed.Left)
+	}
+	for size, command := range map[int64]string{
+		77 << 30:             "pvesm list local-zfs --vmid 150",
+		failed.Left[at].Size: "grep -rF -- " + disk + " /etc/pve/nodes; [ $? = 1 ] && pvesm free " + disk,
+	} {
+		b.change(func(w *state.World) {
+			maps.DeleteFunc(w.Volumes, func(_ state.VolumeKey, v *state.Volume) bool { return v.VMID == 150 })
+			w.Guests[150] = &state.Guest{VMID: 150, Type: "qemu", Node: "pve1", Config: map[string]string{"name": "theirs",
+				"smbios1": "uuid=11111111-2222-3333-4444-000000000150", "meta": "ctime=2", "scsi0": disk}}
+		})
+		b.theirs("pve1", "vm-150-disk-0", size)
+		for name, who := range map[string]func(*pve.Config, pvesim.Credentials){"token": withoutAllocate, "ticket": ticket} {
+			left := failed.Left
+			for range 2 {
+				var err error
+				left, err = creatorOf(t, b.sim, who).destroyer.Recheck(t.Context(), guest.Ref{VMID: 150, Node: "pve1",
+					Proof: failed.Proof}, left)
+				if err != nil || len(left) != 1 || left[0].ID != disk || left[0].Command != command {
+					t.Errorf("%s, %d bytes: left %+v: %v", name, size, left, err)
+				}
+			}
+		}
+	}
+}

@@ -107,7 +107,7 @@ func (d *Destroyer) Recheck(ctx context.Context, ref guest.Ref, left []saga.Resi
 		if guest.Uses(has, leftover.ID) && !d.isProof(ctx, ref, has, leftover) {
 			continue
 		}
-		there, err := d.exists(ctx, ref, leftover)
+		there, err := d.exists(ctx, ref, &leftover)
 		if leftover.Kind == "volume" && pve.IsKind(err, pve.NotFound) { // pve-storage Storage.pm storage_config
 			there, err, leftover.Command = true, nil, ""
 			leftover.Reason = fmt.Sprintf("storage %s does not exist any more, so PVE can neither show nor remove it. Add the "+
@@ -117,6 +117,9 @@ func (d *Destroyer) Recheck(ctx context.Context, ref guest.Ref, left []saga.Resi
 			return nil, fmt.Errorf("look for %s: %w", leftover.What, err)
 		}
 		if there {
+			if !guest.Uses(has, leftover.ID) {
+				leftover = withoutBareFree(leftover)
+			}
 			remaining = append(remaining, leftover)
 		}
 	}
@@ -176,10 +179,27 @@ func (d *Destroyer) attached(ctx context.Context, ref guest.Ref) map[string]stri
 	return config.Values
 }
 
-// exists looks for one leftover. A VM of another user that has a leftover's VMID by now is none.
-func (d *Destroyer) exists(ctx context.Context, ref guest.Ref, leftover saga.Residue) (bool, error) {
+// withoutBareFree has a remembered command free a volume only where no guest has it. The volume may have been removed
+// by that very command, and its name may be another user's since: PVE gives out the lowest free name.
+func withoutBareFree(left saga.Residue) saga.Residue {
+	if left.Kind == "volume" && left.Command == shell.Free(left.ID) {
+		left.Command = shell.FreeUnused(left.ID)
+	}
+	return left
+}
+
+// exists looks for one leftover. A VM of another user that has a leftover's VMID by now is none. A volume that is
+// another one by now loses its command.
+func (d *Destroyer) exists(ctx context.Context, ref guest.Ref, leftover *saga.Residue) (bool, error) {
 	if leftover.Kind != "guest" {
-		return d.HasVolume(ctx, leftover.Node, leftover.ID)
+		now, there, err := d.HasVolume(ctx, leftover.Node, leftover.ID)
+		known := fact{size: leftover.Size, createdAt: leftover.CreatedAt}
+		if vmid, ok := volid.Owner(leftover.ID); ok && now.ID != "" && !known.fits(now) {
+			leftover.Reason = "another volume has its name now: it has another size, or was made at another time. Find its " +
+				"owner, or have Terraform forget the leftover (`terraform state rm`)"
+			leftover.Command = shell.VM("pvesm list {} --vmid {vmid}", vmid, volid.Storage(leftover.ID))
+		}
+		return there, err
 	}
 	if ref.Proof != nil {
 		return d.stands(ctx, ref.Proof)

@@ -86,7 +86,7 @@ func (o Orphans) Free(ctx context.Context, tasks *request.Tasks, vmid int, was M
 	if err != nil && !pve.IsKind(err, pve.Ambiguous) {
 		return err
 	}
-	there, lookErr := o.HasVolume(ctx, node, volume)
+	_, there, lookErr := o.HasVolume(ctx, node, volume)
 	switch {
 	case lookErr != nil:
 		return errors.Join(err, lookErr)

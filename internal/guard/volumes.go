@@ -15,20 +15,20 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/volumeuse"
 )
 
-// HasVolume reports whether a volume is on its storage. PVE leaves volumes that the identity may not see out of a
-// listing, in silence, so one that could be hidden counts as there.
-func (g *Guard) HasVolume(ctx context.Context, node, volume string) (bool, error) {
+// HasVolume reports whether a volume is on its storage, as it is listed. PVE leaves volumes that the identity may not see
+// out of a listing, in silence, so one that could be hidden counts as there.
+func (g *Guard) HasVolume(ctx context.Context, node, volume string) (listed pve.Volume, there bool, err error) {
 	vmid, _ := volid.Owner(volume)
 	volumes, err := g.api.Storage(node, volid.Storage(volume)).Content(ctx, "images", vmid)
 	if err != nil {
-		return false, err
+		return listed, false, err
 	}
-	if slices.ContainsFunc(volumes, func(v pve.Volume) bool { return v.ID == volume }) {
-		return true, nil
+	if at := slices.IndexFunc(volumes, func(v pve.Volume) bool { return v.ID == volume }); at >= 0 {
+		return volumes[at], true, nil
 	}
 	b := guest.OwnBaseline(node, vmid, []string{volume})
 	err = b.CheckVisible(ctx, g.guests)
-	return len(b.Unlisted) > 0, err
+	return listed, len(b.Unlisted) > 0, err
 }
 
 // Neighbor is another guest that runs with a volume of a VM.
