@@ -10,8 +10,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/power"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/clock"
@@ -167,14 +165,16 @@ func TestStartedAfterABegunRollBackStays(t *testing.T) {
 					ExitStatus: "can't lock file '/var/lock/qemu-server/lock-150.conf' - got timeout"}
 			})
 			time.Sleep(startUp)
-			user := creatorOf(t, b.sim, token)
-			if _, err := power.New(user.jobs, user.guests, user.destroyer.Guard).Do(t.Context(), power.Request{
-				Choice: guest.Choice{Node: "pve1", VMID: 150}, Action: power.Start, Timeout: time.Minute}); err != nil {
+			upid, err := b.api.QEMU("pve1", 150).Start(t.Context(), pve.Params{})
+			if err == nil {
+				_, err = b.api.Tasks().Wait(t.Context(), upid)
+			}
+			if err != nil {
 				t.Fatal(err)
 			}
 			time.Sleep(time.Hour)
 			was := b.everythingOf(150)
-			_, err := creatorOf(t, b.sim, token).Create(t.Context(), r)
+			_, err = creatorOf(t, b.sim, token).Create(t.Context(), r)
 			if now := b.everythingOf(150); now != was || err == nil || !strings.Contains(err.Error(), "has started it since") {
 				t.Errorf("%s: VM 150 was\n%s\nand is\n%s\n%v", name, was, now, err)
 			}

@@ -80,7 +80,7 @@ func (a *attempt) undo(ctx context.Context) error {
 	for _, baseline := range a.baselines {
 		targets = append(targets, destroy.Target{VMID: a.vmid, Nodes: a.nodes(), Baseline: baseline, Pool: a.r.Pool,
 			Tasks: &a.view.Tasks, HalfMade: a.halfMade, Mark: a.mark, Lost: a.first.lost, Owns: a.owns,
-			Managed: a.beside.ha, Made: a.made, Unmarked: a.unmarked, InUse: a.inUse, Protected: isProtector(a)})
+			Managed: a.beside.ha, Made: a.made, Unmarked: a.unmarked, InUse: inUse(a), Protected: isProtector(a)})
 	}
 	if a.stays != "" {
 		return nil
@@ -151,14 +151,20 @@ func (a *attempt) mayBeOvertaken() bool {
 	return pve.Elapsed(last, a.creator.jobs.Clock.Now()) >= guest.Lease
 }
 
-// noteGap notes that this run has not seen its VM for a lease, as on a machine that has slept. Until its next look a user
-// may have found the VM, whole and unlocked, and have begun to work with it. The mark stays then.
+// noteGap notes that this run has not seen its VM for a lease, as on a machine that has slept. Until its next look a
+// user may have found the VM, whole and unlocked, and have begun to work with it. The mark stays then.
 func noteGap(a *attempt) { a.unwatched = a.unwatched || a.mayBeOvertaken() }
 
 // inUse says why the undo leaves a VM that still bears our mark: a user works with it. A snapshot is seen in the
 // configuration (qemu-server API2/Qemu.pm, vm_config). The rest is asked, as for a dead run's VM, where the VM was not
-// watched. A half-made one is nobody's to work with.
-func (a *attempt) inUse(ctx context.Context, node string, config map[string]string) (string, error) {
+// watched. No user works with a half-made one.
+func inUse(a *attempt) func(ctx context.Context, node string, config map[string]string) (string, error) {
+	return func(ctx context.Context, node string, config map[string]string) (string, error) {
+		return whyInUse(ctx, a, node, config)
+	}
+}
+
+func whyInUse(ctx context.Context, a *attempt, node string, config map[string]string) (string, error) {
 	mark, marked := ownership.Parse(config["description"])
 	noteGap(a)
 	switch {

@@ -44,7 +44,7 @@ func decide(f facts, m memory, p policy) rule {
 func rules() []rule {
 	return []rule{
 		{"leave a VM that a user works with", "its volumes are in use with it, in its snapshots too",
-			func(f facts, _ memory, _ policy) bool { return f.inUse != "" }, (*removal).leaveToUser},
+			func(f facts, _ memory, _ policy) bool { return f.inUse != "" }, leaveToUser},
 		{"leave the VMID to a third party", "its VM is never touched; volumes that were ours before it came still are",
 			func(f facts, _ memory, _ policy) bool { return f.owner == guest.ThirdParty }, (*removal).leaveToThirdParty},
 		{"end", "neither a configuration nor a volume of ours is there",

@@ -22,10 +22,12 @@ type removal struct {
 	Target
 	policy
 	memory
-	d     *Destroyer
-	view  view   // of the last look
-	how   ending // the gravest end of our tasks, as of this pass
-	notes []Note
+	d    *Destroyer
+	view view   // of the last look
+	how  ending // the gravest end of our tasks, as of this pass
+	// unused: nothing has shown that a user works with our VM.
+	unused bool
+	notes  []Note
 	// leftFrom are nodes that the VM was moved away from meanwhile.
 	leftFrom []string
 }
@@ -58,7 +60,6 @@ type memory struct {
 	volumes  map[string]*volumeMemory
 	ha       haEntry
 	taken    bool           // a third party has the VMID
-	unused   bool           // nothing has shown that a user works with our VM
 	lifted   bool           // the protection was switched off
 	use      *volumeuse.Use // as last read for this removal
 	fresh    bool           // nothing was done since

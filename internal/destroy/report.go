@@ -293,8 +293,8 @@ func unmarkedNote(vmid int, node string) Note {
 
 // inUseNote names a VM that was left alone since a user works with it.
 func inUseNote(vmid int, node, why string) Note {
-	return Note{Doubt: true, Text: fmt.Sprintf("VM %d on node %s was left alone: %s. Look at it (`qm config %d`), then import "+
-		"it to keep it, or remove it", vmid, node, why, vmid)}
+	return Note{Doubt: true, Text: fmt.Sprintf("VM %d on node %s was left alone: %s. Look at it (`qm config %d`), then "+
+		"import it to keep it, or remove it", vmid, node, why, vmid)}
 }
 
 // merge adds the leftovers of a later removal, which was the last to look at those that are known.

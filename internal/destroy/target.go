@@ -50,8 +50,8 @@ type Target struct {
 	// Unmarked reports whether a VM that is not proved to be ours may be: nothing but the mark, which a third party may
 	// have edited away, would prove it. Nil: none may.
 	Unmarked func(config map[string]string) bool
-	// InUse says why a VM that is ours by its mark is left all the same: a user works with it. "" where nothing shows that.
-	// Nil: it is not asked.
+	// InUse says why a VM that is ours by its mark is left all the same: a user works with it. "" where nothing shows
+	// that. Nil: it is not asked.
 	InUse func(ctx context.Context, node string, config map[string]string) (why string, err error)
 	// Made tells the volumes of a create from other new volumes. Nil: every volume outside the baseline is ours.
 	Made *Made
@@ -147,7 +147,7 @@ func leaveInUse(ctx context.Context, r *removal) error {
 }
 
 // leaveToUser leaves a VM that a user works with, with all its volumes: a snapshot may need any of them.
-func (r *removal) leaveToUser(_ context.Context, _ *facts) (outcome, error) {
+func leaveToUser(r *removal, _ context.Context, _ *facts) (outcome, error) {
 	r.left, r.unproven = nil, nil
 	return finished, nil
 }

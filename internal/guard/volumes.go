@@ -15,8 +15,8 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/volumeuse"
 )
 
-// HasVolume reports whether a volume is on its storage, as it is listed. PVE leaves volumes that the identity may not see
-// out of a listing, in silence, so one that could be hidden counts as there.
+// HasVolume reports whether a volume is on its storage, as it is listed. PVE leaves volumes that the identity may not
+// see out of a listing, in silence, so one that could be hidden counts as there.
 func (g *Guard) HasVolume(ctx context.Context, node, volume string) (listed pve.Volume, there bool, err error) {
 	vmid, _ := volid.Owner(volume)
 	volumes, err := g.api.Storage(node, volid.Storage(volume)).Content(ctx, "images", vmid)

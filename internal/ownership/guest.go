@@ -240,8 +240,8 @@ func (g Guest) isClonedAtLast() bool { return g.Mark.By == "qmclone" && g.Mark.T
 // isWhole is Verdict.Whole, or why that cannot be said of a guest that was started.
 func (g Guest) isWhole(maker Task, started bool) (whole bool, why string) {
 	if start, broke := g.startedBroken(maker); start.UPID != "" {
-		return false, fmt.Sprintf("task %s did not end well, and task %s has started it since, as no create does: a user may "+
-			"work with it", broke.UPID, start.UPID)
+		return false, fmt.Sprintf("task %s did not end well, and task %s has started it since, as no create does: a user "+
+			"may work with it", broke.UPID, start.UPID)
 	}
 	if !g.isClonedAtLast() {
 		return maker.Well && !g.destroyedSince(maker), ""
