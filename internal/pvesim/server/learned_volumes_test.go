@@ -63,6 +63,29 @@ func TestDiskNumbersOfADirectory(t *testing.T) {
 	}
 }
 
+// TestDriveByThePathOfAFile: PVE makes the id of a volume out of it, but for a raw image of btrfs (qemu-server
+// QemuServer.pm cleanup_drive_path).
+func TestDriveByThePathOfAFile(t *testing.T) {
+	const images = "/mnt/fast/images/100/"
+	g := newRig(t, nil)
+	g.s.Do(func(w *state.World) {
+		w.Storages["fast"] = &state.Storage{ID: "fast", Type: "btrfs", Path: "/mnt/fast", Total: 1 << 40, Content: []string{"images"}}
+		orphan(w, "fast", "100/vm-100-disk-7.raw", 100, 1<<30)
+		orphan(w, "fast", "100/vm-100-disk-8.qcow2", 100, 1<<30)
+	})
+	g.steps([]step{
+		{"", "POST", "/qemu", "vmid=100", "OK"},
+		{"", "PUT", "/qemu/100/config", "scsi0=" + images + "vm-100-disk-8.qcow2", "OK"},
+		{"", "PUT", "/qemu/100/config", "scsi1=" + images + "vm-100-disk-7/disk.raw",
+			"scsi1: unable to associate path '" + images + "vm-100-disk-7/disk.raw' to any storage"},
+		{"", "PUT", "/qemu/100/config", "scsi1=" + images + "vm-100-disk-7.raw",
+			"scsi1: unable to associate path '" + images + "vm-100-disk-7.raw' to any storage"},
+	})
+	if got := fmt.Sprint(g.config("100")["scsi0"]); !strings.HasPrefix(got, "fast:100/vm-100-disk-8.qcow2,") {
+		t.Errorf("scsi0 is %s", got)
+	}
+}
+
 // TestContentOfContainers: the guest that a volume's name says decides what it is listed as, not the guest that mounts
 // it
 // (pve-storage Plugin.pm, list_volumes); who mounts it is in the container's configuration.

@@ -176,6 +176,9 @@ func (s *Storage) VolumePath(name string) string {
 	switch {
 	case n.Content == "images":
 		sub = "images/" + strconv.Itoa(n.VMID)
+		if dir, isRaw := strings.CutSuffix(n.File, ".raw"); isRaw && s.Type == "btrfs" { // BTRFSPlugin.pm filesystem_path
+			sub, n.File = sub+"/"+dir, "disk.raw"
+		}
 	case sub == "":
 		sub = n.Content
 	}

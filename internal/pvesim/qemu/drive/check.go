@@ -223,6 +223,9 @@ func CheckDrives(r *engine.Request, params map[string]string) error {
 		if d == nil {
 			return perl.Invalid(opt, "unable to parse drive options")
 		}
+		if err := toVolume(r.W, opt, d); err != nil {
+			return err
+		}
 		if s, name, ok := volumeOf(r, d); ok && d["media"] != "cdrom" && r.W.Has(state.ISOIsCDROM) {
 			if n, err := s.ParseName(name); err == nil && n.Content == "iso" {
 				return perl.Invalid(opt, "explicit 'media=cdrom' is required for iso images")
@@ -242,4 +245,21 @@ func CheckDrives(r *engine.Request, params map[string]string) error {
 		params[opt] = Print(r.Engine, opt, d)
 	}
 	return nil
+}
+
+// toVolume makes the id of a volume out of the path of a file. A raw image of btrfs is in a directory of its own, where
+// PVE does not find it (QemuServer.pm cleanup_drive_path, pve-storage Storage.pm path_to_volume_id).
+func toVolume(w *state.World, opt string, d Drive) error {
+	file := d.File()
+	if !strings.HasPrefix(file, "/") || strings.HasPrefix(file, "/dev/") {
+		return nil
+	}
+	for _, v := range w.Volumes {
+		s := w.Storages[v.Storage]
+		if s != nil && s.VolumePath(v.Name) == file && !strings.HasSuffix(file, "/disk.raw") {
+			d["file"] = v.Storage + ":" + v.Name
+			return nil
+		}
+	}
+	return perl.Invalid(opt, fmt.Sprintf("unable to associate path '%s' to any storage", file))
 }
