@@ -93,14 +93,12 @@ func (p Places) mayBeOn(group, target string) bool {
 	return p[group].Type == "lvm" && p[target].Type == "iscsi" && p.extentBy(group) == ofOthers
 }
 
-// CompareVolumes compares two names of volumes; a path and an id are compared by their last parts alone. A linked clone
-// may be named with its base in front or without it (pve-storage ZFSPoolPlugin.pm parse_volname).
+// CompareVolumes compares two names of volumes; a path and an id are compared by their names alone. A linked clone may
+// be named with its base in front or without it (pve-storage ZFSPoolPlugin.pm parse_volname).
 func (p Places) CompareVolumes(a, b string) Likeness {
 	switch {
-	case nameOf(a) != nameOf(b):
+	case !share(a, b):
 		return Apart
-	case volid.IsDevice(a) && volid.IsDevice(b):
-		return comparePaths(path.Clean(a), path.Clean(b))
 	case !volid.Valid(a) || !volid.Valid(b):
 		return Same
 	}
@@ -121,14 +119,6 @@ func (p Places) Likest(volume string, others iter.Seq[string]) (likest string, h
 		}
 	}
 	return likest, how
-}
-
-// comparePaths compares two paths of one node that end alike. PVE's own names of volumes tell one from another; other
-// names may be in two directories, such as those of two volume groups. Of one device only two partitions are apart.
-func comparePaths(a, b string) Likeness {
-	one, _, part := partsOf(a)
-	other, _, another := partsOf(b)
-	return sameIf((one == other || ownerOf(a) != 0) && (part == another || part == "" || another == ""))
 }
 
 func sameIf(same bool) Likeness {
@@ -181,55 +171,4 @@ func isNetwork(c pve.StorageConfig) bool {
 
 func isWithin(inner, outer string) bool {
 	return strings.HasPrefix(path.Clean(inner)+"/", strings.TrimSuffix(path.Clean(outer), "/")+"/")
-}
-
-// nameOf is the last part of the name of a volume, as a volume id or a path has it.
-func nameOf(file string) string {
-	_, name, _ := partsOf(file)
-	return name
-}
-
-// partsOf takes the name of a volume apart. The device mapper doubles the dashes in the names of a volume group and of
-// a logical volume, and joins them with one; the directory is that of the group then.
-func partsOf(file string) (directory, name, partition string) {
-	name = LastPart(file)
-	directory = strings.TrimSuffix(file, name)
-	mapped, ok := strings.CutPrefix(name, "dm-name-") // /dev/disk/by-id
-	if ok || strings.HasPrefix(file, "/dev/mapper/") {
-		const doubled = "\x00"
-		group := strings.ReplaceAll(mapped, "--", doubled)
-		at := strings.LastIndexByte(group, '-') + 1
-		name = strings.ReplaceAll(group[at:], doubled, "-")
-		directory = "/dev/" + strings.ReplaceAll(strings.TrimSuffix(group[:at], "-"), doubled, "-") + "/"
-	}
-	if at := strings.LastIndex(name, "-part"); at > 0 && strings.Trim(name[at+len("-part"):], "0123456789") == "" {
-		name, partition = name[:at], name[at:]
-	}
-	return directory, name, partition
-}
-
-// keyOf is the place of the users of a volume in an index.
-func keyOf(file string) string {
-	if isNumbered(file) {
-		return numberedKey
-	}
-	return nameOf(file)
-}
-
-// isNumbered reports whether a path names a volume by a number that the kernel gave it, by an id of LVM's own, or by
-// its contents. It can be any volume.
-func isNumbered(file string) bool {
-	if !strings.HasPrefix(file, "/dev/") { // as most are
-		return false
-	}
-	name := LastPart(file)
-	if slices.Contains([]string{"/dev/block", "/dev/disk/by-uuid", "/dev/disk/by-label", "/dev/disk/by-partuuid",
-		"/dev/disk/by-partlabel", "/dev/disk/by-diskseq"}, path.Dir(path.Clean(file))) {
-		return true
-	}
-	return strings.HasPrefix(name, "dm-uuid-") ||
-		slices.ContainsFunc([]string{"dm-", "zd", "rbd"}, func(prefix string) bool {
-			rest, ok := strings.CutPrefix(name, prefix)
-			return ok && rest != "" && strings.Trim(rest, "0123456789") == ""
-		})
 }

@@ -87,34 +87,6 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
-// TestNameOf: the name of a volume in the paths under which a node has it.
-func TestNameOf(t *testing.T) {
-	for file, want := range map[string]string{
-		"zfs:base-1-disk-0/vm-2-disk-0": "vm-2-disk-0", "dir:2/vm-2-disk-0.raw": "vm-2-disk-0.raw",
-		"/dev/mapper/pve-vm--300--disk--0":                     "vm-300-disk-0",
-		"/dev/mapper/my--group-vm--300--disk--0":               "vm-300-disk-0",
-		"/dev/disk/by-id/dm-name-pve-vm--300--disk--0":         "vm-300-disk-0",
-		"/dev/zvol/rpool/data/vm-300-disk-0":                   "vm-300-disk-0",
-		"/dev/zvol/rpool/data/vm-300-disk-0-part2":             "vm-300-disk-0",
-		"/dev/rbd-pve/fsid/rbd/vm-300-disk-0":                  "vm-300-disk-0",
-		"/dev/pve/vm-300-disk-0":                               "vm-300-disk-0",
-		"/var/lib/vz/images/300/vm-300-disk-0.qcow2":           "vm-300-disk-0.qcow2",
-		"/dev/disk/by-id/scsi-0QEMU_QEMU_HARDDISK_drive-scsi0": "scsi-0QEMU_QEMU_HARDDISK_drive-scsi0",
-	} {
-		if got := nameOf(file); got != want {
-			t.Errorf("%s: %q", file, got)
-		}
-	}
-	for file, want := range map[string]bool{"/dev/dm-4": true, "/dev/zd16": true, "/dev/rbd0": true, "/dev/sda": false,
-		"/dev/disk/by-id/dm-uuid-LVM-x": true, "/dev/disk/by-id/ata-x": false, "zfs:zd16": false,
-		"/dev/disk/by-uuid/3255683f-53a2-4fdf-91cf-b4c1041e2a62": true, "/dev/disk/by-label/data": true, "/dev/block/252:7": true,
-		"/dev/disk/by-partuuid/0f-01": true, "/dev/disk/by-partlabel/x": true, "/dev/disk/by-diskseq/12": true, "/dev/disk/by-path/pci-1": false} {
-		if got := isNumbered(file); got != want {
-			t.Errorf("%s is a number: %t", file, got)
-		}
-	}
-}
-
 // TestComparePaths: two paths of one node name the same device, or a part of it. Likenesses of paths that tell nothing
 // keep no device from a guest.
 func TestComparePaths(t *testing.T) {
@@ -135,6 +107,19 @@ func TestComparePaths(t *testing.T) {
 		"a volume of PVE":               {"/dev/zvol/rpool/data/vm-300-disk-0", "/dev/zvol/rpool/other/vm-300-disk-0", Same},
 		"two partitions of such":        {"/dev/zvol/a/vm-300-disk-0-part1", "/dev/zvol/a/vm-300-disk-0-part2", Apart},
 		"a number":                      {"/dev/zd16", "/dev/zd16", Same},
+		"a partition of a number":       {"/dev/zd16", "/dev/zd16p1", Same},
+		"two numbers":                   {"/dev/zd16", "/dev/zd160", Apart},
+		"over several paths":            {"/dev/mapper/mpatha", "/dev/mapper/mpatha-part1", Same},
+		"of kpartx":                     {"/dev/mapper/mpatha1", "/dev/mapper/mpatha-part1", Same},
+		"two of kpartx":                 {"/dev/mapper/mpatha1", "/dev/mapper/mpatha2", Apart},
+		"of the kernel":                 {"/dev/sdb", "/dev/sdb1", Same},
+		"two of the kernel":             {"/dev/sdb1", "/dev/sdb2", Apart},
+		"two disks of the kernel":       {"/dev/sdb", "/dev/sdba", Apart},
+		"of NVMe":                       {"/dev/nvme1n1", "/dev/nvme1n1p1", Same},
+		"two disks of NVMe":             {"/dev/nvme1n1", "/dev/nvme1n2", Apart},
+		"in a volume of containers":     {"/rpool/data/subvol-300-disk-0/srv", "zfs:subvol-300-disk-0", Same},
+		"a raw volume of btrfs":         {"/mnt/images/300/vm-300-disk-0/disk.raw", "dir:300/vm-300-disk-0.raw", Same},
+		"another one":                   {"/mnt/images/300/vm-300-disk-0/disk.raw", "dir:300/vm-300-disk-1.raw", Apart},
 		"a path and the id of a volume": {"/dev/zvol/rpool/data/vm-300-disk-0", "zfs:vm-300-disk-0", Same},
 	} {
 		if got, back := (Places{}).CompareVolumes(c.a, c.b), (Places{}).CompareVolumes(c.b, c.a); got != c.want || back != c.want {

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
 )
 
 // Stray is the use of a volume that carries the id of a VM which holds disks for others, and is not the one that this
@@ -37,15 +36,6 @@ func (e *StrayError) Error() string {
 		all = append(all, s.String())
 	}
 	return fmt.Sprintf("%s, of which %s may be an old copy", strings.Join(all, "; "), e.Volume)
-}
-
-// ownerOf is the VM whose id a volume carries that a guest names by its id or by a path; 0: none.
-func ownerOf(as string) int {
-	if !volid.Valid(as) {
-		as = "path:" + nameOf(as)
-	}
-	owner, _ := volid.Owner(as)
-	return owner
 }
 
 // carrierKey is the place in an index of volumes with the id of a guest that other guests use. It is no name of a

@@ -38,7 +38,7 @@ type Use struct {
 // index is what was read of guests.
 type index struct {
 	readings map[int]*Reading  // by VMID
-	users    map[string][]User // by the last part of the volume's name
+	users    map[string][]User // by each name of the volume
 }
 
 func newIndex() index { return index{readings: map[int]*Reading{}, users: map[string][]User{}} }
@@ -108,7 +108,7 @@ func (u User) String() string {
 // same place, and a path or an argument of QEMU can name the volume.
 func (s *Use) UsersOf(volume string, vmid int) []User {
 	var all []User
-	for _, user := range s.named(keyOf(volume)) {
+	for _, user := range s.named(keysOf(volume)...) {
 		if user.Guest.VMID == vmid {
 			continue
 		}
@@ -135,7 +135,7 @@ func (s *Use) UsersOn(node, volume string, vmid int) []User {
 // node, of which PVE does not know, can make one directory of two.
 func (s *Use) Namesakes(volume string) []User {
 	var all []User
-	for _, user := range s.named(nameOf(volume)) {
+	for _, user := range s.named(LastPart(volume)) {
 		if storage := volid.Storage(user.As); storage != "" && storage != volid.Storage(volume) {
 			all = append(all, user)
 		}
@@ -151,9 +151,6 @@ func (s *Use) Doubt(volume string) error {
 	}
 	return s.Unseen
 }
-
-// numberedKey is no name of a volume.
-const numberedKey = "/"
 
 // IsUnclear reports whether nothing but a likeness of names speaks for all of some users.
 func IsUnclear(users []User) bool {
@@ -185,12 +182,23 @@ func (s *Use) HasReadSince(vmid int, asked uint64) bool {
 	return ok && r.place > asked
 }
 
-// named are the users of volumes with a name.
-func (s *Use) named(name string) []User {
-	users := slices.Clone(s.over.users[name])
-	for _, user := range s.base.users[name] {
-		if !s.replaced[user.Guest.VMID] {
-			users = append(users, user)
+// named are the users of volumes with some names.
+func (s *Use) named(names ...string) []User {
+	var users []User
+	for _, name := range names {
+		before := users
+		add := func(user User) {
+			if !slices.ContainsFunc(before, user.same) {
+				users = append(users, user)
+			}
+		}
+		for _, user := range s.over.users[name] {
+			add(user)
+		}
+		for _, user := range s.base.users[name] {
+			if !s.replaced[user.Guest.VMID] {
+				add(user)
+			}
 		}
 	}
 	return users
@@ -242,11 +250,16 @@ func (s *Use) add(r Reading, keep bool) {
 	into.readings[r.Guest.VMID] = &kept
 	note := func(option, value, where string, attached bool) {
 		for _, as := range namesIn(option, value) {
-			name := keyOf(as)
 			user := User{Guest: r.Guest, Where: where, As: as, Attached: attached}
-			into.users[name] = append(into.users[name], user)
+			keys := keysOf(as)
+			if key := numberKey(as); key != "" {
+				keys = append(keys, key)
+			}
 			if owner := ownerOf(as); owner != 0 && owner != r.Guest.VMID {
-				into.users[carrierKey(owner)] = append(into.users[carrierKey(owner)], user)
+				keys = append(keys, carrierKey(owner))
+			}
+			for _, key := range keys {
+				into.users[key] = append(into.users[key], user)
 			}
 		}
 	}

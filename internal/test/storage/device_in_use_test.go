@@ -52,6 +52,11 @@ func TestDeviceThatAnotherGuestHas(t *testing.T) {
 		"its volume, by its id":      {path: volume, option: "scsi0", theirs: "local-zfs:vm-600-disk-0"},
 		"a number":                   {path: "/dev/zd16", option: "scsi0", theirs: "/dev/zd16"},
 		"an argument of QEMU":        {path: passed, option: "args", theirs: "-drive file=" + passed + ",if=virtio"},
+		"a disk over several paths":  {path: "/dev/mapper/mpatha", option: "scsi0", theirs: "/dev/mapper/mpatha-part1"},
+		"a disk of its partition":    {path: "/dev/mapper/mpatha-part1", option: "scsi0", theirs: "/dev/disk/by-id/dm-name-mpatha"},
+		"a volume of a group":        {path: "/dev/mapper/pve-data", option: "scsi0", theirs: "/dev/pve/data-part1"},
+		"a disk of the kernel":       {path: "/dev/sdb", option: "scsi0", theirs: "/dev/sdb1"},
+		"a disk over NVMe":           {path: "/dev/nvme1n1", option: "scsi0", theirs: "/dev/nvme1n1p1"},
 		"another partition":          {path: passed + "-part2", option: "scsi0", theirs: passed + "-part1", free: true},
 		"one of that name elsewhere": {path: passed, option: "scsi0", theirs: "/dev/vg/ata-DISK_1", free: true},
 		"that path of another node":  {path: passed, option: "scsi0", theirs: passed, node: "pve2", free: true},
@@ -69,7 +74,7 @@ func TestDeviceThatAnotherGuestHas(t *testing.T) {
 				if c.free {
 					rig.Must(t, s.Converge(t.Context()))
 				} else {
-					rig.MustRefuse(t, s.Run(t.Context()), []string{"VM 600 (other) on node pve1", c.path,
+					rig.MustRefuse(t, s.Run(t.Context()), []string{"VM 600 (other) on node " + cmp.Or(c.node, "pve1"), c.path,
 						`disks["scsi1"].imported_disk.volume`})
 				}
 				has, _, _ := strings.Cut(rig.GuestOf(w, 400).Config["scsi1"], ",")

@@ -65,3 +65,41 @@ func volumeThere(w *rig.World, name string) (there bool) {
 	})
 	return there
 }
+
+// TestDiskThatArgumentsName: a disk that another VM has by its path in the arguments of QEMU stays, also one of btrfs,
+// whose file is in a directory of the disk's name.
+func TestDiskThatArgumentsName(t *testing.T) {
+	t.Parallel()
+	vm := func(disks, rest string) string {
+		return rig.VMBlock("vmid = 300\nnode = \"pve1\"\nname = \"x\"\npower_state = \"stopped\"\n" + rest + "disks = { " + disks + " }\n")
+	}
+	const disk = `scsi1 = { storage = "local2", size = "1G", format = "raw" }`
+	for typ, path := range map[string]string{"dir": "/mnt/fast/images/300/vm-300-disk-0.raw",
+		"btrfs": "/mnt/fast/images/300/vm-300-disk-0/disk.raw"} {
+		for name, c := range map[string]struct{ before, after string }{
+			"destroyed with its VM": {before: vm(disk, "")},
+			"removed":               {before: vm(disk, "removed_disks = \"destroy\"\n"), after: vm("", "removed_disks = \"destroy\"\n")},
+			"moved":                 {before: vm(disk, ""), after: vm(`scsi1 = { storage = "local-zfs", size = "1G", format = "raw" }`, "")},
+			"of a proxmox_disk":     {before: rig.DiskBlock(`storage = "local2"`, `size = "1G"`, `format = "raw"`)},
+		} {
+			t.Run(typ+", "+name, func(t *testing.T) {
+				t.Parallel()
+				w := rig.NewWorld(t)
+				w.Change(func(world *state.World) {
+					world.Storages["local2"].Type, world.Storages["local2"].Path = typ, "/mnt/fast"
+				})
+				s := w.Session(t, rig.TokenNoSSH, c.before)
+				rig.Must(t, s.Converge(t.Context()))
+				w.Change(func(world *state.World) {
+					world.Guests[600] = &state.Guest{VMID: 600, Type: "qemu", Node: "pve1", Config: map[string]string{"name": "other",
+						"memory": "512", "args": "-drive file=" + path + ",format=raw,if=virtio"}}
+				})
+				w.Reconfigure(t, s, rig.TokenNoSSH, c.after)
+				rig.MustSay(t, s.Run(t.Context()), "VM 600 (other) on node pve1")
+				if w.Sim.World().Volume("pve1", "local2:300/vm-300-disk-0.raw") == nil {
+					t.Error("it is gone")
+				}
+			})
+		}
+	}
+}

@@ -1,0 +1,128 @@
+package volumeuse
+
+import (
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
+)
+
+// name is one under which a guest may have a volume or a device: in a directory, or a part of it alone.
+type name struct{ directory, name, partition string }
+
+// How the kernel, udev and kpartx name a partition.
+var partitions = []*regexp.Regexp{regexp.MustCompile(`^(.+)-part(\d+)$`), regexp.MustCompile(`^(.*\d)-?p(\d+)$`),
+	regexp.MustCompile(`^((?:[hsv]|xv)d[a-z]+|mpath[a-z]+)(\d+)$`)}
+
+// namesOf are all names under which a volume id or a path may name a volume or a device. A device may be a partition of
+// another. A file may be in the directory of a volume; a raw one of btrfs always is (pve-storage BTRFSPlugin.pm
+// filesystem_path).
+func namesOf(file string) []name {
+	if !volid.IsDevice(file) {
+		return []name{{name: LastPart(file)}}
+	}
+	file = path.Clean(file)
+	directory, last := path.Split(file)
+	if strings.HasPrefix(file, "/dev/") {
+		return devices(directory, last)
+	}
+	names := []name{{directory, LastPart(last), ""}}
+	for _, part := range strings.Split(file, "/") {
+		part, _, _ = strings.Cut(part, "@") // a snapshot of btrfs
+		if _, ok := volid.Owner("path:" + part); ok {
+			names = append(names, name{name: part}, name{name: part + ".raw"})
+		}
+	}
+	return names
+}
+
+// devices are the names of a device, and of those of which it may be a partition.
+func devices(directory, last string) []name {
+	names := []name{unmap(directory, last, "")}
+	for _, of := range partitions {
+		if m := of.FindStringSubmatch(last); m != nil {
+			names = append(names, unmap(directory, m[1], m[2]))
+		}
+	}
+	return names
+}
+
+// unmap undoes the names of the device mapper. It doubles the dashes in the names of a volume group and of a logical
+// volume, and joins them with one; the directory is that of the group then.
+func unmap(directory, last, partition string) name {
+	mapped, ok := strings.CutPrefix(last, "dm-name-") // /dev/disk/by-id
+	if !ok && directory != "/dev/mapper/" {
+		return name{directory, last, partition}
+	}
+	const doubled = "\x00"
+	group := strings.ReplaceAll(mapped, "--", doubled)
+	at := strings.LastIndexByte(group, '-') + 1
+	directory = "/dev/" + strings.ReplaceAll(strings.TrimSuffix(group[:at], "-"), doubled, "-") + "/"
+	return name{directory, strings.ReplaceAll(group[at:], doubled, "-"), partition}
+}
+
+// share reports whether two names of volumes, which are paths of one node if they are paths, may name the same one.
+// PVE's own names of volumes tell one from another; other names may be in two directories, such as those of two volume
+// groups. Of one device only two partitions are apart.
+func share(a, b string) bool {
+	paths := volid.IsDevice(a) && volid.IsDevice(b)
+	theirs := namesOf(b)
+	return slices.ContainsFunc(namesOf(a), func(x name) bool {
+		return slices.ContainsFunc(theirs, func(y name) bool {
+			return x.name == y.name && (!paths || (x.directory == y.directory || x.owner() != 0) &&
+				(x.partition == y.partition || x.partition == "" || y.partition == ""))
+		})
+	})
+}
+
+func (n name) owner() int {
+	owner, _ := volid.Owner("path:" + n.name)
+	return owner
+}
+
+// ownerOf is the VM whose id a volume carries that a guest names by its id or by a path; 0: none.
+func ownerOf(as string) int {
+	if owner, ok := volid.Owner(as); ok || volid.Valid(as) {
+		return owner
+	}
+	for _, n := range namesOf(as) {
+		if owner := n.owner(); owner != 0 {
+			return owner
+		}
+	}
+	return 0
+}
+
+// keysOf are the places of the users of a volume in an index.
+func keysOf(file string) []string {
+	var keys []string
+	for _, n := range namesOf(file) {
+		if !slices.Contains(keys, n.name) {
+			keys = append(keys, n.name)
+		}
+	}
+	return keys
+}
+
+// numberedKey is no name of a volume.
+const numberedKey = "/"
+
+// How the kernel numbers devices, and how udev names them by their contents.
+var (
+	numbered = regexp.MustCompile(`^/dev/(.*/)?((dm-|zd|rbd)\d+(p\d+)?|(dm-uuid-|lvm-pv-uuid-).*)$|` +
+		`^/dev/(block|disk/by-(uuid|label|partuuid|partlabel|diskseq))/[^/]*$`)
+)
+
+// numberKey is where an index has the users of a path that names a device by a number that the kernel gave it, by an id
+// of LVM's own, or by its contents: it can be any volume. "" is another path.
+func numberKey(file string) string {
+	switch {
+	case !strings.HasPrefix(file, "/dev/"): // as most are
+		return ""
+	case numbered.MatchString(path.Clean(file)):
+		return numberedKey
+	}
+	return ""
+}

@@ -1,0 +1,47 @@
+package volumeuse
+
+import (
+	"slices"
+	"testing"
+)
+
+// TestNamesOf: the names of volumes and devices in the paths under which a node has them.
+func TestNamesOf(t *testing.T) {
+	t.Parallel()
+	for file, want := range map[string]string{
+		"zfs:base-1-disk-0/vm-2-disk-0": "vm-2-disk-0", "dir:2/vm-2-disk-0.raw": "vm-2-disk-0.raw",
+		"/dev/mapper/pve-vm--300--disk--0":                     "vm-300-disk-0",
+		"/dev/mapper/my--group-vm--300--disk--0":               "vm-300-disk-0",
+		"/dev/disk/by-id/dm-name-pve-vm--300--disk--0":         "vm-300-disk-0",
+		"/dev/zvol/rpool/data/vm-300-disk-0":                   "vm-300-disk-0",
+		"/dev/zvol/rpool/data/vm-300-disk-0-part2":             "vm-300-disk-0",
+		"/dev/rbd-pve/fsid/rbd/vm-300-disk-0":                  "vm-300-disk-0",
+		"/dev/pve/vm-300-disk-0":                               "vm-300-disk-0",
+		"/var/lib/vz/images/300/vm-300-disk-0.qcow2":           "vm-300-disk-0.qcow2",
+		"/mnt/fast/images/300/vm-300-disk-0/disk.raw":          "vm-300-disk-0.raw",
+		"/mnt/fast/images/300/vm-300-disk-0@one/disk.raw":      "vm-300-disk-0.raw",
+		"/rpool/data/subvol-300-disk-0/":                       "subvol-300-disk-0",
+		"/rpool/data/subvol-300-disk-0/srv/www":                "subvol-300-disk-0",
+		"/srv/images/300/subvol-300-disk-0.subvol/srv":         "subvol-300-disk-0.subvol",
+		"/dev/mapper/pve-vm--300--disk--0-part1":               "vm-300-disk-0",
+		"/dev/mapper/pve-vm--300--disk--0p1":                   "vm-300-disk-0",
+		"/dev/mapper/pve-vm--300--disk--0-p1":                  "vm-300-disk-0",
+		"/dev/pve/vm-300-disk-0-part1/":                        "vm-300-disk-0",
+		"/dev/disk/by-id/scsi-0QEMU_QEMU_HARDDISK_drive-scsi0": "scsi-0QEMU_QEMU_HARDDISK_drive-scsi0",
+	} {
+		if got := keysOf(file); !slices.Contains(got, want) {
+			t.Errorf("%s: %q", file, got)
+		}
+	}
+	for file, want := range map[string]string{"/dev/dm-4": numberedKey, "/dev/zd16": numberedKey, "/dev/zd16p1": numberedKey,
+		"/dev/rbd0": numberedKey, "/dev/rbd0p2": numberedKey, "/dev/sda": "", "/dev/disk/by-id/dm-uuid-LVM-x": numberedKey,
+		"/dev/disk/by-id/lvm-pv-uuid-Xg1-ab": numberedKey, "/dev/disk/by-id/ata-x": "", "zfs:zd16": "", "/srv/dev/dm-4": "",
+		"/dev/disk/by-uuid/3255683f-53a2-4fdf-91cf-b4c1041e2a62": numberedKey, "/dev/disk//by-label/data": numberedKey,
+		"/dev/block/252:7": numberedKey, "/dev/disk/by-partuuid/0f-01": numberedKey, "/dev/disk/by-partlabel/x": numberedKey,
+		"/dev/disk/by-diskseq/12": numberedKey, "/dev/disk/by-path/pci-1": "",
+		"/dev/loop-control": ""} {
+		if got := numberKey(file); got != want {
+			t.Errorf("%s is a number: %q", file, got)
+		}
+	}
+}
