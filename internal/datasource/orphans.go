@@ -102,8 +102,9 @@ func orphanAttributes() map[string]schema.Attribute {
 		"since": kit.ComputedString("When it was made or left, in UTC (RFC 3339): the volume was made, " +
 			"the task that died began, the time of the create was over. Null if that is unknown."),
 		"certainty": kit.ComputedString("`certain`: it is a leftover of an operation that has provably ended, and no " +
-			"guest uses it. `likely`: no guest uses it and it is empty, but it may have been made in advance. `unknown`: it " +
-			"may be in use, or that could not be checked."),
+			"guest uses it. `likely`: no guest uses it and it is empty, but it may have been made in advance. A volume whose " +
+			"storage does not tell when it was made is `likely`; it may be a copy that pve-zsync keeps of another host's VM. " +
+			"`unknown`: it may be in use, or that could not be checked."),
 		"reason": kit.ComputedString("The reasons for and against it being a leftover."),
 		"command": kit.ComputedString("Command that removes it, to be run as root on `node`; of a `lock`, the lock " +
 			"alone. Null for `unknown`, and where a name is unusual. Check again before you run it: it is as old as the plan."),
