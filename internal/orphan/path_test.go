@@ -13,7 +13,7 @@ import (
 func TestVolumeThatAGuestHasByAPath(t *testing.T) {
 	t.Parallel()
 	const subvol, file, raw, thin, thick = "local-zfs:subvol-300-disk-0", "plain:300/subvol-300-disk-0.subvol",
-		"fast:300/vm-300-disk-1.raw", "local-lvm:vm-300-disk-2", "thick:vm-300-disk-3"
+		"fast:300/vm-300-disk-1.raw", "local-lvm:vm-300-disk-2", "thick:vm-300-disk-3.qcow2"
 	all := []string{raw, thin, subvol, file, thick}
 	mp := func(path string) map[string]string { return map[string]string{"arch": "amd64", "mp0": path + ",mp=/x"} }
 	args := func(path string) map[string]string {
@@ -36,8 +36,10 @@ func TestVolumeThatAGuestHasByAPath(t *testing.T) {
 		"a partition":              {config: slot("/dev/mapper/pve-vm--300--disk--2-part1"), used: thin},
 		"a partition of kpartx":    {config: slot("/dev/mapper/pve-vm--300--disk--2p1"), used: thin},
 		"another of kpartx":        {config: slot("/dev/mapper/pve-vm--300--disk--2-p1"), used: thin},
-		"a partition of a number":  {config: slot("/dev/zd16p1"), doubts: []string{thin, subvol, file, thick}},
-		"an id of LVM":             {config: slot("/dev/disk/by-id/lvm-pv-uuid-Xg1-ab"), doubts: []string{thin, subvol, file, thick}},
+		"a loop device":            {config: slot("/dev/loop3"), doubts: all},
+		"a network block device":   {config: slot("/dev/nbd0p1"), doubts: all},
+		"a partition of a number":  {config: slot("/dev/zd16p1"), doubts: []string{thin, subvol, thick}},
+		"an id of LVM":             {config: slot("/dev/disk/by-id/lvm-pv-uuid-Xg1-ab"), doubts: []string{thin, subvol, thick}},
 		"a device of another name": {config: slot("/dev/disk/by-id/ata-DISK_1-part1")},
 	} {
 		t.Run(name, func(t *testing.T) {

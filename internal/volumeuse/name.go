@@ -106,11 +106,15 @@ func keysOf(file string) []string {
 	return keys
 }
 
-// numberedKey is no name of a volume.
-const numberedKey = "/"
+// The places of users of numbered devices in an index are no names of volumes: those that are no file's, and all.
+const (
+	numberedKey = "/"
+	loopKey     = "/loop"
+)
 
 // How the kernel numbers devices, and how udev names them by their contents.
 var (
+	loops    = regexp.MustCompile(`^/dev/(loop|nbd)\d`)
 	numbered = regexp.MustCompile(`^/dev/(.*/)?((dm-|zd|rbd)\d+(p\d+)?|(dm-uuid-|lvm-pv-uuid-).*)$|` +
 		`^/dev/(block|disk/by-(uuid|label|partuuid|partlabel|diskseq))/[^/]*$`)
 )
@@ -121,6 +125,8 @@ func numberKey(file string) string {
 	switch {
 	case !strings.HasPrefix(file, "/dev/"): // as most are
 		return ""
+	case loops.MatchString(path.Clean(file)):
+		return loopKey
 	case numbered.MatchString(path.Clean(file)):
 		return numberedKey
 	}

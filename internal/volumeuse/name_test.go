@@ -38,8 +38,8 @@ func TestNamesOf(t *testing.T) {
 		"/dev/disk/by-id/lvm-pv-uuid-Xg1-ab": numberedKey, "/dev/disk/by-id/ata-x": "", "zfs:zd16": "", "/srv/dev/dm-4": "",
 		"/dev/disk/by-uuid/3255683f-53a2-4fdf-91cf-b4c1041e2a62": numberedKey, "/dev/disk//by-label/data": numberedKey,
 		"/dev/block/252:7": numberedKey, "/dev/disk/by-partuuid/0f-01": numberedKey, "/dev/disk/by-partlabel/x": numberedKey,
-		"/dev/disk/by-diskseq/12": numberedKey, "/dev/disk/by-path/pci-1": "",
-		"/dev/loop-control": ""} {
+		"/dev/disk/by-diskseq/12": numberedKey, "/dev/disk/by-path/pci-1": "", "/dev/loop3": loopKey, "/dev/loop3p1": loopKey,
+		"/dev/nbd0": loopKey, "/dev/loop-control": ""} {
 		if got := numberKey(file); got != want {
 			t.Errorf("%s is a number: %q", file, got)
 		}

@@ -169,6 +169,11 @@ func isNetwork(c pve.StorageConfig) bool {
 	return families()[c.Type] == "file" && c.Type != "dir" && c.Type != "btrfs"
 }
 
+// isFile reports whether a volume is a file. On LVM a qcow2 volume is none (pve-storage LVMPlugin.pm).
+func (p Places) isFile(volume string) bool {
+	return families()[p[volid.Storage(volume)].Type] == "file"
+}
+
 func isWithin(inner, outer string) bool {
 	return strings.HasPrefix(path.Clean(inner)+"/", strings.TrimSuffix(path.Clean(outer), "/")+"/")
 }

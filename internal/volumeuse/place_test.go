@@ -2,6 +2,7 @@ package volumeuse
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
@@ -184,19 +185,27 @@ func TestScope(t *testing.T) {
 	}
 }
 
-// TestDoubt: a device that a guest has by a number may be any volume that is a device.
+// TestDoubt: a device that a guest has by a number may be any volume that is a device, or any at all.
 func TestDoubt(t *testing.T) {
-	s := &Use{base: newIndex(), replaced: map[int]bool{}}
-	if err := s.Doubt("lvm:vm-300-disk-0"); err != nil {
-		t.Error(err)
-	}
-	s.add(Reading{Guest: pve.Resource{Type: "qemu", VMID: 600, Node: "pve1"}, Config: pve.PendingConfig{
-		Entries: []pve.PendingValue{{Key: "scsi0", Value: "/dev/dm-4", HasValue: true}}}}, true)
-	if s.Doubt("lvm:vm-300-disk-0") == nil || s.Doubt("dir:300/vm-300-disk-0.raw") != nil {
-		t.Errorf("%v, %v", s.Doubt("lvm:vm-300-disk-0"), s.Doubt("dir:300/vm-300-disk-0.raw"))
-	}
-	s.Unseen = ErrUnseen
-	if !errors.Is(s.Doubt("dir:300/vm-300-disk-0.raw"), ErrUnseen) {
-		t.Error("hidden guests may use a file, too")
+	volumes := []string{"lvm:vm-300-disk-0", "lvm:vm-300-disk-0.qcow2", "dir:300/vm-300-disk-0.raw",
+		"hidden:300/vm-300-disk-0.raw"}
+	for device, want := range map[string]string{"none": "", "/dev/dm-4": volumes[0] + volumes[1] + volumes[3],
+		"/dev/loop3": strings.Join(volumes, ""), "/dev/nbd0p1": strings.Join(volumes, "")} {
+		s := &Use{base: newIndex(), replaced: map[int]bool{}, places: Places{"lvm": {Type: "lvm"}, "dir": {Type: "dir"}}}
+		s.add(Reading{Guest: pve.Resource{Type: "qemu", VMID: 600, Node: "pve1"}, Config: pve.PendingConfig{
+			Entries: []pve.PendingValue{{Key: "scsi0", Value: device, HasValue: true}}}}, true)
+		got := ""
+		for _, volume := range volumes {
+			if s.Doubt(volume) != nil {
+				got += volume
+			}
+		}
+		if got != want {
+			t.Errorf("%s: %s", device, got)
+		}
+		s.Unseen = ErrUnseen
+		if device == "none" && !errors.Is(s.Doubt(volumes[2]), ErrUnseen) {
+			t.Error("hidden guests may use a file, too")
+		}
 	}
 }

@@ -146,7 +146,11 @@ func (s *Use) Namesakes(volume string) []User {
 // Doubt returns why nothing that was read proves that no guest uses a volume: guests may be hidden, or one names a
 // device by a number, which may be the volume. Nil: nothing.
 func (s *Use) Doubt(volume string) error {
-	if by := s.named(numberedKey); s.Unseen == nil && len(by) > 0 && !volid.IsImageFile(volume) {
+	keys := []string{loopKey}
+	if !s.places.isFile(volume) {
+		keys = append(keys, numberedKey)
+	}
+	if by := s.named(keys...); s.Unseen == nil && len(by) > 0 {
 		return fmt.Errorf("%s has %s, which may be any volume of its node", by[0], by[0].As)
 	}
 	return s.Unseen

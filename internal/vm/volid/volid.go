@@ -163,9 +163,6 @@ func Format(file string) string {
 	return "raw"
 }
 
-// IsImageFile tells whether a volume is a file with an image format's extension, and no block device.
-func IsImageFile(volume string) bool { return trimFormat(volume) != volume }
-
 // IsInOVA tells whether a volume is a disk in an OVA: "local:import/web.ova/disk1.vmdk" (pve-storage DirPlugin.pm,
 // parse_volname).
 func IsInOVA(volume string) bool {
