@@ -73,7 +73,10 @@ func (s *Reader) Scope(ctx context.Context, resources pve.Resources, node string
 		return "", err
 	}
 	for _, volume := range volumes {
-		if volid.IsDevice(volume) { // of the node
+		switch {
+		case isWorldwide(volume):
+			return "", nil
+		case volid.IsDevice(volume): // of the node
 			continue
 		}
 		id := volid.Storage(volume)

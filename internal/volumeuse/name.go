@@ -12,9 +12,16 @@ import (
 // name is one under which a guest may have a volume or a device: in a directory, or a part of it alone.
 type name struct{ directory, name, partition string }
 
-// How the kernel, udev and kpartx name a partition.
-var partitions = []*regexp.Regexp{regexp.MustCompile(`^(.+)-part(\d+)$`), regexp.MustCompile(`^(.*\d)-?p(\d+)$`),
-	regexp.MustCompile(`^((?:[hsv]|xv)d[a-z]+|mpath[a-z]+)(\d+)$`)}
+// everywhere is the directory of names that are those of one device on every node.
+const everywhere = "everywhere"
+
+// How the kernel, udev and kpartx name a partition, and how udev and multipath name a device by its id.
+var (
+	partitions = []*regexp.Regexp{regexp.MustCompile(`^(.+)-part(\d+)$`), regexp.MustCompile(`^(.*\d)-?p(\d+)$`),
+		regexp.MustCompile(`^((?:[hsv]|xv)d[a-z]+|mpath[a-z]+)(\d+)$`)}
+	worldwide = regexp.MustCompile(`^(?:wwn-0x|scsi-3|nvme-eui\.|(?:dm-uuid-(?:part\d+-)?mpath-|dm-name-)?(?:3|eui\.))` +
+		`([0-9a-f]{16,32})$`)
+)
 
 // namesOf are all names under which a volume id or a path may name a volume or a device. A device may be a partition of
 // another. A file may be in the directory of a volume; a raw one of btrfs always is (pve-storage BTRFSPlugin.pm
@@ -44,6 +51,11 @@ func devices(directory, last string) []name {
 	for _, of := range partitions {
 		if m := of.FindStringSubmatch(last); m != nil {
 			names = append(names, unmap(directory, m[1], m[2]))
+		}
+	}
+	for _, n := range names {
+		if m := worldwide.FindStringSubmatch(n.name); m != nil {
+			names = append(names, name{everywhere, m[1], n.partition})
 		}
 	}
 	return names
@@ -93,6 +105,12 @@ func ownerOf(as string) int {
 		}
 	}
 	return 0
+}
+
+// isWorldwide reports whether a path has the id of a device in its name, which the device has on every node.
+func isWorldwide(file string) bool {
+	return volid.IsDevice(file) &&
+		slices.ContainsFunc(namesOf(file), func(n name) bool { return n.directory == everywhere })
 }
 
 // keysOf are the places of the users of a volume in an index.

@@ -27,6 +27,7 @@ func TestNamesOf(t *testing.T) {
 		"/dev/mapper/pve-vm--300--disk--0p1":                   "vm-300-disk-0",
 		"/dev/mapper/pve-vm--300--disk--0-p1":                  "vm-300-disk-0",
 		"/dev/pve/vm-300-disk-0-part1/":                        "vm-300-disk-0",
+		"/dev/mapper/3600140500000000000000000000000aa-part1":  "600140500000000000000000000000aa",
 		"/dev/disk/by-id/scsi-0QEMU_QEMU_HARDDISK_drive-scsi0": "scsi-0QEMU_QEMU_HARDDISK_drive-scsi0",
 	} {
 		if got := keysOf(file); !slices.Contains(got, want) {

@@ -118,6 +118,8 @@ func TestComparePaths(t *testing.T) {
 		"two disks of the kernel":       {"/dev/sdb", "/dev/sdba", Apart},
 		"of NVMe":                       {"/dev/nvme1n1", "/dev/nvme1n1p1", Same},
 		"two disks of NVMe":             {"/dev/nvme1n1", "/dev/nvme1n2", Apart},
+		"two names of an id":            {"/dev/mapper/36001405000000000", "/dev/disk/by-id/scsi-36001405000000000-part1", Same},
+		"two ids":                       {"/dev/mapper/36001405000000000", "/dev/disk/by-id/wwn-0x6001405000000001", Apart},
 		"in a volume of containers":     {"/rpool/data/subvol-300-disk-0/srv", "zfs:subvol-300-disk-0", Same},
 		"a raw volume of btrfs":         {"/mnt/images/300/vm-300-disk-0/disk.raw", "dir:300/vm-300-disk-0.raw", Same},
 		"another one":                   {"/mnt/images/300/vm-300-disk-0/disk.raw", "dir:300/vm-300-disk-1.raw", Apart},

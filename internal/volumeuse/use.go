@@ -124,10 +124,11 @@ func (s *Use) UsersOf(volume string, vmid int) []User {
 	return all
 }
 
-// UsersOn are the guests other than vmid that use a volume as a guest of a node names it: a path is one of that node.
+// UsersOn are the guests other than vmid that use a volume as a guest of a node names it: a path is one of that node,
+// unless it has the id of the device.
 func (s *Use) UsersOn(node, volume string, vmid int) []User {
 	return slices.DeleteFunc(s.UsersOf(volume, vmid), func(u User) bool {
-		return volid.IsDevice(volume) && u.Guest.Node != node
+		return volid.IsDevice(volume) && !isWorldwide(volume) && u.Guest.Node != node
 	})
 }
 

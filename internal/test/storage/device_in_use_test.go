@@ -42,21 +42,24 @@ func passingTo(t *testing.T, way, path string) (*rig.World, *terraformtest.Sessi
 // passed through to a VM, neither to a new one nor to one that is there.
 func TestDeviceThatAnotherGuestHas(t *testing.T) {
 	t.Parallel()
-	const volume = "/dev/zvol/rpool/data/vm-600-disk-0"
+	const volume, lun = "/dev/zvol/rpool/data/vm-600-disk-0", "600140500000000000000000000000aa"
 	for name, c := range map[string]struct {
 		path, option, theirs, node string
 		free                       bool
 	}{
-		"the device":                 {path: passed, option: "scsi0", theirs: passed + ",size=1G"},
-		"a partition of it":          {path: passed, option: "scsi0", theirs: passed + "-part1"},
-		"its volume, by its id":      {path: volume, option: "scsi0", theirs: "local-zfs:vm-600-disk-0"},
-		"a number":                   {path: "/dev/zd16", option: "scsi0", theirs: "/dev/zd16"},
-		"an argument of QEMU":        {path: passed, option: "args", theirs: "-drive file=" + passed + ",if=virtio"},
-		"a disk over several paths":  {path: "/dev/mapper/mpatha", option: "scsi0", theirs: "/dev/mapper/mpatha-part1"},
-		"a disk of its partition":    {path: "/dev/mapper/mpatha-part1", option: "scsi0", theirs: "/dev/disk/by-id/dm-name-mpatha"},
-		"a volume of a group":        {path: "/dev/mapper/pve-data", option: "scsi0", theirs: "/dev/pve/data-part1"},
-		"a disk of the kernel":       {path: "/dev/sdb", option: "scsi0", theirs: "/dev/sdb1"},
-		"a disk over NVMe":           {path: "/dev/nvme1n1", option: "scsi0", theirs: "/dev/nvme1n1p1"},
+		"the device":                {path: passed, option: "scsi0", theirs: passed + ",size=1G"},
+		"a partition of it":         {path: passed, option: "scsi0", theirs: passed + "-part1"},
+		"its volume, by its id":     {path: volume, option: "scsi0", theirs: "local-zfs:vm-600-disk-0"},
+		"a number":                  {path: "/dev/zd16", option: "scsi0", theirs: "/dev/zd16"},
+		"an argument of QEMU":       {path: passed, option: "args", theirs: "-drive file=" + passed + ",if=virtio"},
+		"a disk over several paths": {path: "/dev/mapper/mpatha", option: "scsi0", theirs: "/dev/mapper/mpatha-part1"},
+		"a disk of its partition":   {path: "/dev/mapper/mpatha-part1", option: "scsi0", theirs: "/dev/disk/by-id/dm-name-mpatha"},
+		"a volume of a group":       {path: "/dev/mapper/pve-data", option: "scsi0", theirs: "/dev/pve/data-part1"},
+		"a disk of the kernel":      {path: "/dev/sdb", option: "scsi0", theirs: "/dev/sdb1"},
+		"a disk over NVMe":          {path: "/dev/nvme1n1", option: "scsi0", theirs: "/dev/nvme1n1p1"},
+		"a LUN of another node":     {path: "/dev/disk/by-id/wwn-0x" + lun, option: "scsi0", theirs: "/dev/mapper/3" + lun, node: "pve2"},
+		"another LUN": {path: "/dev/disk/by-id/wwn-0x" + lun, option: "scsi0", theirs: "/dev/mapper/360014051111111111111111111111111",
+			node: "pve2", free: true},
 		"another partition":          {path: passed + "-part2", option: "scsi0", theirs: passed + "-part1", free: true},
 		"one of that name elsewhere": {path: passed, option: "scsi0", theirs: "/dev/vg/ata-DISK_1", free: true},
 		"that path of another node":  {path: passed, option: "scsi0", theirs: passed, node: "pve2", free: true},
