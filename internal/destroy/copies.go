@@ -309,7 +309,7 @@ func withStrays(ctx context.Context, r *removal, failed error) error {
 		on, err := r.d.guests.Volumes(ctx, s.node, volid.Storage(s.volume), r.VMID)
 		if at := slices.IndexFunc(on, func(v pve.Volume) bool { return v.ID == s.volume }); at >= 0 {
 			residue.Size, residue.CreatedAt = on[at].Size, on[at].CreatedAt
-		} else if there, lookErr := r.d.HasVolume(ctx, s.node, s.volume); err == nil && lookErr == nil && !there {
+		} else if _, there, lookErr := r.d.HasVolume(ctx, s.node, s.volume); err == nil && lookErr == nil && !there {
 			continue
 		}
 		left = append(left, residue)

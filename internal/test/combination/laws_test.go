@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"maps"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -29,7 +30,7 @@ func (b *bench) wrong(when, law string, err error) {
 		}
 	})
 	for _, op := range b.w.Sim.Ops() {
-		if op.Method != "GET" {
+		if op.Method != http.MethodGet {
 			fmt.Fprintf(&dump, "\n    #%d %s %s %v: %d", op.Seq, op.Method, op.Path, op.Params, op.Status)
 		}
 	}
