@@ -1,0 +1,123 @@
+package destroy
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/task"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+)
+
+// seat is a disk that the create's VM has had in a slot.
+type seat struct {
+	place
+	size int64 // in bytes
+}
+
+// follow notes the disks that the VM has in its slots, and knows those which it has brought along from another node,
+// also where a third party has migrated it: a disk of the same slot and size, with the name that it has on the target
+// (names). PVE keeps a name that is free there (qemu-server QemuMigrate.pm sync_offline_local_volumes).
+func (m *Made) follow(node string, vmid int, config, names map[string]string) {
+	now := map[string]seat{}
+	for _, name := range vm.Slots(config) {
+		volume, size, was := guest.VolumeOf(config[name]), sizeIn(name, config[name]), m.seen[name]
+		if !isDiskOf(vmid, config, name) {
+			continue
+		}
+		isAway := was.volume != "" && was.node != node
+		if isAway && vm.FitsSize(size, was.size) && cmp.Or(names[was.volume], was.volume) == volume {
+			m.add(node, byName, volume)
+		}
+		switch {
+		case m.facts[place{node, volume}].proof > byGuess:
+			now[name] = seat{place{node, volume}, size}
+			m.show(name, now[name])
+		case isAway:
+			now[name] = was
+		}
+	}
+	for name, was := range m.seen { // a name that the VM has elsewhere is to be told from that of the disk it had here
+		if _, has := now[name]; !has && guest.Uses(config, was.volume) {
+			now[name] = was
+		}
+	}
+	m.seen = now
+}
+
+// show notes the size that a disk shows in its slot.
+func (m *Made) show(name string, s seat) {
+	f := m.facts[s.place]
+	f.shown, f.grown = s.size, m.grown[name]
+	m.facts[s.place] = f
+}
+
+// isIt reports whether a listed volume that is in no slot of the VM can be that of the fact.
+func (f fact) isIt(v pve.Volume) bool {
+	return f.fits(v) && (hasSize(v, f.shown) || f.grown != 0 && hasSize(v, f.grown))
+}
+
+// Grows notes that the create is about to grow the disk in a slot, in bytes.
+func (m *Made) Grows(name string, size int64) {
+	m.grown[name] = size
+	if was, seen := m.seen[name]; seen {
+		m.show(name, was)
+	}
+}
+
+// isResized reports whether a slot shows its disk with another size than before, and the create has not grown it: PVE
+// gives a name that has come free to the next disk.
+func (m *Made) isResized(name, value string) bool {
+	was, seen := m.seen[name]
+	size, grown := sizeIn(name, value), m.grown[name]
+	return seen && was.volume == guest.VolumeOf(value) && !vm.FitsSize(size, was.size) &&
+		(grown == 0 || !vm.FitsSize(size, grown))
+}
+
+// endReused ends the names of disks that another has by now: one in another slot, or of another size.
+func (m *Made) endReused(node string, vmid int, config map[string]string) {
+	for _, name := range vm.Slots(config) {
+		volume := guest.VolumeOf(config[name])
+		if !isDiskOf(vmid, config, name) {
+			continue
+		}
+		for former, was := range m.seen {
+			isIn := guest.VolumeOf(config[former]) == volume
+			if was.place == (place{node, volume}) && !isIn || former == name && m.isResized(name, config[name]) {
+				m.end(func(at place) bool { return at.volume == volume })
+			}
+		}
+	}
+}
+
+// readMigration has the log of the last migration tell the names of the disks that the VM has brought along from
+// another node, where they are not known there. A log that this identity may not see, or that is gone, tells nothing.
+func (m *Made) readMigration(ctx context.Context, api pve.Reader, node string, vmid int,
+	config map[string]string) error {
+	if m == nil {
+		return nil
+	}
+	for _, was := range m.seen {
+		if was.node == node {
+			continue
+		}
+		tasks, err := api.Tasks().List(ctx, was.node, pve.TaskFilter{VMID: vmid, Type: "qmigrate"})
+		if err != nil {
+			return fmt.Errorf("look how VM %d came to node %s: %w", vmid, node, err)
+		}
+		if len(tasks) == 0 {
+			return nil
+		}
+		last := slices.MaxFunc(tasks, func(a, b pve.Task) int { return a.StartTime.Compare(b.StartTime) })
+		log, err := api.Tasks().Log(ctx, last.UPID, makerLines)
+		if err != nil && !pve.IsKind(err, pve.NotFound) && !pve.IsKind(err, pve.Denied) {
+			return fmt.Errorf("look how VM %d came to node %s: %w", vmid, node, err)
+		}
+		m.follow(node, vmid, config, task.NamesOnTarget(log))
+		return nil
+	}
+	return nil
+}
