@@ -310,14 +310,14 @@ func TestLateUndoLeavesAVMInUse(t *testing.T) {
 							return fmt.Sprint(config, b.volumesOf(150))
 						}
 						isOn := func() bool { return strings.HasSuffix(b.everythingOf(150), "true") }
-						was, wasOn := all(), false
+						was := all()
 						user := creatorOf(t, b.sim, identity)
 						upid, err := use.do(t, user.api.QEMU("pve1", 150))
 						if err == nil {
 							_, err = user.api.Tasks().Wait(t.Context(), upid)
 						}
 						did := err == nil && (was != all() || isOn())
-						was, wasOn = all(), isOn()
+						was, wasOn := all(), isOn()
 						if b.sim.SetFaults(faults); faults == nil {
 							interrupt()
 						}

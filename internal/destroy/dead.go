@@ -301,9 +301,9 @@ func notMade(ctx context.Context, r *removal, f *facts, disks []string, inSlots 
 			isIt := func(one string) bool { return volid.Same(one, volume) } // a template's have another name
 			counts := r.tasks.ended[upid] == killed || r.InState == nil && inSlots[volume] != nil
 			isHere := upid.Node() == f.node || isShared(here, volume)
-			known := made.of(here, volume)
-			isOther := known.proof == freed || inSlots[volume] == nil && !known.isIt(r.of(volume).volume)
-			return slices.Contains(copied, volume) || counts && isHere && slices.ContainsFunc(says, isIt) && !isOther
+			isProven := counts && isHere && slices.ContainsFunc(says, isIt)
+			return slices.Contains(copied, volume) ||
+				isProven && !made.of(here, volume).isOther(r.of(volume).volume, inSlots[volume] != nil)
 		})
 	}
 	return notMoved(ctx, r, f, disks, moves)

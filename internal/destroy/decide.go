@@ -44,7 +44,7 @@ func decide(f facts, m memory, p policy) rule {
 func rules() []rule {
 	return []rule{
 		{"leave a VM that a user works with", "its volumes are in use with it, in its snapshots too",
-			func(f facts, _ memory, _ policy) bool { return f.inUse != "" }, leaveToUser},
+			func(f facts, _ memory, _ policy) bool { return f.inUse != "" }, leaveAll()},
 		{"leave the VMID to a third party", "its VM is never touched; volumes that were ours before it came still are",
 			func(f facts, _ memory, _ policy) bool { return f.owner == guest.ThirdParty }, (*removal).leaveToThirdParty},
 		{"end", "neither a configuration nor a volume of ours is there",
@@ -130,4 +130,12 @@ func (f facts) runs() bool { return f.power != nil && f.power.Status == string(g
 // goAlone reports whether volumes are to be freed by themselves.
 func goAlone(f facts, m memory, p policy) bool {
 	return f.isGone() && p.alone && m.tries.alone < maxAlone
+}
+
+// leaveAll leaves a VM that a user works with, with all its volumes: a snapshot may need any of them.
+func leaveAll() func(*removal, context.Context, *facts) (outcome, error) {
+	return func(r *removal, _ context.Context, _ *facts) (outcome, error) {
+		r.left, r.unproven = nil, nil
+		return finished, nil
+	}
 }

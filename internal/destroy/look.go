@@ -110,19 +110,25 @@ func (r *removal) lookAtAll(ctx context.Context) error {
 		r.left = slices.Sorted(maps.Keys(r.Baseline.Named))
 		return nil
 	}
-	switch {
-	case r.view.owner == guest.Ours && r.InState == nil:
-		if err := r.Made.correct(ctx, r.d.api.Reader(), r.Tasks.UPIDs); err != nil {
-			return err
-		}
-	case r.view.owner == guest.NoGuest && r.tasks.lastDestroy() == "":
-		r.Made.forgetNamed()
+	if err := updateMade(ctx, r); err != nil {
+		return err
 	}
 	volumes, err := r.listOwn(ctx, r.view.has())
 	if r.left = volumes; err != nil {
 		r.left = nil
 	}
 	return err
+}
+
+// updateMade has what the look shows tell of the volumes that the create has made.
+func updateMade(ctx context.Context, r *removal) error {
+	switch {
+	case r.view.owner == guest.Ours && r.InState == nil:
+		return r.Made.correct(ctx, r.d.api.Reader(), r.Tasks.UPIDs)
+	case r.view.owner == guest.NoGuest && r.tasks.lastDestroy() == "":
+		r.Made.forgetNamed()
+	}
+	return nil
 }
 
 // dropReused takes detached volumes that are not the known ones any more out of those that go with a committed VM. One

@@ -60,6 +60,11 @@ func (f fact) isIt(v pve.Volume) bool {
 	return f.fits(v) && (hasSize(v, f.shown) || f.grown != 0 && hasSize(v, f.grown))
 }
 
+// isOther reports whether a listed volume is another by now than that of the fact.
+func (f fact) isOther(v pve.Volume, inSlot bool) bool {
+	return f.proof == freed || !inSlot && !f.isIt(v)
+}
+
 // Grows notes that the create is about to grow the disk in a slot, in bytes.
 func (m *Made) Grows(name string, size int64) {
 	m.grown[name] = size

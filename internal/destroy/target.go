@@ -145,12 +145,6 @@ func leaveInUse(ctx context.Context, r *removal) error {
 	return err
 }
 
-// leaveToUser leaves a VM that a user works with, with all its volumes: a snapshot may need any of them.
-func leaveToUser(r *removal, _ context.Context, _ *facts) (outcome, error) {
-	r.left, r.unproven = nil, nil
-	return finished, nil
-}
-
 // isKnown recognizes a VM of ours without a mark by its identity: as the target knows it, or as this removal has seen
 // it.
 func (t *Target) isKnown(config map[string]string, seen guest.Identity) bool {
