@@ -209,3 +209,41 @@ func RenamedOnTheWay(volume, slot string) string {
 		"to be on one: on arrival another disk may have that name. Make two applies: first change the node alone, then "+
 		"name the volume that the disk for %s has by then. Or first fill the slot, and then change the node", volume, slot)
 }
+
+// ImportPath is the attribute that names the source of the drive in a slot.
+func ImportPath(slot string) string {
+	a, _ := vm.AttributeOf(slot)
+	return a.In(slot) + ".import_from"
+}
+
+// CheckCopies refuses new drives that are copied of disks which the same change moves or destroys. has are the slots
+// before it. PVE makes the copies after the moves, and a name that came free is the next disk's (pve-storage Plugin.pm
+// get_next_vm_diskname). A copy that QEMU refuses is taken back, while its original has left its slot.
+func CheckCopies(vmid int, c vm.Change, has map[string]string, destroysRemoved bool) (refused []*FieldError) {
+	copies := c.Copies()
+	for _, slot := range slices.Sorted(maps.Keys(copies)) {
+		volume, detail := copies[slot], ""
+		owner, _ := volid.Owner(volume)
+		isIt := func(of map[string]string) func(slot string) bool {
+			return func(slot string) bool { return volid.Same(VolumeOf(of[slot]), volume) }
+		}
+		stays := slices.ContainsFunc(slices.Collect(maps.Keys(c.Set)), isIt(c.Set))
+		moves := slices.IndexFunc(c.Moves, func(m vm.Move) bool { return isIt(has)(m.Slot) })
+		leaves := slices.IndexFunc(c.Delete, isIt(has))
+		switch {
+		case moves >= 0:
+			detail = fmt.Sprintf("It is to be copied of %s, which is in %s. That disk moves first, and another disk may have "+
+				"the name by then. Make two applies: first the copy alone, then the move", volume, c.Moves[moves].Slot)
+		case destroysRemoved && leaves >= 0 && owner == vmid && !stays:
+			detail = fmt.Sprintf("It is to be copied of %[1]s, which leaves %[2]s and is destroyed, since removed_disks is "+
+				"\"destroy\". If QEMU refuses the copy, neither is left. Make two applies: first the copy alone, then take "+
+				"%[2]s out of the configuration. Or set removed_disks = \"detach\"", volume, c.Delete[leaves])
+		default:
+			continue
+		}
+		refused = append(refused, &FieldError{Path: ImportPath(slot),
+			Summary: fmt.Sprintf("%s of VM %d is a copy of a disk that the same apply moves or destroys", slot, vmid),
+			Detail:  detail})
+	}
+	return refused
+}

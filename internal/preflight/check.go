@@ -100,6 +100,9 @@ func (p *planCheck) look(ctx context.Context, c *Checker, r Request) {
 	p.nodeState(r)
 	p.clone(ctx, c, r)
 	p.restore(ctx, c, r)
+	for _, refused := range guest.CheckCopies(r.ID, vm.Diff(r.Prior, r.Planned), vm.Encode(r.Prior), r.DestroyRemoved) {
+		p.report(copiedMeanwhile, refused)
+	}
 	p.moving(ctx, c, r)
 	p.storages(ctx, c, r.Storages)
 	p.images(r)

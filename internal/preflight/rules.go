@@ -42,6 +42,7 @@ const (
 	notRestored      = "restored shape"
 	notMigrated      = "migration"
 	renamedOnTheWay  = "names on the way"
+	copiedMeanwhile  = "originals of copies"
 	movesAlong       = "guests moved along"
 	keptApart        = "guests kept apart"
 	snapshotKeeps    = "snapshots"
@@ -67,14 +68,19 @@ const (
 const newNames = "a migration gives disks new names, unless they are on a shared storage (qemu-server QemuServer.pm, " +
 	"vm_migrate_alloc_nbd_disks)"
 
+const (
+	copyRefused = "… of VM … is a copy of a disk that the same apply moves or destroys"
+	copiesFail  = "a copy by a name that another disk has by then is of that one, and one that QEMU refuses is not " +
+		"kept"
+)
+
 // Rules is the table, in the order of the documentation. Package guest reports the rows without a name.
 func Rules() []Rule {
 	const listing, network, content = "the listing", "`GET /nodes/N/network`", "`GET …/storage/S/content`"
 	return []Rule{
 		{cannotLookAtAll, Refused, "Cannot look at the cluster", listing, "nothing can be planned without it"},
 		{noQuorum, Refused, "The cluster has no quorum", "`GET /cluster/status`, where the listing has a node that is " +
-			"not online",
-			"PVE writes nothing without (pve-cluster Cluster.pm, check_cfs_quorum)"},
+			"not online", "PVE writes nothing without (pve-cluster Cluster.pm, check_cfs_quorum)"},
 		{"", Refused, "Unknown node \"…\"", listing, "it shows everybody all nodes"},
 		{"", Refused, "Node … is not online", listing, "PVE hands on no request to a node that the cluster does not see"},
 		{"", Refused, "None of the nodes is online", listing, "the same"},
@@ -113,6 +119,7 @@ func Rules() []Rule {
 		{notMigrated, Refused, "VM … cannot be migrated to node …", "`GET …/qemu/N/migrate`",
 			"PVE's own list of what stands in the way"},
 		{renamedOnTheWay, Refused, "The volume for … of VM … may have another name on node …", listing, newNames},
+		{copiedMeanwhile, Refused, copyRefused, "the plan alone", copiesFail},
 		{movesAlong, Doubtful, "HA moves other guests to node … with VM …", "`GET …/qemu/N/migrate`",
 			"a plan names what it moves; a rule, which may be a third party's, keeps them together"},
 		{keptApart, Doubtful, "HA keeps VM … off node …", "`GET …/qemu/N/migrate`",

@@ -84,8 +84,7 @@ func cases() map[string]struct {
 				&state.Node{Name: "pve5"}
 		}), here(Request{})},
 		"Unknown node": {nil, made(Request{Node: "pve9"})},
-		"Node pve2 is not online": {alter(func(w *state.World) { w.Nodes["pve2"].Online = false }),
-			made(Request{Node: "pve2"})},
+		"Node pve2 is not online": {alter(func(w *state.World) { w.Nodes["pve2"].Online = false }), made(Request{Node: "pve2"})},
 		"None of the nodes":         {nil, made(Request{Nodes: []string{"pve8", "pve9"}})},
 		"No node given":             {nil, made(Request{})},
 		"Node pve1 does not report": {alter(func(w *state.World) { w.Nodes["pve1"].Silent = true }), here(Request{})},
@@ -129,6 +128,7 @@ func cases() map[string]struct {
 			alter(func(w *state.World) { w.Guests[8000].Config["hostpci0"] = "0000:01:00" }),
 			Request{Node: "pve2", ID: 8000, Moving: &Moving{From: "pve1"}}},
 		"The volume for scsi5 of VM 8000 may have": {nil, Request{Node: "pve2", ID: 8000, Moving: &Moving{"pve1", named}}},
+		"scsi1 of VM 8000 is a copy": {nil, copyOf8000()},
 		"HA moves other guests to node pve2 with VM 8000": {alter(func(w *state.World) {
 			w.Profile = "9.2"
 			for _, sid := range []string{"vm:8000", "ct:8100"} {
@@ -185,6 +185,14 @@ func diskOf8000(storage, volume string) vm.Spec {
 	var s vm.Spec
 	s.Disks = map[string]vm.Disk{"scsi0": {Storage: storage, Volume: volume, Size: to(int64(1 << 30))}}
 	return s
+}
+
+// copyOf8000 copies a disk into another slot, and destroys the original.
+func copyOf8000() Request {
+	r := Request{Node: "pve1", ID: 8000, DestroyRemoved: true, Prior: diskOf8000("local-zfs", theirs),
+		Storages: map[string]string{"disks.scsi1.storage": "local-lvm"}}
+	r.Planned.Disks = map[string]vm.Disk{"scsi1": {Storage: "local-lvm", ImportFrom: to(theirs)}}
+	return r
 }
 
 func snapshotOf8000(w *state.World) {
@@ -250,6 +258,7 @@ func places() map[string]string {
 		"clone.full":                       {"VM 9000 cannot be cloned to node pve2"},
 		"clone.storage":                    {"A linked clone stays"},
 		"disks.scsi5.imported_disk.volume": {"The volume for scsi5 of VM 8000 may have"},
+		"disks.scsi1.import_from":          {"scsi1 of VM 8000 is a copy"},
 
 		"hostpci0":        {"VM 8000 cannot be migrated to node pve2"},
 		"restore.archive": {"This identity may not read", "The backup could not be read"},

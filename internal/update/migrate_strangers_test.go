@@ -97,3 +97,61 @@ func TestMigrationBesideAVolumeByItsName(t *testing.T) {
 		})
 	}
 }
+
+// TestCopyBesideAChangeOfItsOriginal: a new disk is a copy of one of the VM's own, which the same change moves or
+// destroys. The copy may be of the disk that has the name by then, or be taken back with the original
+// gone, so nothing is sent, though the plan did not know it.
+func TestCopyBesideAChangeOfItsOriginal(t *testing.T) {
+	moves := func(r *Request) {
+		with(r, "scsi1", func(d *vm.Disk) { d.Storage, d.Volume = "local-lvm", "" })
+		with(r, "scsi2", func(d *vm.Disk) { d.Storage, d.Volume = "local-zfs", "" })
+	}
+	leaves := func(r *Request) { delete(r.Planned.Disks, "scsi1") }
+	goes := func(r *Request) { r.Node = "pve2"; leaves(r) }
+	for name, c := range map[string]struct {
+		alter           func(*Request)
+		storage, source string
+		destroys        bool
+		power           string
+		says            string // "": the copy is made
+	}{
+		"moves":                {moves, "local-zfs", "scsi1", false, "", "That disk moves first"},
+		"another one moves":    {moves, "local-zfs", "scsi0", false, "", ""},
+		"is destroyed":         {leaves, "local-zfs", "scsi1", true, "running", "neither is left"},
+		"is detached":          {leaves, "local-zfs", "scsi1", false, "running", ""},
+		"another one goes":     {leaves, "local-zfs", "scsi0", true, "running", ""},
+		"shared, goes with it": {goes, "shared-nfs", "scsi1", true, "running", "neither is left"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, pve.Params{"scsi0": "local-zfs:1", "scsi1": c.storage + ":2", "scsi2": "local-lvm:2",
+				"scsihw": "virtio-scsi-pci", "boot": "order=scsi0"})
+			inWorld(w, func(all *state.World) {
+				for _, slot := range []string{"scsi0", "scsi1", "scsi2"} {
+					all.Volume("pve1", guest.VolumeOf(all.Guests[theVM].Config[slot])).Data = slot
+				}
+			})
+			if c.power != "" {
+				w.start()
+			}
+			r := w.request()
+			r.DestroyRemoved = c.destroys
+			source := r.Prior.Disks[c.source].Volume
+			c.alter(&r)
+			r.Planned.Disks["scsi5"] = vm.Disk{Storage: "local-lvm", ImportFrom: &source}
+			_, _, err := w.update(r)
+			var field *guest.FieldError
+			refused := errors.As(err, &field) && field.Path == "disks.scsi5.import_from" && c.says != "" &&
+				strings.Contains(field.Detail, c.says)
+			if refused != (c.says != "") || refused && len(w.writes()) > 0 || !refused && err != nil {
+				t.Fatalf("%v after %v", err, w.writes())
+			}
+			inWorld(w, func(all *state.World) {
+				g := all.Guests[theVM]
+				if v := all.Volume(g.Node, guest.VolumeOf(g.Config["scsi5"])); !refused && (v == nil || v.Data != c.source) {
+					t.Errorf("scsi5 is no copy of %s: %+v", c.source, v)
+				}
+			})
+		})
+	}
+}

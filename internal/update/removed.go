@@ -50,6 +50,15 @@ func (t todo) removedVolumes(vmid int, held map[string]string) map[string]string
 	return all
 }
 
+// checkCopies refuses to copy a disk that the change moves or destroys, as the plan does where it knows all of that.
+func (t todo) checkCopies(u *update) error {
+	for _, refused := range guest.CheckCopies(u.vmid, t.change, held(t.read), u.r.DestroyRemoved) {
+		refused.Detail = "Nothing was changed. " + refused.Detail
+		return refused
+	}
+	return nil
+}
+
 // checkSizes refuses to destroy a volume that has another size than the plan knows: PVE gives a new disk the first free
 // name (pve-storage Plugin.pm get_next_vm_diskname).
 func (v volumes) checkSizes(t todo, removed map[string]string, config pve.PendingConfig) error {

@@ -187,6 +187,9 @@ func (r *results) begin(ctx context.Context, u *update) error {
 	if err == nil {
 		err = migration{u}.checkNames(ctx, r.todo)
 	}
+	if err == nil {
+		err = r.todo.checkCopies(u)
+	}
 	return err
 }
 

@@ -1,6 +1,7 @@
 package vm
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -75,15 +76,21 @@ func (c Change) Allocates() bool {
 	return false
 }
 
-// Unpacks says that Set imports a disk of an OVA, which PVE unpacks first.
-func (c Change) Unpacks() bool {
+// Copies are the volumes that Set copies drives of, by the slots of the copies.
+func (c Change) Copies() map[string]string {
+	all := map[string]string{}
 	for option, value := range c.Set {
 		_, isDrive := slotRank(option)
-		if _, properties, ok := parseDrive(value); isDrive && ok && volid.IsInOVA(properties["import-from"]) {
-			return true
+		if _, properties, ok := parseDrive(value); isDrive && ok && properties["import-from"] != "" {
+			all[option] = properties["import-from"]
 		}
 	}
-	return false
+	return all
+}
+
+// Unpacks says that Set imports a disk of an OVA, which PVE unpacks first.
+func (c Change) Unpacks() bool {
+	return slices.ContainsFunc(slices.Collect(maps.Values(c.Copies())), volid.IsInOVA)
 }
 
 // ImportsPath tells whether an option is a drive that is to be made of a file which is named by its path.

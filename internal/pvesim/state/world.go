@@ -150,7 +150,8 @@ type Guest struct {
 	Cloudinit map[string]string `json:"cloudinit,omitempty"`
 	// Agent scripts the guest's agent; nil is a guest whose agent answers with lo and one address per NIC.
 	Agent *Agent `json:"agent,omitempty"`
-	// Ignores lists what the guest's operating system does not react to: "shutdown", "unplug".
+	// Ignores lists what the guest's operating system does not react to: "shutdown", "unplug". A QEMU that
+	// adds no drive is "plug".
 	Ignores []string `json:"ignores,omitempty"`
 	// ShutdownSeconds is how long the operating system takes to shut down.
 	ShutdownSeconds int `json:"shutdown_seconds,omitempty"`

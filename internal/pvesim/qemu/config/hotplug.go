@@ -320,6 +320,9 @@ func plugDrive(p engine.Process, g *state.Guest, opt, value string, hotplug bool
 	if !hotplug || drive.HasIndex(opt, "ide", "sata") {
 		return errSkip
 	}
+	if slices.Contains(g.Ignores, "plug") { // QemuServer.pm, qemu_driveadd
+		return perl.Die("adding drive failed")
+	}
 	_, err := volume.Activate(p, g.Node, next.File())
 	return err
 }
