@@ -99,18 +99,25 @@ func (p *planCheck) moving(ctx context.Context, c *Checker, r Request) {
 	}
 }
 
-// renamed reports the VM's own volumes that are to come into slots by their names: on arrival another disk may have
-// such a name. Those on a shared storage keep theirs (qemu-server QemuMigrate.pm scan_local_volumes).
+// renamed reports the VM's own volumes that are to come into slots, or to be copied, by their names: on arrival another
+// disk may have such a name. Those on a shared storage keep theirs (qemu-server QemuMigrate.pm scan_local_volumes).
 func renamed(p *planCheck, r Request) {
-	for _, slot := range slices.Sorted(maps.Keys(r.Moving.Attached)) {
-		volume := r.Moving.Attached[slot]
+	named, copies := maps.Clone(r.Moving.Attached), vm.Diff(r.Prior, r.Planned).Copies()
+	if named == nil {
+		named = copies
+	}
+	maps.Copy(named, copies)
+	for _, slot := range slices.Sorted(maps.Keys(named)) {
+		volume, path := named[slot], "disks."+slot+".imported_disk.volume"
+		if copies[slot] != "" {
+			path = guest.ImportPath(slot)
+		}
 		owner, owned := volid.Owner(volume)
 		at, _ := p.resources.Storage(r.Moving.From, volid.Storage(volume))
 		if !owned || owner != r.ID || at.Shared {
 			continue
 		}
-		p.say(renamedOnTheWay, "disks."+slot+".imported_disk.volume", guest.RenamedOnTheWay(volume, slot), slot,
-			strconv.Itoa(r.ID), p.node)
+		p.say(renamedOnTheWay, path, guest.RenamedOnTheWay(volume, slot), slot, strconv.Itoa(r.ID), p.node)
 	}
 }
 

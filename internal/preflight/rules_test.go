@@ -83,8 +83,8 @@ func cases() map[string]struct {
 			w.Nodes["pve3"], w.Nodes["pve4"], w.Nodes["pve5"] = &state.Node{Name: "pve3"}, &state.Node{Name: "pve4"},
 				&state.Node{Name: "pve5"}
 		}), here(Request{})},
-		"Unknown node": {nil, made(Request{Node: "pve9"})},
-		"Node pve2 is not online": {alter(func(w *state.World) { w.Nodes["pve2"].Online = false }), made(Request{Node: "pve2"})},
+		"Unknown node":              {nil, made(Request{Node: "pve9"})},
+		"Node pve2 is not online":   {alter(func(w *state.World) { w.Nodes["pve2"].Online = false }), made(Request{Node: "pve2"})},
 		"None of the nodes":         {nil, made(Request{Nodes: []string{"pve8", "pve9"}})},
 		"No node given":             {nil, made(Request{})},
 		"Node pve1 does not report": {alter(func(w *state.World) { w.Nodes["pve1"].Silent = true }), here(Request{})},
@@ -128,7 +128,7 @@ func cases() map[string]struct {
 			alter(func(w *state.World) { w.Guests[8000].Config["hostpci0"] = "0000:01:00" }),
 			Request{Node: "pve2", ID: 8000, Moving: &Moving{From: "pve1"}}},
 		"The volume for scsi5 of VM 8000 may have": {nil, Request{Node: "pve2", ID: 8000, Moving: &Moving{"pve1", named}}},
-		"scsi1 of VM 8000 is a copy": {nil, copyOf8000()},
+		"scsi1 of VM 8000 is a copy":               {nil, copyOf8000()},
 		"HA moves other guests to node pve2 with VM 8000": {alter(func(w *state.World) {
 			w.Profile = "9.2"
 			for _, sid := range []string{"vm:8000", "ct:8100"} {

@@ -151,13 +151,14 @@ func (m migration) local(ctx context.Context, volumes []string) ([]string, error
 	}), err
 }
 
-// checkNames refuses to migrate the VM if one of its own volumes is to come into a slot by its name, as the plan does
-// where it knows all of that: a local disk may have another name on arrival, and another disk that one.
+// checkNames refuses to migrate the VM if one of its own volumes is to come into a slot, or to be copied, by its name,
+// as the plan does where it knows all of it. A local disk may have another name on arrival, and another disk that one.
 func (m migration) checkNames(ctx context.Context, t todo) error {
 	if m.r.Node == "" || m.r.Node == m.view.Node() {
 		return nil
 	}
-	named := t.attached()
+	copies := t.change.Copies()
+	named := join(t.attached(), copies)
 	maps.DeleteFunc(named, func(slot, volume string) bool {
 		owner, owned := volid.Owner(volume)
 		return !owned || owner != m.vmid || volume == t.prior.Disks[slot].Volume
@@ -171,10 +172,15 @@ func (m migration) checkNames(ctx context.Context, t todo) error {
 			m.r.Node, err)
 	}
 	for _, slot := range slices.Sorted(maps.Keys(named)) {
-		if slices.Contains(local, named[slot]) {
-			return slots(m).cannotAttach(slot, fmt.Sprintf("the VM is to go to node %s. %s", m.r.Node,
-				guest.RenamedOnTheWay(named[slot], slot)))
+		if !slices.Contains(local, named[slot]) {
+			continue
 		}
+		why := fmt.Sprintf("the VM is to go to node %s. %s", m.r.Node, guest.RenamedOnTheWay(named[slot], slot))
+		if copies[slot] == "" {
+			return slots(m).cannotAttach(slot, why)
+		}
+		return &guest.FieldError{Path: guest.ImportPath(slot), Detail: "Nothing was changed: " + why,
+			Summary: fmt.Sprintf("%s cannot be copied into %s of VM %d", named[slot], slot, m.vmid)}
 	}
 	return nil
 }

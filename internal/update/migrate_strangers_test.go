@@ -98,8 +98,8 @@ func TestMigrationBesideAVolumeByItsName(t *testing.T) {
 	}
 }
 
-// TestCopyBesideAChangeOfItsOriginal: a new disk is a copy of one of the VM's own, which the same change moves or
-// destroys. The copy may be of the disk that has the name by then, or be taken back with the original
+// TestCopyBesideAChangeOfItsOriginal: a new disk is a copy of one of the VM's own, which the same change moves, destroys
+// or takes to another node. The copy may be of the disk that has the name by then, or be taken back with the original
 // gone, so nothing is sent, though the plan did not know it.
 func TestCopyBesideAChangeOfItsOriginal(t *testing.T) {
 	moves := func(r *Request) {
@@ -120,6 +120,9 @@ func TestCopyBesideAChangeOfItsOriginal(t *testing.T) {
 		"is destroyed":         {leaves, "local-zfs", "scsi1", true, "running", "neither is left"},
 		"is detached":          {leaves, "local-zfs", "scsi1", false, "running", ""},
 		"another one goes":     {leaves, "local-zfs", "scsi0", true, "running", ""},
+		"migrates, runs":       {goes, "local-zfs", "scsi1", false, "running", "first change the node alone"},
+		"migrates, stopped":    {goes, "local-zfs", "scsi1", false, "", "first change the node alone"},
+		"shared, and migrates": {goes, "shared-nfs", "scsi1", false, "running", ""},
 		"shared, goes with it": {goes, "shared-nfs", "scsi1", true, "running", "neither is left"},
 	} {
 		t.Run(name, func(t *testing.T) {
