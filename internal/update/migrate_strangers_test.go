@@ -158,3 +158,39 @@ func TestCopyBesideAChangeOfItsOriginal(t *testing.T) {
 		})
 	}
 }
+
+// TestWantedAgainBesideAMigration: the removal of a disk waits for the stop of its guest. The disk is wanted again in an
+// apply that takes the guest to another node, where PVE gives it another name. It stays, whether it was the VM's in state
+// or is one that the plan takes over.
+func TestWantedAgainBesideAMigration(t *testing.T) {
+	for name, note := range map[string]func(n *Notes, volume string){
+		"ours":       func(n *Notes, volume string) { n.Detached = []string{volume} },
+		"taken over": func(n *Notes, volume string) { n.Others = map[string]string{"sata1": volume} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, pve.Params{"scsi0": "local-zfs:1", "scsihw": "virtio-scsi-pci", "boot": "order=scsi0"})
+			w.must(w.api.QEMU("pve1", theVM).UpdateConfig(t.Context(), pve.Params{"sata1": "local-zfs:2"}))
+			volume := guest.VolumeOf(w.config()["sata1"])
+			w.start()
+			r := w.request()
+			inWorld(w, func(all *state.World) {
+				all.Volume("pve1", volume).Data = "theirs or ours"
+				all.Guests[theVM].Deletes = map[string]int{"sata1": 1}
+			})
+			note(&r.Notes, volume)
+			r.Sizes, r.Node, r.Restart = map[string]int64{volume: 2 << 30}, "pve2", RestartNever
+			delete(r.Prior.Disks, "sata1")
+			with(&r, "sata1", func(d *vm.Disk) { d.Volume = "" })
+			_, _, err := w.update(r)
+			w.must(err)
+			inWorld(w, func(all *state.World) {
+				g := all.Guests[theVM]
+				is := guest.VolumeOf(g.Config["sata1"])
+				if v := all.Volume("pve2", is); v == nil || v.Data == "" || len(g.Deletes)+len(g.Pending) > 0 || is == volume {
+					t.Errorf("sata1 has %s (%+v), and %v and %v wait", is, v, g.Pending, g.Deletes)
+				}
+			})
+		})
+	}
+}
