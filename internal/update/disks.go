@@ -138,19 +138,29 @@ func (d disks) stillMoved(ctx context.Context, before pve.PendingConfig, moves [
 	if err != nil {
 		return err
 	}
-	for _, volume := range slices.Sorted(maps.Keys(guest.HoldingsOf(now).Unused)) {
-		at := slices.IndexFunc(moves, func(m vm.Move) bool { return m.Storage == volid.Storage(volume) })
-		if at < 0 || guest.Uses(before.Current(), volume) || guest.Uses(before.Merged(), volume) {
+	for _, m := range moves {
+		slot, volume := m.Slot, thrownOut(now, before, m.Storage)
+		if volume == "" {
 			continue
 		}
-		slot := moves[at].Slot
 		return &guest.FieldError{Path: slotAttribute(slot, d.r.Planned),
 			Summary: fmt.Sprintf("%s of VM %d has another disk than the one that was moved", slot, d.vmid),
 			Detail: fmt.Sprintf("PVE has moved it to storage %s, and a third party has put another disk into the slot since, "+
 				"which was not touched. %s is detached (%s), and stays with the VM. Make a new plan, which shows what is there",
-				moves[at].Storage, volume, unusedEntry(now.Current(), volume))}
+				m.Storage, volume, unusedEntry(now.Current(), volume))}
 	}
 	return nil
+}
+
+// thrownOut is a detached volume on a storage that the configuration did not have before; "": there is none.
+func thrownOut(now, before pve.PendingConfig, storage string) string {
+	for _, volume := range slices.Sorted(maps.Keys(guest.HoldingsOf(now).Unused)) {
+		if volid.Storage(volume) == storage && !guest.Uses(before.Current(), volume) &&
+			!guest.Uses(before.Merged(), volume) {
+			return volume
+		}
+	}
+	return ""
 }
 
 // stillShaped refuses to go on with slots that have got another disk since theirs was moved or grown, or get one at the

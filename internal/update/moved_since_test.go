@@ -63,3 +63,40 @@ func TestSwapAtTheEndOfAMove(t *testing.T) {
 		})
 	}
 }
+
+// TestSwapBesideAnOptionThatWaits: an option of a disk waits for a restart, and the disk moves. After any answer a third
+// party puts a disk of theirs into the slot, from the storage of the move or another: the option does not wait for that.
+func TestSwapBesideAnOptionThatWaits(t *testing.T) {
+	for _, storage := range []string{"local-zfs", "local-lvm"} {
+		for at := 1; at < 6; at++ {
+			w := newWorld(t, pve.Params{"scsi0": "local-zfs:1", "scsi1": "local-zfs:2", "scsihw": "virtio-scsi-pci",
+				"boot": "order=scsi0"})
+			w.start()
+			w.alter(func(g *state.Guest) { g.Pending = map[string]string{"scsi1": g.Config["scsi1"] + ",ro=1"} })
+			r := w.request()
+			with(&r, "scsi1", func(d *vm.Disk) { d.Storage, d.Volume = "local-lvm", "" })
+			answers, waits, his := 0, "", storage+":vm-400-disk-7"
+			w.answered = func() {
+				inWorld(w, func(all *state.World) {
+					g := all.Guests[theVM]
+					if answers >= at || !strings.HasPrefix(g.Config["scsi1"], "local-lvm:") {
+						return
+					}
+					if answers++; answers == at {
+						all.Put(&state.Volume{Storage: storage, Node: g.Node, Name: "vm-400-disk-7", Content: "images", VMID: theVM,
+							Format: "raw", Size: 2 << 30})
+						g.Config["unused0"], g.Config["scsi1"] = guest.VolumeOf(g.Config["scsi1"]), his+",size=2G"
+						waits = g.Pending["scsi1"]
+					}
+				})
+			}
+			_, _, err := w.update(r)
+			w.answered = nil
+			next := ""
+			w.alter(func(g *state.Guest) { next = g.Pending["scsi1"] })
+			if guest.VolumeOf(next) == his && next != waits {
+				t.Errorf("answer %d: %s waits for theirs, after %v: %v", at, next, w.writes(), err)
+			}
+		}
+	}
+}

@@ -12,6 +12,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/fault"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/task"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
 )
@@ -31,6 +32,7 @@ func (u *update) takeBack(ctx context.Context, c vm.Change, before pve.PendingCo
 		return errors.Join(cause, err)
 	}
 	revert := toRevert(c, before, now, cause)
+	revert = slices.DeleteFunc(revert, func(slot string) bool { return isTheirs(slot, c, now, cause) })
 	if len(revert) == 0 {
 		return cause
 	}
@@ -73,6 +75,25 @@ func toRevert(c vm.Change, before, now pve.PendingConfig, cause error) []string 
 	return revert
 }
 
+// isTheirs reports whether another volume waits in a slot than PVE has made for the change: a third party has put
+// theirs there since. The log of the task names the one that was made. Without it, it is on the storage that is asked
+// for, and has the size that is (qemu-server API2/Qemu.pm create_disks).
+func isTheirs(slot string, c vm.Change, now pve.PendingConfig, cause error) bool {
+	asked, waits := vm.Decode(map[string]string{slot: c.Set[slot]}).Disks[slot], now.Merged()[slot]
+	volume := guest.VolumeOf(waits)
+	if asked.Storage == "" || asked.Volume != "" || !volid.Valid(volume) {
+		return false
+	}
+	var refused *pve.TaskError
+	if errors.As(cause, &refused) {
+		if made := task.DisksMade(refused.Log)[slot]; made != "" {
+			return volume != made
+		}
+	}
+	is := vm.Decode(map[string]string{slot: waits}).Disks[slot]
+	return volid.Storage(volume) != asked.Storage || !vm.FitsSize(is.Bytes(), asked.Bytes())
+}
+
 // madeFor are the volumes that PVE made for drives that are reverted.
 func madeFor(revert []string, c vm.Change, before, now pve.PendingConfig) []string {
 	var made []string
@@ -112,9 +133,9 @@ func (u *update) removeMade(ctx context.Context, made []string, boot bool) error
 }
 
 // waitAgain sends what waited for a restart in slots once more, for the volumes that are in them by now. A slot that
-// was to get another disk is left alone, and so is one that has another though its disk was not to move. Where a third
-// party has set another value meanwhile, that waits on in place of the old one. A move that is left at work has the
-// lock, and changes the volume before it ends.
+// was to get another disk is left alone, and so is one that has another than its own, or than a move can have made.
+// Where a third party has set another value meanwhile, that waits on in place of the old one. A move that is left at
+// work has the lock, and changes the volume before it ends.
 func (d disks) waitAgain(ctx context.Context, slots []string, before pve.PendingConfig, moves []vm.Move) error {
 	if len(slots) == 0 {
 		return nil
@@ -131,8 +152,12 @@ func (d disks) waitAgain(ctx context.Context, slots []string, before pve.Pending
 			if waits[slot] != is[slot] && !vm.MeansSame(slot, waits[slot], withVolumeOf(next, is[slot])) {
 				taken[slot], next = waits[slot], waits[slot]
 			}
-			isMoved := slices.ContainsFunc(moves, func(m vm.Move) bool { return m.Slot == slot })
-			isIt := isMoved || guest.VolumeOf(is[slot]) == guest.VolumeOf(was[slot])
+			volume := guest.VolumeOf(is[slot])
+			isMoved := slices.ContainsFunc(moves, func(m vm.Move) bool {
+				return m.Slot == slot && m.Storage == volid.Storage(volume) &&
+					thrownOut(config, before, m.Storage) == ""
+			}) && !guest.Uses(was, volume) && !guest.Uses(waited, volume)
+			isIt := isMoved || volume == guest.VolumeOf(was[slot])
 			if isIt && isDisk(is[slot]) && isDisk(next) && guest.VolumeOf(was[slot]) == guest.VolumeOf(next) {
 				again.Set[slot] = withVolumeOf(next, is[slot])
 			}

@@ -75,6 +75,48 @@ func TestRefusedOptionIsTakenBack(t *testing.T) {
 	}
 }
 
+// TestTakeBackLeavesTheirs: QEMU refuses a new disk, and before that is taken back a third party puts a disk of theirs into
+// the slot for the next start, as large and on the same storage or not. Theirs is not destroyed.
+func TestTakeBackLeavesTheirs(t *testing.T) {
+	for _, volume := range []string{"local-zfs:vm-400-disk-7,size=1G", "local-lvm:vm-400-disk-7,size=2G"} {
+		came := 0
+		for at := 1; at < 8; at++ {
+			w := newWorld(t, pve.Params{"scsi0": "local-zfs:1", "scsihw": "virtio-scsi-pci", "boot": "order=scsi0"})
+			w.start()
+			w.alter(func(g *state.Guest) { g.Ignores = []string{"plug"} })
+			r := w.request()
+			r.Planned.Disks["scsi5"] = vm.Disk{Storage: "local-lvm", Size: new(int64(2 << 30))}
+			storage, _, _ := strings.Cut(volume, ":")
+			id, size, _ := strings.Cut(volume, ",size=")
+			answers, did := 0, false
+			w.answered = func() {
+				inWorld(w, func(all *state.World) {
+					g := all.Guests[theVM]
+					if did || g.Pending["scsi5"] == "" {
+						return
+					}
+					if answers++; answers == at {
+						all.Put(&state.Volume{Storage: storage, Node: "pve1", Name: "vm-400-disk-7", Content: "images",
+							VMID: theVM, Format: "raw", Size: map[string]int64{"1G": 1 << 30, "2G": 2 << 30}[size]})
+						g.Pending["scsi5"], did = volume, true
+					}
+				})
+			}
+			_, _, err := w.update(r)
+			if w.answered = nil; !did {
+				continue
+			}
+			came++
+			if err == nil || !slices.Contains(w.everyVolume(), id) {
+				t.Errorf("answer %d: %s is destroyed after %v: %v", at, id, w.writes(), err)
+			}
+		}
+		if came < 3 {
+			t.Errorf("they came %d times", came)
+		}
+	}
+}
+
 // TestDueOptions: what this change sent or owes is a reason to restart, and nothing else.
 func TestDueOptions(t *testing.T) {
 	current := map[string]string{"cores": "1", "memory": "512", "boot": "order=scsi0;net0", "cpu": "host"}
