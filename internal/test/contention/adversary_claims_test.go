@@ -12,6 +12,7 @@ import (
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/thirdparty"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/engine"
 )
 
@@ -135,12 +136,21 @@ func (a *inspection) claimsHold(when string, later bool) {
 // successHolds: no destroyed object exists, and the state holds no third party's object that existed before the last read.
 func (a *inspection) successHolds(when string) {
 	l := a.left()
-	if a.b.scene.destroys() && l.guest != nil {
+	if a.b.scene.destroys() && l.guest != nil && !a.restoredSince() {
 		a.add("%s, VM %d was destroyed, and is there", when, a.vmid())
 	}
 	if !a.b.scene.destroys() && !a.b.scene.reads && l.his && len(a.b.inState()) > 0 && a.seenAfter() {
 		a.add("%s, it ended well, and state has VM %d, which is a third party's", when, a.vmid())
 	}
+}
+
+// restoredSince tells whether a third party has restored the VM after it was destroyed.
+func (a *inspection) restoredSince() bool {
+	return slices.ContainsFunc(a.acts, func(d thirdparty.Report) bool {
+		return d.Act == thirdparty.Restore && d.Done && slices.ContainsFunc(a.ops, func(op pvesim.Op) bool {
+			return op.Seq < d.Seq && op.Method == http.MethodDelete && op.Path == "/nodes/{node}/qemu/{vmid}" && op.Status == http.StatusOK
+		})
+	})
 }
 
 // afterAll tells whether the third party's last act came after every request about the VM.
