@@ -180,31 +180,6 @@ func (n Notes) hasSize(disk vm.Disk) bool {
 	return vm.FitsSize(disk.Bytes(), n.Sizes[disk.Volume])
 }
 
-// renamed are the notes with the names that volumes have got, those of disks that leave their slots too. A note of a
-// name that another volume has got is none any more.
-func (n Notes) renamed(names map[string]string) Notes {
-	got := slices.Collect(maps.Values(names))
-	nameOf := func(volume string) string {
-		if names[volume] == "" && slices.Contains(got, volume) {
-			return ""
-		}
-		return cmp.Or(names[volume], volume)
-	}
-	others, sizes, detached := map[string]string{}, map[string]int64{}, []string{}
-	for slot, device := range n.Others {
-		others[slot] = nameOf(device)
-	}
-	for volume, size := range n.Sizes {
-		sizes[nameOf(volume)] = size
-	}
-	for _, volume := range n.Detached {
-		detached = append(detached, nameOf(volume))
-	}
-	delete(sizes, "")
-	n.Others, n.Sizes, n.Detached = others, sizes, slices.DeleteFunc(detached, func(v string) bool { return v == "" })
-	return n
-}
-
 // noteOthers notes what this update has made of disks that the plan takes over, or has left in their slots: their names
 // and sizes are others by now.
 func noteOthers(u *update, config pve.PendingConfig, changed func(slot string) bool) {

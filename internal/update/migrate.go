@@ -50,19 +50,17 @@ func (m migration) migrate(ctx context.Context, t todo) (todo, error) {
 		m.warn(fmt.Sprintf("VM %d was migrated to node %s, but not without trouble", m.vmid, m.view.Node()), err.Error())
 	}
 	warn()
-	before := m.view.Last() // was read right before the request
-	sent := before.Merged()
+	sent := m.view.Last().Merged() // was read right before the request
 	m.view.Moved(m.r.Node)
 	arrived, err := m.view.Fresh(ctx)
 	if err != nil {
 		return t, err
 	}
-	m.renamed = join(renamedBy(before.Current(), arrived.Current()), renamedBy(sent, arrived.Merged()))
+	m.renamed = renamedBy(sent, arrived.Merged())
 	mustFit := func(slot string) bool {
 		return m.r.DestroyRemoved && !hasDisk(t.planned.Disks, slot) || !hasDisk(t.prior.Disks, slot)
 	}
 	known := join(m.r.Others, vm.Encode(t.prior))
-	m.r.Notes = m.r.renamed(m.renamed)
 	return recompare(ctx, m.update, t, stillIn(known, sent, arrived.Merged(), mustFit))
 }
 

@@ -36,6 +36,13 @@ func (u *update) stepsToTheOptions(r *results) []saga.Step {
 		{Name: "see which volumes of VM %d its snapshots need",
 			Why: "a snapshot that needs a volume to be destroyed is an error before anything changes",
 			Do:  func(ctx context.Context) error { return volumes{u}.checkSnapshots(ctx, r.todo) }},
+		{Name: "keep disks of VM %d that were about to leave",
+			Why: "a disk whose removal waits for a stop, and that is wanted again, is still there until the guest stops, or " +
+				"is migrated",
+			Do: func(ctx context.Context) (err error) {
+				r.todo, err = disks{u}.keepPendingDisks(ctx, r.todo)
+				return err
+			}},
 		{Name: "take VM %d out of HA",
 			Why: "HA would start a guest again that is shut down",
 			Do: func(ctx context.Context) error {
@@ -55,12 +62,6 @@ func (u *update) stepsToTheOptions(r *results) []saga.Step {
 		{Name: "migrate VM %d",
 			Why: "before its options, since storages and bridges are those of the node that it goes to",
 			Do:  func(ctx context.Context) (err error) { r.todo, err = migration{u}.migrate(ctx, r.todo); return err }},
-		{Name: "keep disks of VM %d that were about to leave",
-			Why: "a disk whose removal waits for a stop, and that is wanted again, is still there",
-			Do: func(ctx context.Context) (err error) {
-				r.todo, err = disks{u}.keepPendingDisks(ctx, r.todo)
-				return err
-			}},
 		{Name: "move and grow disks of VM %d",
 			Why: "a move writes the active value only; a pending value beside it would bring the old volume back",
 			Do: func(ctx context.Context) (err error) {

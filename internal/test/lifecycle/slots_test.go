@@ -117,6 +117,12 @@ func TestRemovedDiskComesBack(t *testing.T) {
 	if is := l.Volume("sata1"); is != was {
 		t.Errorf("sata1 has %s, not %s", is, was)
 	}
+	l.To(disks(""))
+	l.To("power_state = \"stopped\"\n" + disks(second)) // PVE carries a removal out that waits at the stop
+	l.To("power_state = \"running\"\n" + disks(second))
+	if is := l.Volume("sata1"); is != was {
+		t.Errorf("off, sata1 has %s, not %s", is, was)
+	}
 	l.Guest(func(world *state.World, g *state.Guest) {
 		world.Put(&state.Volume{Storage: "local-zfs", Node: "pve1", Name: "vm-400-disk-7", Content: "images", VMID: 400, Format: "raw", Size: 1 << 30})
 		g.Config["sata3"], g.Deletes = "local-zfs:vm-400-disk-7,size=1G", map[string]int{"sata3": 1}
@@ -221,4 +227,8 @@ func TestCopyAndItsOriginal(t *testing.T) {
 	l.World.Reconfigure(t, l.Session, rig.TokenNoSSH, rig.NodeVMBlock(head+copied+rest))
 	rig.Must(t, l.Session.Converge(t.Context()))
 	l.Want(map[string]string{"scsi0": "scsi0", "scsi5": "scsi2"})
+	into := l.Named(`scsi0 = { storage = "local-zfs", size = "1G", import_from = <scsi5> }`)
+	l.World.Reconfigure(t, l.Session, rig.TokenNoSSH, rig.NodeVMBlock(strings.Replace(head, `scsi0 = { storage = "local-zfs", size = "1G" }, `, into, 1)+rest))
+	_, err = l.Session.Plan(t.Context()) // the slot has a disk, which stays
+	rig.MustSay(t, err, `disks["scsi0"].import_from`, "nothing is copied into it")
 }

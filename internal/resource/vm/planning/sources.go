@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
+	"github.com/hashicorp/terraform-plugin-framework/path"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
@@ -53,6 +54,27 @@ func (s source) goesWith(leaves pve.Resource) bool {
 		return owned && owner == leaves.VMID
 	}
 	return s.Clone.Means(leaves)
+}
+
+// refuseRecordedSources refuses to name a disk that the same apply destroys as the source of one that is there already:
+// nothing is copied of it.
+func refuseRecordedSources(p *Planning) {
+	mayDestroy := !p.Config.At("removed_disks").IsKnown() || model.Value(p.Plan.RemovedDisks) == "destroy"
+	for _, slot := range model.SortedSlots(p.Plan.Disks) {
+		was, is := p.Prior.Disks[slot], model.Value(p.Plan.Disks[slot].ImportFrom)
+		if was.Volume == nil || is == "" || is == model.Value(was.ImportFrom) || !mayDestroy {
+			continue
+		}
+		for _, other := range model.SortedSlots(p.Prior.Disks) {
+			volume := model.Value(p.Prior.Disks[other].Volume)
+			if volid.Same(volume, is) && p.leaves(other) && !p.volumes.attaches(volume) {
+				p.refuse(path.Root("disks").AtMapKey(slot).AtName("import_from"), fmt.Sprintf("%s has a disk already, so nothing "+
+					"is copied into it: import_from is only recorded. %s leaves %s and is destroyed, since removed_disks is "+
+					"\"destroy\". Give the copy a slot that is free, and apply that alone first. Or leave import_from out.",
+					slot, is, other))
+			}
+		}
+	}
 }
 
 // listed is a VM in state as PVE's listing has it.
