@@ -172,6 +172,7 @@ func (b *bench) undisturbed(sum *tally) []pvesim.Op {
 	b.lawsHold("undisturbed", err)
 	if err != nil {
 		sum.add("failed undisturbed")
+		b.t.Logf("undisturbed: %v\n%s", err, b.change)
 		return ops
 	}
 	sum.add("made")
@@ -189,6 +190,7 @@ type disturbance struct {
 	phase  fault.Phase
 	act    thirdparty.Act
 	cancel bool
+	plug   bool // QEMU refuses new devices
 }
 
 func (d disturbance) String() string {
@@ -215,6 +217,9 @@ func drawDisturbance(r *rand.Rand, ops []pvesim.Op) disturbance {
 		p := phases[r.IntN(len(phases))]
 		return disturbance{kind: "fault " + string(p), at: write, phase: p}
 	case 2:
+		if r.IntN(3) == 0 {
+			return disturbance{kind: "devices refused", at: write, plug: true}
+		}
 		return disturbance{kind: "interrupt", at: any, cancel: true}
 	default:
 		a := acts[r.IntN(len(acts))]
@@ -228,6 +233,8 @@ func (b *bench) disturbed(d disturbance, sum *tally) {
 	ctx, cancel := context.WithCancel(b.t.Context())
 	defer cancel()
 	switch {
+	case d.plug:
+		b.refusing("plug")
 	case d.cancel:
 		b.w.Change(func(world *state.World) {
 			world.Served = func(seq int, _, _ string) {
@@ -244,6 +251,7 @@ func (b *bench) disturbed(d disturbance, sum *tally) {
 	err := b.s.Apply(ctx, b.plan)
 	b.w.Change(func(world *state.World) { world.Served = nil })
 	b.w.Sim.SetFaults(nil)
+	b.refusing()
 	b.lawsHold(d.String(), err)
 	if err == nil && d.act == "" {
 		b.isMade(d.String(), err)
@@ -267,4 +275,13 @@ func (b *bench) disturbed(d disturbance, sum *tally) {
 		b.lawsHold(fmt.Sprintf("%s, round %d", d, round), err)
 	}
 	sum.add("not at its end")
+}
+
+// refusing has QEMU refuse, for the guest, and obey in the rest.
+func (b *bench) refusing(requests ...string) {
+	b.w.Change(func(world *state.World) {
+		if g := world.Guests[vmid]; g != nil {
+			g.Ignores = requests
+		}
+	})
 }

@@ -88,6 +88,7 @@ func draw(r *rand.Rand) *change {
 
 // drawFates draws what becomes of each disk, and the slots afterwards.
 func (c *change) drawFates(r *rand.Rand, free []string) {
+	left := []string{} // slots whose disk leaves, where import_from would copy nothing
 	for _, d := range c.disks {
 		d.fate = []fate{kept, grown, moved, removed, removed, changes, changes, copied, doubled, returning}[r.IntN(10)]
 		d.target, d.to, d.grows = d.slot, d.storage, d.size
@@ -99,20 +100,26 @@ func (c *change) drawFates(r *rand.Rand, free []string) {
 			d.to = []string{"local-zfs", "local-lvm", "shared-nfs"}[r.IntN(3)]
 		case removed:
 			d.target = ""
-			free = append(free, d.slot)
+			left = append(left, d.slot)
 		case returning:
 			if unplugs || !c.running {
 				d.fate = kept
 			}
 		}
 	}
+	for _, d := range c.disks {
+		if d.fate == copied || d.fate == doubled {
+			d.target, free = free[0], free[1:]
+		}
+		if d.fate == copied {
+			left = append(left, d.slot)
+		}
+	}
+	free = append(free, left...)
 	r.Shuffle(len(free), func(i, j int) { free[i], free[j] = free[j], free[i] })
 	for _, d := range c.disks {
-		switch d.fate {
-		case changes, copied:
+		if d.fate == changes {
 			d.target, free = free[0], append(free[1:], d.slot)
-		case doubled:
-			d.target, free = free[0], free[1:]
 		}
 	}
 	if r.IntN(2) == 0 {
