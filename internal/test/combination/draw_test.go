@@ -122,7 +122,7 @@ func (c *change) drawFates(r *rand.Rand, free []string) {
 			d.target, free = free[0], append(free[1:], d.slot)
 		}
 	}
-	if r.IntN(2) == 0 {
+	if r.IntN(2) == 0 && !slices.Contains(left, free[0]) { // a slot that stays in the configuration keeps its disk
 		c.fresh = free[0]
 	}
 }
