@@ -10,6 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/destroy"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/clock"
@@ -179,5 +181,35 @@ func TestStartedAfterABegunRollBackStays(t *testing.T) {
 				t.Errorf("%s: VM 150 was\n%s\nand is\n%s\n%v", name, was, now, err)
 			}
 		})
+	}
+}
+
+// TestDiskThatWaitsStays: a create could not start its VM, nor remove it. A user has given it a disk that waits for the next start, and
+// the guest is off. The destroy of the tainted VM, which would take that disk along, is refused.
+func TestDiskThatWaitsStays(t *testing.T) {
+	t.Parallel()
+	const known, theirs = "local-zfs:vm-150-disk-0", "local-zfs:vm-150-disk-77"
+	for _, slot := range []string{"sata1", "scsi0"} {
+		b := newBench(t, ticket)
+		b.sim.SetFaults([]fault.Rule{
+			{Match: fault.Match{Method: http.MethodPost, Path: "/nodes/{node}/qemu/{vmid}/status/start"}, Phase: fault.Task, Times: -1},
+			{Match: fault.Match{Method: http.MethodDelete, Path: "/nodes/{node}/qemu/{vmid}"}, Phase: fault.Before, Times: -1}})
+		failed, err := b.Create(t.Context(), startedVM())
+		b.sim.SetFaults(nil)
+		if err == nil || failed.Proof == nil {
+			t.Fatalf("%+v: %v", failed, err)
+		}
+		b.theirs("pve1", "vm-150-disk-77", 5<<30)
+		b.change(func(w *state.World) { w.Guests[150].Pending = map[string]string{slot: theirs + ",size=5G"} })
+		r := destroy.Request{Ref: guest.Ref{VMID: 150, Node: "pve1", Proof: failed.Proof}, Left: failed.Left,
+			Disks: destroy.Disks{Known: []string{known}, Slots: map[string]string{"scsi0": known}, Sizes: map[string]int64{known: 1 << 30}}}
+		rest, _, err := creatorOf(t, b.sim, ticket).destroyer.Delete(t.Context(), r)
+		if err == nil || !strings.Contains(err.Error(), theirs) || !b.hasTheirs() || b.vms()[150] == nil {
+			t.Errorf("%s: theirs is there %t, left %v: %v", slot, b.hasTheirs(), rest, err)
+		}
+		b.change(func(w *state.World) { w.Guests[150].Pending = nil })
+		if rest, _, err = creatorOf(t, b.sim, ticket).destroyer.Delete(t.Context(), r); err != nil || b.vms()[150] != nil {
+			t.Errorf("%s, without it: left %v: %v", slot, rest, err)
+		}
 	}
 }

@@ -154,7 +154,11 @@ func (r *removal) whole(node string) guard.Claim {
 // destroy has PVE destroy the VM with all volumes that it names.
 func (r *removal) destroy(ctx context.Context, f *facts) (outcome, error) {
 	c := r.whole(f.node)
-	if r.off && !hasUnnamed(r.Baseline, f.config.Values) { // nothing was asked since the look
+	asked, err := refuseWaiting(ctx, r, f.node)
+	if err != nil {
+		return nextPass, err
+	}
+	if r.off && !asked && !hasUnnamed(r.Baseline, f.config.Values) { // nothing was asked since the look
 		c.Seen, c.SeenAt = &f.config, r.askedAt
 	}
 	e, err := r.prove(ctx, c)

@@ -126,3 +126,26 @@ func (m *Made) readMigration(ctx context.Context, api pve.Reader, node string, v
 	}
 	return nil
 }
+
+// refuseWaiting refuses to destroy an uncommitted VM with a disk that waits for its next start and is not known to be
+// its own. PVE destroys the waiting volumes too (qemu-server QemuServer.pm destroy_vm). Values wait where a guest has
+// run, and has gone off by itself since (CLI/qm.pm cleanup). asked: it has read the configuration.
+func refuseWaiting(ctx context.Context, r *removal, node string) (asked bool, err error) {
+	ran := func(task pve.UPID) bool { return task.Type() == "qmstart" }
+	if r.committed || r.InState == nil && !slices.ContainsFunc(r.Tasks.UPIDs, ran) {
+		return false, nil
+	}
+	config, err := r.d.api.QEMU(node, r.VMID).Pending(ctx)
+	if err != nil {
+		return true, err
+	}
+	current, next := config.Current(), config.Merged()
+	for _, volume := range unknownDisks(r, next) {
+		if !guest.Uses(current, volume) {
+			return true, final{fmt.Errorf("VM %d was not removed: the disk %s waits for its next start, and no task of its "+
+				"create has made that. A destroy of the VM would destroy it. Look whose it is, and take it out first (in PVE's "+
+				"interface: Hardware, Revert), then destroy again", r.VMID, volume)}
+		}
+	}
+	return true, nil
+}
