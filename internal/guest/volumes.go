@@ -222,7 +222,8 @@ func ImportPath(slot string) string {
 func CheckCopies(vmid int, c vm.Change, has map[string]string, destroysRemoved bool) (refused []*FieldError) {
 	copies := c.Copies()
 	for _, slot := range slices.Sorted(maps.Keys(copies)) {
-		volume, detail := copies[slot], ""
+		volume := copies[slot]
+		var detail string
 		owner, _ := volid.Owner(volume)
 		isIt := func(of map[string]string) func(slot string) bool {
 			return func(slot string) bool { return volid.Same(VolumeOf(of[slot]), volume) }
