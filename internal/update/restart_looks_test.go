@@ -8,9 +8,12 @@ import (
 	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/thirdparty"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
 // spot is a request of an update with a restart, before which a third party acts: "1 GET pending".
@@ -96,5 +99,29 @@ func TestRestartTellsWhatIsThere(t *testing.T) {
 	g, _, err := w.update(r)
 	if err != nil || g.Spec.Name == nil || *g.Spec.Name != "his" || g.Status != string(guest.Running) {
 		t.Errorf("%v: %+v", err, g.Spec.Name)
+	}
+}
+
+// TestNoRestartTakesADiskThatWasSent: the update sends an option of a disk, which waits, and a third party has that disk
+// removed with its volume before the restart. The guest is not restarted, and the error says how the disk is kept.
+func TestNoRestartTakesADiskThatWasSent(t *testing.T) {
+	for kind, becomes := range map[int]string{1: "is detached", 2: "is destroyed with its data"} {
+		w := newWorld(t, pve.Params{"cores": "1", "sata1": "local-zfs:1"})
+		w.start()
+		r := w.request()
+		r.Planned.CPU.Cores = new(int64(2))
+		with(&r, "sata1", func(d *vm.Disk) { d.SSD = new(true) })
+		w.answered = onceSent(w, "/config", func() {
+			w.alter(func(g *state.Guest) {
+				delete(g.Pending, "sata1")
+				g.Deletes = map[string]int{"sata1": kind}
+			})
+		})
+		_, _, err := w.update(r)
+		w.answered = nil
+		if said := detailOf(err); w.sent("/status/reboot") > 0 || !strings.Contains(said, becomes) ||
+			!strings.Contains(said, "`qm set 400 --revert sata1` on node pve1") {
+			t.Errorf("%v after %v", err, w.writes())
+		}
 	}
 }

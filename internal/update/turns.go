@@ -196,13 +196,12 @@ func (p power) removedBeside(config pve.PendingConfig, due, sent []string) (line
 	becomes, planned := guest.RemovedAtStart(config), vm.Encode(p.r.Planned)
 	for _, slot := range slices.Sorted(maps.Keys(becomes)) {
 		switch {
-		case slices.Contains(sent, slot):
-		case planned[slot] != "":
+		case planned[slot] != "": // also one that was sent: a removal that waits there is another's by now
 			keep := shell.Or(shell.VM("qm set {vmid} --revert {}", p.vmid, slot), shell.ByHand)
 			return nil, p.notRestarted(fmt.Sprintf("Another user has set %s to be removed, which the configuration has, and a "+
 				"restart does that: %s. The guest runs on with its old values. Keep the disk (%s on node %s), then apply again",
 				slot, becomes[slot], keep, p.view.Node()), due, nil)
-		case !slices.Contains(p.r.Due, slot):
+		case !slices.Contains(sent, slot) && !slices.Contains(p.r.Due, slot):
 			lines = append(lines, slot+": "+becomes[slot])
 		}
 	}
