@@ -165,22 +165,27 @@ func Waiting(config pve.PendingConfig) []string {
 }
 
 // RemovedAtStart says what becomes of the disks that wait to leave the VM, by slot. PVE frees the volume of a forced
-// removal, and detaches the others (qemu-server QemuServer.pm vmconfig_delete_or_detach_drive).
+// removal, and detaches the others, those among them that another value of their slot replaces (qemu-server
+// QemuServer.pm vmconfig_delete_or_detach_drive, vmconfig_apply_pending).
 func RemovedAtStart(config pve.PendingConfig) map[string]string {
-	becomes := map[string]string{}
-	disks := vm.Decode(config.Merged()).Disks
+	becomes, merged := map[string]string{}, config.Merged()
 	for _, e := range config.Entries {
 		volume := VolumeOf(e.Value)
 		isDisk := vm.IsSlot(e.Key) && e.HasValue && !vm.IsOptical(e.Value) && !volid.IsCloudInit(volume)
 		switch {
-		case !isDisk || e.Delete == 0:
+		case !isDisk || e.Delete == 0 && !e.HasPending:
 		case e.Delete > 1:
 			becomes[e.Key] = volume + " is destroyed with its data"
-		case vm.SlotOf(disks, volume) == "":
+		case !HasInSlot(merged, volume):
 			becomes[e.Key] = volume + " is detached"
 		}
 	}
 	return becomes
+}
+
+// HasInSlot reports whether a slot of a configuration has a volume.
+func HasInSlot(options map[string]string, volume string) bool {
+	return slices.ContainsFunc(vm.Slots(options), func(slot string) bool { return VolumeOf(options[slot]) == volume })
 }
 
 // readStatus asks whether the guest runs now.

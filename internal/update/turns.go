@@ -184,7 +184,7 @@ func (p power) inTurn(ctx context.Context, config pve.PendingConfig, status pve.
 		err = p.back(ctx, mine, err)
 	}
 	if err == nil && len(removed) > 0 {
-		p.warn(fmt.Sprintf("The restart of VM %d has let disks go", p.vmid), "Another user had set them to be removed, and "+
+		p.warn(fmt.Sprintf("The restart of VM %d has let disks go", p.vmid), "Another user had set them to leave, and "+
 			"that waited for its restart: "+strings.Join(removed, "; "))
 	}
 	return true, err
@@ -193,19 +193,29 @@ func (p power) inTurn(ctx context.Context, config pve.PendingConfig, status pve.
 // removedBeside is what becomes of the disks that a restart takes from the VM by a third party's doing. It is an error
 // if the plan keeps one of them.
 func (p power) removedBeside(config pve.PendingConfig, due, sent []string) (lines []string, err error) {
-	becomes, planned := guest.RemovedAtStart(config), vm.Encode(p.r.Planned)
+	becomes := guest.RemovedAtStart(config)
 	for _, slot := range slices.Sorted(maps.Keys(becomes)) {
+		isOurs := slices.Contains(sent, slot) || slices.Contains(p.r.Due, slot)
 		switch {
-		case planned[slot] != "": // also one that was sent: a removal that waits there is another's by now
+		case p.keeps(config, slot, isOurs):
 			keep := shell.Or(shell.VM("qm set {vmid} --revert {}", p.vmid, slot), shell.ByHand)
-			return nil, p.notRestarted(fmt.Sprintf("Another user has set %s to be removed, which the configuration has, and a "+
+			return nil, p.notRestarted(fmt.Sprintf("Another user has set %s to lose a disk that the configuration has, and a "+
 				"restart does that: %s. The guest runs on with its old values. Keep the disk (%s on node %s), then apply again",
 				slot, becomes[slot], keep, p.view.Node()), due, nil)
-		case !slices.Contains(sent, slot) && !slices.Contains(p.r.Due, slot):
+		case !isOurs:
 			lines = append(lines, slot+": "+becomes[slot])
 		}
 	}
 	return lines, nil
+}
+
+// keeps reports whether the plan has the disk that a restart takes from a slot, or none but a third party can have it
+// leave: a removal that waits in a planned slot, and another value that neither this update nor an earlier one has sent.
+func (p power) keeps(config pve.PendingConfig, slot string, isOurs bool) bool {
+	planned := vm.Encode(p.r.Planned)
+	isReplaced := config.Merged()[slot] != ""
+	return guest.HasInSlot(planned, guest.VolumeOf(config.Current()[slot])) ||
+		planned[slot] != "" && !(isOurs && isReplaced)
 }
 
 // back waits until a guest is up again after its restart, which ended with an error or with nil. If it is not, the

@@ -110,7 +110,7 @@ func TestRestartBesideARemovalByHand(t *testing.T) {
 			pl := l.Plan("cpu = { cores = 2 }\n" + disks)
 			l.World.Sim.ResetPowerOffs()
 			if slot == "sata3" {
-				if said := pl.Diagnostics.String(); !strings.Contains(said, slot+" is removed, and "+theirs+" "+becomes) {
+				if said := pl.Diagnostics.String(); !strings.Contains(said, slot+": "+theirs+" "+becomes) {
 					t.Errorf("the plan says %s", said)
 				}
 				rig.Must(t, l.Session.Apply(t.Context(), pl))
@@ -123,6 +123,43 @@ func TestRestartBesideARemovalByHand(t *testing.T) {
 			rig.Must(t, l.Session.Converge(t.Context()))
 			l.Want(map[string]string{"scsi0": "scsi0", "sata1": "sata1"})
 			l.WantWaiting()
+		}
+	}
+}
+
+// TestRestartBesideAReplacementByHand: an administrator has put another disk, or an empty optical drive, in the place of a disk of the
+// running guest, which a restart brings in force. A restart takes no disk of the plan. The plan names the one that leaves if the state
+// has the other by then.
+func TestRestartBesideAReplacementByHand(t *testing.T) {
+	t.Parallel()
+	const disks = "disks = { scsi0 = { storage = \"local-zfs\", size = \"1G\" }, sata1 = { storage = \"local-zfs\", size = \"2G\" } }\n"
+	for _, value := range []string{"local-zfs:vm-400-disk-7,size=1G", "none,media=cdrom"} {
+		for _, before := range []bool{true, false} {
+			l := rig.NewVM(t, "cpu = { cores = 1 }\n"+disks)
+			ours, _, _ := strings.Cut(l.Config()["sata1"], ",")
+			replace := func() {
+				l.Guest(func(world *state.World, g *state.Guest) {
+					world.Put(&state.Volume{Storage: "local-zfs", Node: "pve1", Name: "vm-400-disk-7", Content: "images", VMID: 400, Format: "raw", Size: 1 << 30})
+					g.Pending = map[string]string{"sata1": value}
+				})
+			}
+			if before {
+				replace()
+			}
+			pl := l.Plan("cpu = { cores = 2 }\n" + disks)
+			if !before {
+				replace()
+			}
+			isTold, leaves := strings.Contains(pl.Diagnostics.String(), "sata1: "+ours+" is detached"), before && value[0] == 'l'
+			if err := l.Session.Apply(t.Context(), pl); before {
+				rig.Must(t, err)
+			} else {
+				rig.MustRefuse(t, err, []string{"was changed, but not restarted", ours + " is detached", "`qm set 400 --revert sata1`", "reboot_policy"})
+				l.WantRunning()
+			}
+			if has := strings.HasPrefix(l.Config()["sata1"], ours+","); isTold != leaves || has == leaves {
+				t.Errorf("%q: it is told: %t, the disk stays: %t, the plan is\n%s", value, isTold, has, pl.Diagnostics)
+			}
 		}
 	}
 }

@@ -53,26 +53,36 @@ func (p restart) warn(ctx context.Context) {
 	}
 	p.diags.AddWarning(p.Prior.Thing()+" will be restarted",
 		fmt.Sprintf("PVE changes %s on a running VM at its restart only. The apply asks the guest to restart; %s. Set "+
-			"reboot_policy = \"never\" to leave it running.%s", what, disobedient, p.beside(options, is.Removed)))
+			"reboot_policy = \"never\" to leave it running.%s", what, disobedient, p.beside(options, is)))
 }
 
 // beside names the changes by others that a restart brings in force too: PVE cannot restart for some changes only. A
-// boot order may be one that PVE has written itself, without a device that leaves.
-func (p restart) beside(options []string, removed map[string]string) string {
-	var lines []string
-	for _, option := range p.private.Foreign(p.Prior) {
-		if slices.Contains(options, option) || option == "boot" {
-			continue
+// boot order may be one that PVE has written itself, without a device that leaves. It also names the disks that wait to
+// be replaced in slots of the plan: an earlier apply may have set that, or a third party, whose disk the state has.
+func (p restart) beside(options []string, is preflight.InForce) (said string) {
+	var theirs, replaced []string
+	foreign, disks := p.private.Foreign(p.Prior), p.after.Spec(false).Disks
+	for _, option := range p.Prior.PendingChanges {
+		line := option
+		if becomes := is.Removed[option]; becomes != "" {
+			line += ": " + becomes
 		}
-		if becomes := removed[option]; becomes != "" {
-			option += " is removed, and " + becomes
+		switch gets := disks[option].Volume; {
+		case slices.Contains(foreign, option) && !slices.Contains(options, option):
+			if option != "boot" {
+				theirs = append(theirs, line)
+			}
+		case line != option && gets != "" && gets != is.Spec.Disks[option].Volume:
+			replaced = append(replaced, line)
 		}
-		lines = append(lines, option)
 	}
-	if len(lines) == 0 {
-		return ""
+	if len(replaced) > 0 {
+		said = " The restart puts another disk in the place of one: " + strings.Join(replaced, "; ") + "."
 	}
-	return " The restart also brings in force changes by others that wait: " + strings.Join(lines, "; ") + "."
+	if len(theirs) > 0 {
+		said += " The restart also brings in force changes by others that wait: " + strings.Join(theirs, "; ") + "."
+	}
+	return said
 }
 
 // warnUnclaimed tells of options that wait for a restart, where the plan has nothing to do. The configuration sets
