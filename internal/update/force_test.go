@@ -159,3 +159,60 @@ func onceSent(w *world, suffix string, do func()) func() {
 		}
 	}
 }
+
+// TestRemovalByHandDuringARestart: while the guest does not hear its restart, or that waits for a lock, an administrator
+// has a disk of it removed with its volume. A guest that runs is not taken down for that if the plan has the disk. One
+// that goes off by itself is started again, and the disk is named, as is one that is none of the plan's.
+func TestRemovalByHandDuringARestart(t *testing.T) {
+	const reboot = "/nodes/{node}/qemu/{vmid}/status/reboot"
+	const becomes = "sata1: local-zfs:vm-400-disk-0 is destroyed with its data"
+	during := func(restart Restart) func(w *world, r *Request, remove func()) {
+		return func(w *world, r *Request, remove func()) {
+			w.ignoreShutdown()
+			r.StopTimeout, r.Restart = 30*time.Second, restart
+			w.when(20*time.Second, remove)
+		}
+	}
+	goesOff := func(restart Restart, at time.Duration) func(w *world, r *Request, remove func()) {
+		return func(w *world, r *Request, remove func()) {
+			during(restart)(w, r, remove)
+			w.when(at, func() { w.sim.EndGuest(theVM) })
+		}
+	}
+	for name, c := range map[string]struct {
+		begins  func(w *world, r *Request, remove func())
+		foreign bool // the plan does not have the disk
+		refused bool
+	}{
+		"to be cut off": {begins: during(RestartForcibly), refused: true},
+		"locked": {refused: true, begins: func(w *world, _ *Request, remove func()) {
+			w.lock(http.MethodPost, reboot, nil)
+			w.answered = onceSent(w, "/status/reboot", remove)
+		}},
+		"late":                 {begins: goesOff(RestartGracefully, 2*time.Minute)},
+		"cut off, and foreign": {begins: during(RestartForcibly), foreign: true},
+		"late, and foreign":    {begins: goesOff(RestartGracefully, 2*time.Minute), foreign: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, pve.Params{"cores": "1", "sata1": "local-zfs:1"})
+			w.start()
+			r := w.request()
+			if r.Planned.CPU.Cores = new(int64(2)); c.foreign {
+				delete(r.Prior.Disks, "sata1")
+				delete(r.Planned.Disks, "sata1")
+			}
+			c.begins(w, &r, func() { w.alter(func(g *state.Guest) { g.Deletes = map[string]int{"sata1": 2} }) })
+			before := w.running()
+			_, warnings, err := w.update(r)
+			w.answered = nil
+			said := fmt.Sprint(err, text(warnings))
+			tells := !c.refused && strings.Contains(said, "The restart of VM 400 has let disks go") && strings.Contains(said, becomes) ||
+				c.refused && strings.Contains(said, "`qm set 400 --revert sata1` on node pve1")
+			if same := w.running() == before; same != c.refused || (err != nil) != c.refused || !tells ||
+				c.refused && w.config()["sata1"] == "" || w.running() == nil {
+				t.Errorf("it runs on: %t, %s after %v", same, said, w.writes())
+			}
+		})
+	}
+}

@@ -69,7 +69,7 @@ func TestNoStartBesideAnotherGuestAfterALock(t *testing.T) {
 		}},
 		"a late restart": {"POST", start, "reboot_policy", func(w *world) func() error {
 			u, before := w.restarting()
-			return func() error { return power{u}.startAgain(w.t.Context(), before) }
+			return func() error { return power{u}.startAgain(w.t.Context(), &before) }
 		}},
 	} {
 		for _, mended := range []bool{true, false} {

@@ -128,32 +128,34 @@ func (p power) due(config pve.PendingConfig, sent []string) []string {
 
 // reboot restarts the guest through PVE, which stops its process and starts a new one. PVE's task ends with the stop;
 // another task starts the guest (qemu-server QemuServer.pm vm_reboot, qmeventd).
-func (p power) reboot(ctx context.Context, status pve.GuestStatus, due []string) error {
-	before := p.restarting(status)
+func (p power) reboot(ctx context.Context, before *ran, due []string) error {
 	timeout := guest.StopTimeout(p.r.StopTimeout)
-	if isPaused(status) {
+	if isPaused(before.GuestStatus) {
 		return p.pausedGuest(due, nil)
 	}
 	params := guest.Within(timeout)
 	p.changer.restarts.note(p.vmid, before.disks)
-	_, err := p.view.Power(p.mayReboot(&before))(ctx, request.Request{Type: "qmreboot",
+	_, err := p.view.Power(p.mayReboot(before, due))(ctx, request.Request{Type: "qmreboot",
 		Done: p.isNewProcess(before.GuestStatus), Send: func(ctx context.Context) (pve.UPID, error) {
 			return p.changer.api.QEMU(p.view.Node(), p.vmid).Reboot(ctx, params)
 		}})
 	if err != nil {
 		return p.afterReboot(ctx, before, due, err)
 	}
-	return p.awaitStart(ctx, before)
+	return p.awaitStart(ctx, *before)
 }
 
 // afterReboot handles a failed restart. A guest that did not shut down in time may still do so: then it is started.
-func (p power) afterReboot(ctx context.Context, before ran, due []string, cause error) error {
+func (p power) afterReboot(ctx context.Context, before *ran, due []string, cause error) error {
 	if again, err := p.isNewProcess(before.GuestStatus)(ctx); again && err == nil {
 		return nil
 	}
 	late := fmt.Sprintf("The guest did not shut down within %s", guest.StopTimeout(p.r.StopTimeout))
 	var used *guard.InUseError
+	var kept *guest.FieldError
 	switch {
+	case errors.As(cause, &kept): // of the look before another try
+		return kept
 	case errors.As(cause, &used):
 		return p.notRestarted(besideAnother+fmt.Sprintf(". `qm reboot %d` on node %s restarts it without that, for guests "+
 			"that are made to share the disk", p.vmid, p.view.Node()), due, cause)
@@ -163,7 +165,7 @@ func (p power) afterReboot(ctx context.Context, before ran, due []string, cause 
 	if p.r.Restart == RestartForcibly {
 		return p.force(ctx, before, due, p.notRestarted(late, due, cause))
 	}
-	_, _, _ = p.lookBeside(ctx, &before) // the watch tells how the guest is
+	_, _, _ = p.lookBeside(ctx, before) // the watch tells how the guest is
 	again := p.isNewProcess(before.GuestStatus)
 	ended, _ := p.watchDisobedient(ctx, func(ctx context.Context) (bool, error) {
 		if started, err := again(ctx); started || err != nil {
@@ -190,14 +192,18 @@ const mayGoOff = "It runs on. It was asked to shut down, so it may go off later,
 	"started"
 
 // startAgain starts a guest that went off after PVE had given up its restart, even after an interrupt.
-func (p power) startAgain(ctx context.Context, before ran) error {
+func (p power) startAgain(ctx context.Context, before *ran) error {
 	ctx, cancel := p.changer.jobs.Grace(ctx)
 	defer cancel()
 	if again, err := p.isNewProcess(before.GuestStatus)(ctx); again && err == nil {
 		return nil
 	}
 	p.view.Forget() // the watch took its time, in which a disk may have come or left
-	if _, err := p.startBeside(ctx, before); err != nil {
+	if config, err := p.view.Fresh(ctx); err == nil {
+		removed, _ := p.removedBeside(config, nil, before.sent)
+		before.removed = slices.Compact(slices.Sorted(slices.Values(slices.Concat(before.removed, removed))))
+	}
+	if _, err := p.startBeside(ctx, *before); err != nil {
 		return fmt.Errorf("VM %d shut down late for its restart and does not start again: %w", p.vmid, err)
 	}
 	return nil
@@ -260,15 +266,16 @@ var errObeyed = errors.New("the guest has shut down")
 // force cuts off a guest that was asked to shut down and did not obey, and starts it again, as reboot_policy = "force"
 // asks for. Before each try it looks whether the guest has obeyed by then, and may be started again: a wait for a lock
 // may last hours.
-func (p power) force(ctx context.Context, before ran, due []string, disobeyed error) error {
+func (p power) force(ctx context.Context, before *ran, due []string, disobeyed error) error {
 	if ctx.Err() != nil {
 		return disobeyed
 	}
 	var refused error
 	mayBeSent := false
 	err := p.stopHard(ctx, func(ctx context.Context) error {
-		all, status, err := p.lookBeside(ctx, &before)
-		switch used := guard.Unknown(all, p.knows(before)); {
+		all, status, err := p.lookBeside(ctx, before)
+		removed, kept := p.removedBeside(p.view.Last(), due, before.sent)
+		switch used := guard.Unknown(all, p.knows(*before)); {
 		case err != nil:
 			refused = errors.Join(disobeyed, err)
 		case !before.isRunning(status):
@@ -277,8 +284,10 @@ func (p power) force(ctx context.Context, before ran, due []string, disobeyed er
 			refused = p.pausedGuest(due, disobeyed)
 		case used != nil:
 			refused = errors.Join(disobeyed, p.notCutOff(used))
+		case kept != nil:
+			refused = errors.Join(disobeyed, p.disobedient(kept, mayGoOff))
 		default:
-			mayBeSent = true
+			mayBeSent, before.removed = true, removed
 		}
 		return refused
 	})
@@ -287,7 +296,7 @@ func (p power) force(ctx context.Context, before ran, due []string, disobeyed er
 		return p.startAgain(ctx, before)
 	case err != nil && mayBeSent:
 		failed := cmp.Or(refused, fmt.Errorf("stop VM %d to restart it: %w", p.vmid, err))
-		if again, err := p.isBack(ctx, before, failed); again || err != nil {
+		if again, err := p.isBack(ctx, *before, failed); again || err != nil {
 			return err
 		}
 	case refused != nil:
@@ -297,7 +306,7 @@ func (p power) force(ctx context.Context, before ran, due []string, disobeyed er
 	}
 	late, cancel := p.changer.jobs.Grace(ctx) // an interrupt must not leave it off
 	defer cancel()
-	if _, err = p.startBeside(late, before); err != nil {
+	if _, err = p.startBeside(late, *before); err != nil {
 		return errors.Join(fmt.Errorf("VM %d was stopped for its restart and does not start", p.vmid), err)
 	}
 	p.warn(fmt.Sprintf("VM %d was cut off and started again", p.vmid), "It did not restart when it was asked to: "+

@@ -125,3 +125,29 @@ func TestNoRestartTakesADiskThatWasSent(t *testing.T) {
 		}
 	}
 }
+
+// TestRestartPutsOurDiskInPlace: a disk of the VM takes the place of another one, as this update has sent it, or an
+// earlier one that made no restart. The restart is made, and nothing is said of another user.
+func TestRestartPutsOurDiskInPlace(t *testing.T) {
+	const detached = "local-zfs:vm-400-disk-7"
+	for _, earlier := range []bool{false, true} {
+		w := newWorld(t, pve.Params{"sata1": "local-zfs:1"})
+		w.start()
+		inWorld(w, func(all *state.World) {
+			all.Put(&state.Volume{Storage: "local-zfs", Node: "pve1", Name: "vm-400-disk-7", Content: "images", VMID: theVM,
+				Format: "raw", Size: 1 << 30})
+			all.Guests[theVM].Config["unused0"] = detached
+		})
+		r := w.request()
+		with(&r, "sata1", func(d *vm.Disk) { d.Volume = detached })
+		if earlier {
+			w.alter(func(g *state.Guest) { g.Pending = map[string]string{"sata1": detached + ",size=1G"} })
+			r.Prior, r.Due = r.Planned, []string{"sata1"}
+		}
+		_, warnings, err := w.update(r)
+		if said := text(warnings); err != nil || w.sent("/status/reboot") != 1 || strings.Contains(said, "Another user") ||
+			!strings.HasPrefix(w.config()["sata1"], detached) {
+			t.Errorf("%v, %s after %v", err, said, w.writes())
+		}
+	}
+}

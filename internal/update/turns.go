@@ -176,37 +176,39 @@ func (p power) inTurn(ctx context.Context, config pve.PendingConfig, status pve.
 			return false, err
 		}
 	}
-	removed, err := p.removedBeside(config, due, sent)
-	if err != nil {
-		return false, err
+	before, kept := p.restarting(status), (*guest.FieldError)(nil)
+	before.sent = sent
+	if before.removed, kept = p.removedBeside(config, due, sent); kept != nil {
+		return false, kept
 	}
-	if err = p.reboot(ctx, status, due); mine != nil {
+	if err = p.reboot(ctx, &before, due); mine != nil {
 		err = p.back(ctx, mine, err)
 	}
-	if err == nil && len(removed) > 0 {
+	if err == nil && len(before.removed) > 0 {
 		p.warn(fmt.Sprintf("The restart of VM %d has let disks go", p.vmid), "Another user had set them to leave, and "+
-			"that waited for its restart: "+strings.Join(removed, "; "))
+			"that waited for its restart: "+strings.Join(before.removed, "; "))
 	}
 	return true, err
 }
 
 // removedBeside is what becomes of the disks that a restart takes from the VM by a third party's doing. It is an error
 // if the plan keeps one of them.
-func (p power) removedBeside(config pve.PendingConfig, due, sent []string) (lines []string, err error) {
+func (p power) removedBeside(config pve.PendingConfig, due, sent []string) (lines []string, kept *guest.FieldError) {
 	becomes := guest.RemovedAtStart(config)
 	for _, slot := range slices.Sorted(maps.Keys(becomes)) {
 		isOurs := slices.Contains(sent, slot) || slices.Contains(p.r.Due, slot)
-		switch {
-		case p.keeps(config, slot, isOurs):
+		isKept := p.keeps(config, slot, isOurs)
+		if isKept && kept == nil {
 			keep := shell.Or(shell.VM("qm set {vmid} --revert {}", p.vmid, slot), shell.ByHand)
-			return nil, p.notRestarted(fmt.Sprintf("Another user has set %s to lose a disk that the configuration has, and a "+
-				"restart does that: %s. The guest runs on with its old values. Keep the disk (%s on node %s), then apply again",
+			kept = p.notRestarted(fmt.Sprintf("Another user has set %s to lose a disk that the configuration has, and a "+
+				"restart does that: %s. Keep the disk (%s on node %s), then apply again",
 				slot, becomes[slot], keep, p.view.Node()), due, nil)
-		case !isOurs:
+		}
+		if isKept || !isOurs {
 			lines = append(lines, slot+": "+becomes[slot])
 		}
 	}
-	return lines, nil
+	return lines, kept
 }
 
 // keeps reports whether the plan has the disk that a restart takes from a slot, or none but a third party can have it

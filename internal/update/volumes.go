@@ -97,6 +97,9 @@ type ran struct {
 	disks  []string         // with which it ran
 	beside []guard.Neighbor // that share them
 	looked bool             // they were seen while it ran
+
+	sent    []string // the options that the update has sent
+	removed []string // what becomes of the disks that the restart takes from it by a third party's doing
 }
 
 // restarting is the guest as it runs before its restart.
@@ -160,14 +163,18 @@ func getsDisks(config pve.PendingConfig) bool {
 
 // mayReboot is the look before each try of a restart. PVE starts the guest again without asking (qemu-server
 // QemuServer.pm vm_start_nolock), so one that gets a disk is not restarted while another guest runs with that. Before
-// each further try it looks whether the guest has been restarted meanwhile, which afterReboot finds too.
-func (p power) mayReboot(before *ran) func(context.Context) error {
+// each further try it looks whether the guest has been restarted meanwhile, which afterReboot finds too, and whether the
+// restart takes a disk of the plan by then.
+func (p power) mayReboot(before *ran, due []string) func(context.Context) error {
 	tried := false
 	return func(ctx context.Context) (err error) {
 		var all []guard.Neighbor
+		var kept *guest.FieldError
 		status := before.GuestStatus
 		if tried {
-			status, err = p.lookAgain(ctx)
+			if status, err = p.lookAgain(ctx); err == nil && before.isRunning(status) {
+				before.removed, kept = p.removedBeside(p.view.Last(), due, before.sent)
+			}
 		}
 		tried = true
 		if err == nil && getsDisks(p.view.Last()) {
@@ -178,6 +185,8 @@ func (p power) mayReboot(before *ran) func(context.Context) error {
 			return err
 		case isAnother(before.GuestStatus, status):
 			return errObeyed
+		case kept != nil:
+			return kept
 		}
 		return guard.Unknown(all, p.knows(*before))
 	}
