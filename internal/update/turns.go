@@ -212,7 +212,7 @@ func (p power) removedBeside(config pve.PendingConfig, due, sent []string) (line
 }
 
 // keeps reports whether the plan has the disk that a restart takes from a slot, or none but a third party can have it
-// leave: a removal that waits in a planned slot, and another value that neither this update nor an earlier one has sent.
+// leave: a removal that waits in a planned slot, and another value that neither this update nor an earlier one sent.
 func (p power) keeps(config pve.PendingConfig, slot string, isOurs bool) bool {
 	planned := vm.Encode(p.r.Planned)
 	isReplaced := config.Merged()[slot] != ""

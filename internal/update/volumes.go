@@ -163,8 +163,8 @@ func getsDisks(config pve.PendingConfig) bool {
 
 // mayReboot is the look before each try of a restart. PVE starts the guest again without asking (qemu-server
 // QemuServer.pm vm_start_nolock), so one that gets a disk is not restarted while another guest runs with that. Before
-// each further try it looks whether the guest has been restarted meanwhile, which afterReboot finds too, and whether the
-// restart takes a disk of the plan by then.
+// each further try it looks whether the guest has been restarted meanwhile, which afterReboot finds too, and whether
+// the restart takes a disk of the plan by then.
 func (p power) mayReboot(before *ran, due []string) func(context.Context) error {
 	tried := false
 	return func(ctx context.Context) (err error) {
