@@ -17,9 +17,8 @@ import (
 // parent is the base (pve-storage, parse_volname and list_images of the plugins). near: the two are on one storage. A
 // parent by its whole path may be on any.
 func IsBasedOn(v pve.Volume, base string, near bool) bool {
-	parent, _, _ := strings.Cut(v.Parent, "@")
 	return v.ID != base && (near && strings.HasPrefix(v.ID, base+"/") ||
-		(near || volid.IsDevice(parent)) && parent != "" && volumeuse.LastPart(parent) == volumeuse.LastPart(base))
+		(near || volid.IsDevice(v.Parent)) && volumeuse.IsParent(v.Parent, base))
 }
 
 // image is a file that an image made by hand can have as its backing file. PVE refuses itself to free the base of a

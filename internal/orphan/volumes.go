@@ -163,14 +163,17 @@ func scopeOf(v placed) string {
 	return v.node
 }
 
-// basedOn are the volumes that have another as their base.
+// basedOn are the volumes that have another as their base, or may: a parent can be a device by its number.
 func (l *look) basedOn(base placed) []string {
 	var clones []string
 	for _, v := range l.volumes {
 		near := l.places.Compare(v.storage.ID, base.storage.ID) != volumeuse.Apart && scopeOf(v) == scopeOf(base)
 		reached := scopeOf(v) == scopeOf(base) || scopeOf(v) == "" || scopeOf(base) == ""
-		if reached && guard.IsBasedOn(v.Volume, base.ID, near) {
+		switch {
+		case reached && guard.IsBasedOn(v.Volume, base.ID, near):
 			clones = append(clones, v.ID)
+		case reached && v.ID != base.ID && l.places.MayBeParent(v.Parent, base.ID):
+			clones = append(clones, v.ID+" perhaps, by "+v.Parent)
 		}
 	}
 	return clones

@@ -181,30 +181,44 @@ func TestOrphansWithoutALook(t *testing.T) {
 	}
 }
 
-// TestOrphanThatIsABackingFile: a disk that was made by hand has the volume as its backing file, by its whole path also
-// on another storage.
+// TestOrphanThatIsABackingFile: a disk that was made by hand has the volume as its backing file or device, by its whole
+// path also on another storage. A number may be any volume that is a device.
 func TestOrphanThatIsABackingFile(t *testing.T) {
 	t.Parallel()
+	const file, raw, lvm, zvol = "plain:300/vm-300-disk-0.qcow2", "fast:300/vm-300-disk-0.raw", "local-lvm:vm-300-disk-0",
+		"local-zfs:vm-300-disk-0"
 	for name, c := range map[string]struct {
-		storage, backing string
-		based            bool
+		base, storage, backing string
+		based                  bool
 	}{
-		"no backing file": {"plain", "", false}, "relative": {"plain", "../300/vm-300-disk-0.qcow2", true},
-		"whole path":      {"plain", "/mnt/plain/images/300/vm-300-disk-0.qcow2", true},
-		"another storage": {"other", "/mnt/plain/images/300/vm-300-disk-0.qcow2", true},
-		"of the other":    {"other", "../300/vm-300-disk-0.qcow2", false},
+		"no backing file":     {file, "plain", "", false},
+		"relative":            {file, "plain", "../300/vm-300-disk-0.qcow2", true},
+		"whole path":          {file, "plain", "/mnt/plain/images/300/vm-300-disk-0.qcow2", true},
+		"another storage":     {file, "other", "/mnt/plain/images/300/vm-300-disk-0.qcow2", true},
+		"of the other":        {file, "other", "../300/vm-300-disk-0.qcow2", false},
+		"a number and a file": {file, "plain", "/dev/dm-7", false},
+		"raw of btrfs":        {raw, "fast", "../300/vm-300-disk-0/disk.raw", true},
+		"from elsewhere":      {raw, "plain", "/mnt/fast/images/300/vm-300-disk-0/disk.raw", true},
+		"LVM":                 {lvm, "plain", "/dev/pve/vm-300-disk-0", true},
+		"LVM, mapped":         {lvm, "plain", "/dev/mapper/pve-vm--300--disk--0", true},
+		"LVM, by a number":    {lvm, "plain", "/dev/dm-7", true},
+		"ZFS":                 {zvol, "plain", "/dev/zvol/rpool/data/vm-300-disk-0", true},
+		"a partition":         {zvol, "plain", "/dev/zvol/rpool/data/vm-300-disk-0-part1", true},
 	} {
 		r := newRig(t)
 		r.change(func(w *state.World) {
-			for _, id := range []string{"plain", "other"} {
-				w.Storages[id] = &state.Storage{ID: id, Type: "dir", Path: "/mnt/" + id, Content: []string{"images"},
+			for id, kind := range map[string]string{"plain": "dir", "other": "dir", "fast": "btrfs"} {
+				w.Storages[id] = &state.Storage{ID: id, Type: kind, Path: "/mnt/" + id, Content: []string{"images"},
 					Nodes: []string{"pve1"}, Total: 1 << 40}
 			}
 		})
-		id, over := r.volume("plain", "300/vm-300-disk-0.qcow2", 300), r.volume(c.storage, "600/vm-600-disk-0.qcow2", 600)
+		storage, base, _ := strings.Cut(c.base, ":")
+		id, over := r.volume(storage, base, 300), r.volume(c.storage, "600/vm-600-disk-0.qcow2", 600)
 		r.change(func(w *state.World) {
-			w.Volume("pve1", id).Format, w.Volume("pve1", over).Format = "qcow2", "qcow2"
-			w.Volume("pve1", over).Backing = c.backing
+			w.Volume("pve1", over).Format, w.Volume("pve1", over).Backing = "qcow2", c.backing
+			if id == file {
+				w.Volume("pve1", id).Format = "qcow2"
+			}
 		})
 		guestThat(600, "qemu", map[string]string{"scsi0": over + ",size=1G"})(r)
 		found := false

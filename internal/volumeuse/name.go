@@ -42,7 +42,25 @@ func namesOf(file string) []name {
 			names = append(names, name{name: part}, name{name: part + ".raw"})
 		}
 	}
+	if last == "disk.raw" {
+		names = append(names, name{name: path.Base(directory) + ".raw"})
+	}
 	return names
+}
+
+// IsParent reports whether the parent of a volume in a listing may be another volume: a path of it, whole or relative
+// to the volume, or its name with a snapshot of it (pve-storage, list_images of the plugins).
+func IsParent(parent, volume string) bool {
+	if strings.Contains(parent, "/") {
+		return share(path.Clean("/"+parent), volume)
+	}
+	parent, _, _ = strings.Cut(parent, "@")
+	return share(parent, volume)
+}
+
+// MayBeParent reports whether such a parent is a device by a number, which may be any volume that is a device.
+func (p Places) MayBeParent(parent, volume string) bool {
+	return numberKey(parent) == loopKey || numberKey(parent) == numberedKey && !p.isFile(volume)
 }
 
 // devices are the names of a device, and of those of which it may be a partition.

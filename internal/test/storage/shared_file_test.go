@@ -135,30 +135,46 @@ func TestBackingFileOfAnotherDisk(t *testing.T) {
 		return rig.VMBlock("vmid = 300\nnode = \"pve1\"\nname = \"x\"\npower_state = \"stopped\"\nremoved_disks = \"destroy\"\n" + rest)
 	}
 	const has = "disks = { scsi1 = { storage = \"local2\", size = \"1G\", format = \"qcow2\" } }\n"
-	const volume, theirs = "local2:300/vm-300-disk-0.qcow2", "600/vm-600-disk-0.qcow2"
+	on := func(kind, path string) func(*state.Storage) {
+		return func(s *state.Storage) { s.Type, s.Path = kind, path }
+	}
+	const theirs = "600/vm-600-disk-0.qcow2"
 	for name, c := range map[string]struct{ before, after string }{
 		"destroy of a VM":           {before: vm(has)},
 		"removal of its disk":       {before: vm(has), after: vm("disks = {}\n")},
 		"move of its disk":          {before: vm(has), after: vm(strings.NewReplacer("local2", "local-zfs", "qcow2", "raw").Replace(has))},
 		"destroy of a proxmox_disk": {before: rig.DiskBlock(`storage = "local2"`, `size = "1G"`, `format = "qcow2"`)},
 	} {
-		for how, backing := range map[string]string{"none": "", "relative": "../300/vm-300-disk-0.qcow2",
-			"absolute": "/mnt/local2/images/300/vm-300-disk-0.qcow2"} {
+		for how, b := range map[string]struct {
+			backing, format string
+			on              func(*state.Storage)
+		}{
+			"none":               {"", "qcow2", nil},
+			"relative":           {"../300/vm-300-disk-0.qcow2", "qcow2", nil},
+			"absolute":           {"/mnt/local2/images/300/vm-300-disk-0.qcow2", "qcow2", nil},
+			"raw of btrfs":       {"/mnt/local2/images/300/vm-300-disk-0/disk.raw", "raw", on("btrfs", "/mnt/local2")},
+			"a directory with @": {"/mnt/nas@home/images/300/vm-300-disk-0.qcow2", "qcow2", on("dir", "/mnt/nas@home")},
+		} {
 			t.Run(name+"/"+how, func(t *testing.T) {
 				t.Parallel()
 				w := rig.NewWorld(t)
-				s := w.Session(t, rig.TokenNoSSH, c.before)
+				if b.on != nil {
+					w.Change(func(world *state.World) { b.on(world.Storages["local2"]) })
+				}
+				written := strings.NewReplacer(`"qcow2"`, `"`+b.format+`"`)
+				s := w.Session(t, rig.TokenNoSSH, written.Replace(c.before))
 				rig.Must(t, s.Converge(t.Context()))
 				w.Change(func(world *state.World) {
 					world.Put(&state.Volume{Storage: "local2", Node: "pve1", Name: theirs, Content: "images", VMID: 600,
-						Format: "qcow2", Size: 1 << 30, Backing: backing})
+						Format: "qcow2", Size: 1 << 30, Backing: b.backing})
 				})
-				w.Reconfigure(t, s, rig.TokenNoSSH, c.after)
+				w.Reconfigure(t, s, rig.TokenNoSSH, written.Replace(c.after))
 				said := s.Run(t.Context())
-				if stays := w.Sim.World().Volume("pve1", volume) != nil; stays != (backing != "") {
+				volume := "local2:300/vm-300-disk-0." + b.format
+				if stays := w.Sim.World().Volume("pve1", volume) != nil; stays != (b.backing != "") {
 					t.Errorf("the disk is there: %t; said: %v", stays, said)
 				}
-				if backing != "" && (said == nil || !strings.Contains(said.Error(), "backing file of local2:")) {
+				if b.backing != "" && (said == nil || !strings.Contains(said.Error(), "backing file of local2:")) {
 					t.Errorf("said: %v", said)
 				}
 			})
