@@ -21,9 +21,10 @@ func IsBasedOn(v pve.Volume, base string, near bool) bool {
 		(near || volid.IsDevice(v.Parent)) && volumeuse.IsParent(v.Parent, base))
 }
 
-// image is a file that an image made by hand can have as its backing file. PVE refuses itself to free the base of a
+// image is a file that an image made by hand can have as its backing file: a disk, or a file to import. PVE refuses itself to free the base of a
 // template that has linked clones, and asks for no other volume (pve-storage Storage.pm vdisk_free).
-var image = regexp.MustCompile(`:([0-9]+/.*)?[0-9]+/[^/]+\.(qcow2|vmdk|raw)$`)
+var image = regexp.MustCompile(`:([0-9]+/.*)?[0-9]+/[^/]+\.(qcow2|vmdk|raw)$|` +
+	`:(import/[^/]+\.(qcow2|vmdk|raw)|iso/[^/]+\.img)$`)
 
 // basesLife is long: for each listing of a storage of files PVE looks into every image (pve-storage Plugin.pm
 // list_images). A backing file is set by hand, and stays.
@@ -39,7 +40,11 @@ func CheckBases(ctx context.Context, g *Guard, node string, volumes []string) er
 		}
 		storage, place := volid.Storage(base), volid.Storage(base)
 		resources, _, err := g.api.Listing().Recent(ctx)
-		if at, _ := resources.Storage(node, storage); err != nil || !at.Shared {
+		at, ok := resources.Storage(node, storage)
+		if ok && !slices.Contains(strings.Split(at.Content, ","), "images") { // nothing of it is listed then
+			continue
+		}
+		if err != nil || !at.Shared {
 			place += " on " + node
 		}
 		users := func(listed []pve.Volume) (names []string) {

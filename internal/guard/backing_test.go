@@ -44,7 +44,8 @@ func TestIsBasedOn(t *testing.T) {
 func TestImagesThatCanBeABackingFile(t *testing.T) {
 	for volume, want := range map[string]bool{"dir:300/vm-300-disk-0.qcow2": true, "dir:300/vm-300-disk-0.raw": true,
 		"dir:100/base-100-disk-0.qcow2/300/vm-300-disk-0.qcow2": true, "dir:300/subvol-300-disk-0.subvol": false,
-		"lvm:vm-300-disk-0.qcow2": false, "zfs:base-100-disk-0/vm-300-disk-0": false, "dir:import/disk.qcow2": false,
+		"lvm:vm-300-disk-0.qcow2": false, "zfs:base-100-disk-0/vm-300-disk-0": false, "dir:import/disk.qcow2": true, "dir:import/web.ova/disk.vmdk": false,
+		"dir:iso/debian.img": true, "dir:iso/debian.iso": false, "dir:import/web.ova": false,
 		"dir:iso/300/debian.raw": false} {
 		if got := image.MatchString(volume); got != want {
 			t.Errorf("%s: %t", volume, got)

@@ -3,6 +3,7 @@ package storage_test
 import (
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -179,5 +180,36 @@ func TestBackingFileOfAnotherDisk(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestImageThatIsABackingFile: a golden image stays while a disk that was made by hand is based on it.
+func TestImageThatIsABackingFile(t *testing.T) {
+	t.Parallel()
+	data := rig.QCOW2("one")
+	url := rig.ServeFiles(t, map[string][]byte{"/debian.qcow2": data})
+	for name, directory := range map[string]string{"another file": "/var/lib/vz/import/old-", "relative": "../../import/",
+		"absolute": "/var/lib/vz/import/"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := rig.NewWorld(t)
+			w.Change(func(world *state.World) {
+				world.Storages["local"].Content = append(world.Storages["local"].Content, "images")
+			})
+			s := w.Session(t, rig.RootTicket, rig.DownloadedImage(url+"/debian.qcow2", rig.SHA256(data)))
+			rig.Must(t, s.Converge(t.Context()))
+			volume := rig.ImageAttr(s, "volume")
+			w.Change(func(world *state.World) {
+				world.Put(&state.Volume{Storage: "local", Node: "pve1", Name: "600/vm-600-disk-0.qcow2", Content: "images",
+					VMID: 600, Format: "qcow2", Size: 1 << 30, Backing: directory + path.Base(volume)})
+			})
+			err := s.Destroy(t.Context())
+			if stays := rig.VolumeOn(w, volume) != nil; stays != (name != "another file") || stays != (err != nil) {
+				t.Errorf("%s is there: %t; said: %v", volume, stays, err)
+			}
+			if err != nil {
+				rig.MustSay(t, err, volume, "backing file of local:600/vm-600-disk-0.qcow2")
+			}
+		})
 	}
 }
