@@ -245,8 +245,7 @@ func (s Snapshots) checkNamesakes(ctx context.Context, c SnapshotClaim, volumes,
 	}
 	for _, volume := range volumes {
 		for _, user := range others.UsersOf(volume, c.VMID) {
-			if user.Where == "snapshot "+c.Name || c.back && !strings.HasPrefix(user.Where, "snapshot ") ||
-				slices.Contains(freed, volume) {
+			if user.HasSnapshot(c.Name) || c.back && user.HasVolume() || slices.Contains(freed, volume) {
 				used := &InUseError{Volume: volume, Users: []string{user.String()}}
 				return nil, fmt.Errorf("snapshot %s of VM %d was not touched: %w", c.Name, c.VMID, used)
 			}

@@ -62,7 +62,7 @@ func (s *Use) Borrow(volume string, vmid int, runs bool) error {
 	}
 	used := &BorrowedError{Volume: volume}
 	for _, user := range s.UsersOf(volume, vmid) {
-		if user.Guest.VMID != owner || user.Where != vm.HolderSlot {
+		if (user.Guest.VMID != owner || user.Where != vm.HolderSlot) && overlap(volume, user.As) {
 			used.Users = append(used.Users, user.String())
 		}
 	}

@@ -37,9 +37,10 @@ func namesOf(file string) []name {
 	}
 	names := []name{{directory, LastPart(last), ""}}
 	for _, part := range strings.Split(file, "/") {
-		part, _, _ = strings.Cut(part, "@") // a snapshot of btrfs
+		at := strings.Index(part+snapshotMark, snapshotMark) // of btrfs
+		part, snapshot := part[:at], part[at:]
 		if _, ok := volid.Owner("path:" + part); ok {
-			names = append(names, name{name: part}, name{name: part + ".raw"})
+			names = append(names, name{name: part, partition: snapshot}, name{name: part + ".raw", partition: snapshot})
 		}
 	}
 	if last == "disk.raw" {
@@ -72,11 +73,48 @@ func devices(directory, last string) []name {
 		}
 	}
 	for _, n := range names {
+		names = append(names, n.originals()...)
 		if m := worldwide.FindStringSubmatch(n.name); m != nil {
 			names = append(names, name{everywhere, m[1], n.partition})
 		}
 	}
 	return names
+}
+
+// snapshotMark is in front of the part of a volume that is a snapshot of it.
+const snapshotMark = "@"
+
+// originals are the volumes of which a device may be a snapshot (pve-storage ZFSPoolPlugin.pm and RBDPlugin.pm path,
+// LvmThinPlugin.pm filesystem_path, LVMPlugin.pm get_snap_name).
+func (n name) originals() (all []name) {
+	if volume, snapshot, ok := strings.Cut(n.name, snapshotMark); ok {
+		all = append(all, name{n.directory, volume, snapshotMark + snapshot})
+	}
+	both, ok := strings.CutPrefix(strings.TrimSuffix(n.name, ".qcow2"), "snap_")
+	for i, r := range both {
+		if ok && r == '_' { // either name can have more of them
+			volume := both[:i] + n.name[len("snap_")+len(both):]
+			all = append(all, name{n.directory, volume, snapshotMark + both[i+1:]})
+		}
+	}
+	return all
+}
+
+// snapshotsOf are the names of the snapshots of which a path may be the device.
+func snapshotsOf(file string) (all []string) {
+	for _, n := range namesOf(file) {
+		if snapshot, ok := strings.CutPrefix(n.partition, snapshotMark); ok {
+			all = append(all, snapshot)
+		}
+	}
+	return all
+}
+
+// overlap reports whether two names of one volume name the same content of it, and not two snapshots or one and the
+// volume itself.
+func overlap(a, b string) bool {
+	x, y := snapshotsOf(a), snapshotsOf(b)
+	return len(x)+len(y) == 0 || slices.ContainsFunc(x, func(s string) bool { return slices.Contains(y, s) })
 }
 
 // unmap undoes the names of the device mapper. It doubles the dashes in the names of a volume group and of a logical

@@ -28,6 +28,14 @@ func TestNamesOf(t *testing.T) {
 		"/dev/mapper/pve-vm--300--disk--0-p1":                  "vm-300-disk-0",
 		"/dev/pve/vm-300-disk-0-part1/":                        "vm-300-disk-0",
 		"/dev/mapper/3600140500000000000000000000000aa-part1":  "600140500000000000000000000000aa",
+		"/dev/zvol/rpool/data/vm-300-disk-0@a":                 "vm-300-disk-0",
+		"/dev/zvol/rpool/data/vm-300-disk-0@a-part1":           "vm-300-disk-0",
+		"/dev/rbd/rbd/vm-300-disk-0@a_b":                       "vm-300-disk-0",
+		"/dev/pve/snap_vm-300-disk-0_a":                        "vm-300-disk-0",
+		"/dev/pve/snap_vm-300-disk-0_a_b":                      "vm-300-disk-0",
+		"/dev/pve/snap_vm-300-my_disk_a":                       "vm-300-my_disk",
+		"/dev/pve/snap_vm-300-disk-0_a.qcow2":                  "vm-300-disk-0.qcow2",
+		"/dev/mapper/pve-snap_vm--300--disk--0_a-part1":        "vm-300-disk-0",
 		"/dev/disk/by-id/scsi-0QEMU_QEMU_HARDDISK_drive-scsi0": "scsi-0QEMU_QEMU_HARDDISK_drive-scsi0",
 	} {
 		if got := keysOf(file); !slices.Contains(got, want) {
@@ -43,6 +51,22 @@ func TestNamesOf(t *testing.T) {
 		"/dev/nbd0": loopKey, "/dev/loop-control": ""} {
 		if got := numberKey(file); got != want {
 			t.Errorf("%s is a number: %q", file, got)
+		}
+	}
+}
+
+// TestSnapshotsOf: the names of the snapshots of which a path may be the device.
+func TestSnapshotsOf(t *testing.T) {
+	t.Parallel()
+	for file, want := range map[string][]string{"/dev/pve/vm-300-disk-0": nil, "/dev/pve/snap_vm-300-disk-0_a": {"a"},
+		"/dev/mapper/pve-snap_vm--300--disk--0_a": {"a"}, "/dev/pve/snap_vm-300-disk-0_a.qcow2": {"a"},
+		"/dev/pve/snap_vm-300-disk-0_a_b": {"a_b", "b"}, "/dev/zvol/rpool/data/vm-300-disk-0@a": {"a"},
+		"/dev/zvol/rpool/data/vm-300-disk-0@a-part1":    {"a-part1", "a"},
+		"/mnt/fast/images/300/vm-300-disk-0@a/disk.raw": {"a", "a"},
+		"/mnt/nas@home/images/300/vm-300-disk-0.qcow2":  nil,
+		"local-lvm:snap_vm-300-disk-0_a":                nil} {
+		if got := snapshotsOf(file); !slices.Equal(got, want) {
+			t.Errorf("%s: %q", file, got)
 		}
 	}
 }

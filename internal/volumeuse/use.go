@@ -84,6 +84,16 @@ type User struct {
 	alias bool
 }
 
+// HasSnapshot reports whether the guest has a snapshot of the volume under a name: as its own, or by its device.
+func (u User) HasSnapshot(name string) bool {
+	return u.Where == "snapshot "+name || slices.Contains(snapshotsOf(u.As), name)
+}
+
+// HasVolume reports whether the guest has the volume itself, and not only snapshots of it.
+func (u User) HasVolume() bool {
+	return !strings.HasPrefix(u.Where, "snapshot ") && len(snapshotsOf(u.As)) == 0
+}
+
 // String names the guest for people.
 func (u User) String() string {
 	kind := "VM"
@@ -125,10 +135,10 @@ func (s *Use) UsersOf(volume string, vmid int) []User {
 }
 
 // UsersOn are the guests other than vmid that use a volume as a guest of a node names it: a path is one of that node,
-// unless it has the id of the device.
+// unless it has the id of the device. A snapshot and its volume are two.
 func (s *Use) UsersOn(node, volume string, vmid int) []User {
 	return slices.DeleteFunc(s.UsersOf(volume, vmid), func(u User) bool {
-		return volid.IsDevice(volume) && !isWorldwide(volume) && u.Guest.Node != node
+		return volid.IsDevice(volume) && !isWorldwide(volume) && u.Guest.Node != node || !overlap(volume, u.As)
 	})
 }
 

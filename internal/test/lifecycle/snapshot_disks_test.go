@@ -96,3 +96,43 @@ func TestCloudInitDriveOfASnapshot(t *testing.T) {
 		})
 	}
 }
+
+// TestDeviceOfASnapshot: another VM has the device of a snapshot, to get files out of it. Neither the snapshot nor its VM
+// is destroyed under it, since PVE asks for no user of that. One of another snapshot goes.
+func TestDeviceOfASnapshot(t *testing.T) {
+	t.Parallel()
+	config := strings.ReplaceAll(withSnapshot(rig.Stopped, ""), "local-zfs", "local-lvm")
+	alone, _, _ := strings.Cut(config, "resource \"proxmox_vm_snapshot")
+	for device, c := range map[string]struct{ snapshot, vm bool }{ // is it refused
+		"/dev/pve/snap_vm-200-disk-0_before":           {true, true},
+		"/dev/mapper/pve-snap_vm--200--disk--0_before": {true, true},
+		"/dev/pve/snap_vm-200-disk-0_other":            {false, true},
+		"/dev/pve/snap_vm-201-disk-0_before":           {false, false},
+	} {
+		for what, refused := range map[string]bool{"snapshot": c.snapshot, "VM": c.vm} {
+			t.Run(what+device, func(t *testing.T) {
+				t.Parallel()
+				w := rig.NewWorld(t)
+				s := w.Session(t, rig.TokenNoSSH, config)
+				rig.Must(t, s.Converge(t.Context()))
+				w.Change(func(world *state.World) {
+					world.Guests[600] = &state.Guest{VMID: 600, Type: "qemu", Node: "pve1", Config: map[string]string{
+						"name": "other", "memory": "512", "scsi1": device + ",size=1G"}}
+				})
+				after := map[string]string{"snapshot": alone}[what]
+				w.Reconfigure(t, s, rig.TokenNoSSH, after)
+				err := s.Run(t.Context())
+				left := rig.GuestOf(w, 200).Snaps["before"] != nil
+				if what == "VM" && c.snapshot != c.vm { // the snapshot itself may go first
+					left = rig.GuestOf(w, 200).Config != nil
+				}
+				if left != refused || (err != nil) != refused {
+					t.Errorf("it is there: %t; said: %v", left, err)
+				}
+				if refused {
+					rig.MustSay(t, err, "VM 600 (other) on node pve1 (scsi1")
+				}
+			})
+		}
+	}
+}
