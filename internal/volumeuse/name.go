@@ -15,12 +15,14 @@ type name struct{ directory, name, partition string }
 // everywhere is the directory of names that are those of one device on every node.
 const everywhere = "everywhere"
 
-// How the kernel, udev and kpartx name a partition, and how udev and multipath name a device by its id.
+// How the kernel, udev and kpartx name a partition, and how udev and multipath name a device by its id: NAA, EUI-64, a
+// SCSI name, those of NVMe; or by the target and the number of a LUN (systemd 60-persistent-storage.rules).
 var (
 	partitions = []*regexp.Regexp{regexp.MustCompile(`^(.+)-part(\d+)$`), regexp.MustCompile(`^(.*\d)-?p(\d+)$`),
-		regexp.MustCompile(`^((?:[hsv]|xv)d[a-z]+|mpath[a-z]+)(\d+)$`)}
-	worldwide = regexp.MustCompile(`^(?:wwn-0x|scsi-3|nvme-eui\.|(?:dm-uuid-(?:part\d+-)?mpath-|dm-name-)?(?:3|eui\.))` +
-		`([0-9a-f]{16,32})$`)
+		regexp.MustCompile(`^((?:[hsv]|xv)d[a-z]+|mpath[a-z]+|[23](?:[0-9a-f]{15}|[0-9a-f]{31})[a-f])(\d+)$`)}
+	worldwide = regexp.MustCompile(`^(?:scsi-|nvme-|dm-uuid-(?:part\d+-)?mpath-|dm-name-)?` +
+		`(?:(?:[23]|eui\.)([0-9a-f]{16,32})|(uuid\.[0-9a-f-]{36}|8(?:iqn|eui|naa)\..+))$|` +
+		`^wwn-0x([0-9a-f]{16,32})$|-((?:iscsi-.+|fc-0x[0-9a-f]+)-lun-[0-9a-fx]+)$`)
 )
 
 // namesOf are all names under which a volume id or a path may name a volume or a device. A device may be a partition of
@@ -65,18 +67,19 @@ func (p Places) MayBeParent(parent, volume string) bool {
 }
 
 // devices are the names of a device, and of those of which it may be a partition.
-func devices(directory, last string) []name {
-	names := []name{unmap(directory, last, "")}
+func devices(directory, last string) (names []name) {
+	given := []name{{directory, last, ""}}
 	for _, of := range partitions {
 		if m := of.FindStringSubmatch(last); m != nil {
-			names = append(names, unmap(directory, m[1], m[2]))
+			given = append(given, name{directory, m[1], m[2]})
 		}
 	}
-	for _, n := range names {
-		names = append(names, n.originals()...)
+	for _, n := range given {
 		if m := worldwide.FindStringSubmatch(n.name); m != nil {
-			names = append(names, name{everywhere, m[1], n.partition})
+			names = append(names, name{everywhere, strings.Join(m[1:], ""), n.partition})
 		}
+		n = n.unmap()
+		names = append(append(names, n), n.originals()...)
 	}
 	return names
 }
@@ -119,16 +122,16 @@ func overlap(a, b string) bool {
 
 // unmap undoes the names of the device mapper. It doubles the dashes in the names of a volume group and of a logical
 // volume, and joins them with one; the directory is that of the group then.
-func unmap(directory, last, partition string) name {
-	mapped, ok := strings.CutPrefix(last, "dm-name-") // /dev/disk/by-id
-	if !ok && directory != "/dev/mapper/" {
-		return name{directory, last, partition}
+func (n name) unmap() name {
+	mapped, ok := strings.CutPrefix(n.name, "dm-name-") // /dev/disk/by-id
+	if !ok && n.directory != "/dev/mapper/" {
+		return n
 	}
 	const doubled = "\x00"
 	group := strings.ReplaceAll(mapped, "--", doubled)
 	at := strings.LastIndexByte(group, '-') + 1
-	directory = "/dev/" + strings.ReplaceAll(strings.TrimSuffix(group[:at], "-"), doubled, "-") + "/"
-	return name{directory, strings.ReplaceAll(group[at:], doubled, "-"), partition}
+	directory := "/dev/" + strings.ReplaceAll(strings.TrimSuffix(group[:at], "-"), doubled, "-") + "/"
+	return name{directory, strings.ReplaceAll(group[at:], doubled, "-"), n.partition}
 }
 
 // share reports whether two names of volumes, which are paths of one node if they are paths, may name the same one.

@@ -70,3 +70,27 @@ func TestSnapshotsOf(t *testing.T) {
 		}
 	}
 }
+
+// TestWorldwide: the names of one LUN on every node, and those that each node gives its own disks.
+func TestWorldwide(t *testing.T) {
+	t.Parallel()
+	const eui = "6c9ce900a1b2c3d4"
+	for file, want := range map[string]bool{"/dev/mapper/3" + eui: true, "/dev/mapper/2" + eui + eui: true,
+		"/dev/disk/by-id/scsi-2" + eui: true, "/dev/disk/by-id/wwn-0x" + eui: true,
+		"/dev/disk/by-id/scsi-8iqn.2003-01.org.linux-iscsi.san:t1,t,0x0001": true, "/dev/mapper/8iqn.2003-01.san:t1": true,
+		"/dev/disk/by-id/dm-uuid-mpath-2" + eui: true, "/dev/disk/by-id/dm-uuid-part1-mpath-3" + eui: true,
+		"/dev/disk/by-id/nvme-eui." + eui + "-part1":                        true,
+		"/dev/disk/by-id/nvme-uuid.3255683f-53a2-4fdf-91cf-b4c1041e2a62":    true,
+		"/dev/mapper/uuid.3255683f-53a2-4fdf-91cf-b4c1041e2a62":             true,
+		"/dev/disk/by-path/ip-10.0.0.5:3260-iscsi-iqn.2003-01.san:t1-lun-1": true,
+		"/dev/disk/by-path/pci-0000:05:00.0-fc-0x5006016047200d48-lun-0":    true,
+		"/dev/disk/by-path/pci-0000:00:10.0-scsi-0:0:1:0":                   false,
+		"/dev/disk/by-id/scsi-0QEMU_QEMU_HARDDISK_drive-scsi0":              false,
+		"/dev/disk/by-id/scsi-SATA_DISK_8iqn":                               false,
+		"/dev/disk/by-id/ata-DISK_1":                                        false, "/dev/mapper/mpatha": false, "/dev/mapper/pve-data": false,
+		"/dev/disk/by-uuid/3255683f-53a2-4fdf-91cf-b4c1041e2a62": false, "/srv/3" + eui: false} {
+		if got := isWorldwide(file); got != want {
+			t.Errorf("%s: %t", file, got)
+		}
+	}
+}
