@@ -82,7 +82,7 @@ func (d refusals) unshared(ctx context.Context) error {
 		return fmt.Errorf("VM %d was not touched: %w. Detach it there, or delete the snapshot, then destroy again", vmid, err)
 	}
 	for _, volume := range volumes {
-		if doubt := d.use.Doubt(volume); d.r.Holder && doubt != nil {
+		if doubt := d.use.Doubt(volume, scope); d.r.Holder && doubt != nil {
 			return fmt.Errorf("VM %d was not touched: whether another guest uses its disk cannot be told: %w", vmid, doubt)
 		}
 	}

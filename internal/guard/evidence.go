@@ -119,7 +119,7 @@ func (g *Guard) Prove(ctx context.Context, c Claim) (Evidence, error) {
 				return Evidence{}, err
 			}
 			if e.use = c.Use; c.Use == asked || c.Guest == nil {
-				err := e.permit(c, volumes)
+				err := e.permit(c, volumes, scope)
 				return e, err
 			}
 		} else if c.Use, err = g.use.Since(ctx, g.use.Ask(), scope); err != nil {
@@ -177,15 +177,16 @@ func (e *Evidence) add(volumes []string) {
 	}
 }
 
-// permit adds the volumes of a claim if no other guest uses any of them. Otherwise the error names the users.
-func (e *Evidence) permit(c Claim, volumes []string) error {
+// permit adds the volumes of a claim if no other guest uses any of them, of the node that alone reaches them or of all.
+// Otherwise the error names the users.
+func (e *Evidence) permit(c Claim, volumes []string, scope string) error {
 	own := 0
 	if e.ours {
 		own = c.VMID
 	}
 	err := inUse(e.use, volumes, own, c.Compares)
 	for _, volume := range volumes {
-		if doubt := e.use.Doubt(volume); err == nil && !c.Own && doubt != nil {
+		if doubt := e.use.Doubt(volume, scope); err == nil && !c.Own && doubt != nil {
 			err = fmt.Errorf("whether another guest uses %s cannot be told: %w", strings.Join(volumes, ", "), doubt)
 		}
 	}

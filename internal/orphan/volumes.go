@@ -147,7 +147,7 @@ func (l *look) factsOf(ctx context.Context, v placed) ownership.Volume {
 		case len(users) > 0:
 			facts.User = users[0].String()
 		}
-		err = others.Doubt(v.ID)
+		err = others.Doubt(v.ID, scope)
 	}
 	if err != nil {
 		facts.Unread = err.Error()

@@ -54,8 +54,8 @@ func (s *Use) Borrow(volume string, vmid int, runs bool) error {
 			s.on())
 	case holder.Guest.Type != "qemu" || s.places.CompareVolumes(held, volume) != Same:
 		return fmt.Errorf("%w: it is a disk of %s", ErrNotHeld, User{Guest: holder.Guest, Where: "its id"})
-	case s.Doubt(volume) != nil:
-		return fmt.Errorf("whether another guest uses %s cannot be told: %w", volume, s.Doubt(volume))
+	case s.Doubt(volume, s.scope) != nil:
+		return fmt.Errorf("whether another guest uses %s cannot be told: %w", volume, s.Doubt(volume, s.scope))
 	case runs:
 		return &BorrowedError{Volume: volume, Users: []string{fmt.Sprintf("VM %d, which holds it and should be off, runs "+
 			"and", owner)}}

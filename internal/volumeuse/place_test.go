@@ -191,7 +191,8 @@ func TestScope(t *testing.T) {
 	}
 }
 
-// TestDoubt: a device that a guest has by a number may be any volume that is a device, or any at all.
+// TestDoubt: a device that a guest has by a number may be any volume that is a device, or any at all that its node
+// reaches.
 func TestDoubt(t *testing.T) {
 	volumes := []string{"lvm:vm-300-disk-0", "lvm:vm-300-disk-0.qcow2", "dir:300/vm-300-disk-0.raw",
 		"hidden:300/vm-300-disk-0.raw"}
@@ -202,15 +203,18 @@ func TestDoubt(t *testing.T) {
 			Entries: []pve.PendingValue{{Key: "scsi0", Value: device, HasValue: true}}}}, true)
 		got := ""
 		for _, volume := range volumes {
-			if s.Doubt(volume) != nil {
+			if s.Doubt(volume, "pve1") != nil {
 				got += volume
+			}
+			if (s.Doubt(volume, "") != nil) != (s.Doubt(volume, "pve1") != nil) || s.Doubt(volume, "pve2") != nil {
+				t.Errorf("%s: %s is a device of the node alone", device, volume)
 			}
 		}
 		if got != want {
 			t.Errorf("%s: %s", device, got)
 		}
 		s.Unseen = ErrUnseen
-		if device == "none" && !errors.Is(s.Doubt(volumes[2]), ErrUnseen) {
+		if device == "none" && !errors.Is(s.Doubt(volumes[2], "pve2"), ErrUnseen) {
 			t.Error("hidden guests may use a file, too")
 		}
 	}

@@ -1,6 +1,7 @@
 package storage_test
 
 import (
+	"cmp"
 	"testing"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
@@ -19,6 +20,7 @@ func TestRawLinesOfContainers(t *testing.T) {
 		hcl, option, value string
 		snapshot           bool
 		stays              string // "": nothing does
+		node               string // of the container, "" for pve1
 	}{
 		"disk":                    {hcl: vm, option: entry, value: device, stays: "container 8100"},
 		"disk, in a snapshot":     {hcl: vm, option: entry, value: device, snapshot: true, stays: "container 8100"},
@@ -27,6 +29,9 @@ func TestRawLinesOfContainers(t *testing.T) {
 		"disk of another":         {hcl: vm, option: entry, value: "/dev/zvol/rpool/data/vm-301-disk-0 srv none bind"},
 		"disk, other lines":       {hcl: vm, option: "lxc.cgroup2.devices.allow", value: "c 226:0 rwm"},
 		"snippet, other lines":    {hcl: script, option: "lxc.apparmor.profile", value: "unconfined"},
+		"a loop device":           {hcl: rig.DiskBlock(rig.SmallDisk), option: entry, value: "/dev/loop0 dev/loop0 none bind", stays: "/dev/loop0"},
+		"one of another node":     {hcl: rig.DiskBlock(rig.SmallDisk), option: entry, value: "/dev/loop0 dev/loop0 none bind", node: "pve2"},
+		"a number of another":     {hcl: rig.DiskBlock(rig.SmallDisk), option: entry, value: "/dev/dm-0 dev/dm-0 none bind", node: "pve2"},
 		"proxmox_disk, of others": {hcl: rig.DiskBlock(rig.SmallDisk), option: entry, value: "/srv srv none bind"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -36,7 +41,7 @@ func TestRawLinesOfContainers(t *testing.T) {
 			rig.Must(t, s.Converge(t.Context()))
 			w.Change(func(world *state.World) {
 				g := world.Guests[8100]
-				if c.hcl == script {
+				if g.Node = cmp.Or(c.node, g.Node); c.hcl == script {
 					g.Node = "pve2"
 				}
 				if c.snapshot {
