@@ -184,6 +184,11 @@ func (s Snapshots) prove(ctx context.Context, c SnapshotClaim) (Evidence, map[st
 	if err == nil && c.back {
 		seen, err = s.api.QEMU(c.Node, c.VMID).Config(ctx)
 	}
+	if err == nil && c.back {
+		if err = CheckBases(ctx, s.Guard, c.Node, volumesOf(before)); err != nil {
+			err = fmt.Errorf("VM %d was not rolled back to snapshot %s: %w", c.VMID, c.Name, err)
+		}
+	}
 	freed := freedBy(before, seen.Values)
 	var unseen error
 	if err == nil {

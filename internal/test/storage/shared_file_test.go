@@ -213,3 +213,28 @@ func TestImageThatIsABackingFile(t *testing.T) {
 		})
 	}
 }
+
+// TestRollBackOfABackingFile: a disk that another was made of by hand is not rolled back under it.
+func TestRollBackOfABackingFile(t *testing.T) {
+	t.Parallel()
+	const snapshot = "resource \"proxmox_vm_snapshot\" \"s\" {\n  vmid = proxmox_vm.x.vmid\n  name = \"before\"\n}\n"
+	for _, backing := range []string{"", "../300/vm-300-disk-0.qcow2"} {
+		w := rig.NewWorld(t)
+		s := w.Session(t, rig.TokenNoSSH, rig.VMBlock("vmid = 300\nnode = \"pve1\"\nname = \"x\"\npower_state = \"stopped\"\n"+
+			"disks = { scsi1 = { storage = \"local2\", size = \"1G\", format = \"qcow2\" } }\n")+snapshot)
+		rig.Must(t, s.Converge(t.Context()))
+		w.Change(func(world *state.World) {
+			world.Volume("pve1", "local2:300/vm-300-disk-0.qcow2").Data = "since"
+			world.Put(&state.Volume{Storage: "local2", Node: "pve1", Name: "600/vm-600-disk-0.qcow2", Content: "images", VMID: 600,
+				Format: "qcow2", Size: 1 << 30, Backing: backing})
+		})
+		_, err := rig.Invoke(t, s, "proxmox_vm_snapshot_rollback", "vmid = 300\nname = \"before\"\n", nil)
+		stays := w.Sim.World().Volume("pve1", "local2:300/vm-300-disk-0.qcow2").Data == "since"
+		if stays != (backing != "") || stays != (err != nil) {
+			t.Errorf("%q: the content stays: %t; said: %v", backing, stays, err)
+		}
+		if err != nil {
+			rig.MustSay(t, err, "was not rolled back", "backing file of local2:")
+		}
+	}
+}
