@@ -21,8 +21,9 @@ func IsBasedOn(v pve.Volume, base string, near bool) bool {
 		(near || volid.IsDevice(v.Parent)) && volumeuse.IsParent(v.Parent, base))
 }
 
-// image is a file that an image made by hand can have as its backing file: a disk, or a file to import. PVE refuses itself to free the base of a
-// template that has linked clones, and asks for no other volume (pve-storage Storage.pm vdisk_free).
+// image is a file that an image made by hand can have as its backing file: a disk, or a file to import. PVE refuses
+// itself to free the base of a template that has linked clones, and asks for no other volume (pve-storage Storage.pm
+// vdisk_free).
 var image = regexp.MustCompile(`:([0-9]+/.*)?[0-9]+/[^/]+\.(qcow2|vmdk|raw)$|` +
 	`:(import/[^/]+\.(qcow2|vmdk|raw)|iso/[^/]+\.img)$`)
 

@@ -155,14 +155,15 @@ func (s *Use) Namesakes(volume string) []User {
 }
 
 // Doubt returns why nothing that was read proves that no guest uses a volume: guests may be hidden, or one names a
-// device by a number, which may be the volume. Nil: nothing. scope is the only node that reaches the volume, "" if there
-// are several.
+// device by a number, which may be the volume. Nil: nothing. scope is the only node that reaches the volume, "" if
+// there are several.
 func (s *Use) Doubt(volume, scope string) error {
 	keys := []string{loopKey}
 	if !s.places.isFile(volume) {
 		keys = append(keys, numberedKey)
 	}
-	by := slices.DeleteFunc(s.named(keys...), func(u User) bool { return scope != "" && u.Guest.Node != scope })
+	isApart := func(u User) bool { return scope != "" && u.Guest.Node != scope }
+	by := slices.DeleteFunc(s.named(keys...), isApart)
 	if s.Unseen == nil && len(by) > 0 {
 		return fmt.Errorf("%s has %s, which may be any volume of its node", by[0], by[0].As)
 	}
