@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -18,6 +19,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/saga"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
 // interrupted is another run of a create, with Ctrl-C after its request m.
@@ -210,6 +212,62 @@ func TestDiskThatWaitsStays(t *testing.T) {
 		b.change(func(w *state.World) { w.Guests[150].Pending = nil })
 		if rest, _, err = creatorOf(t, b.sim, ticket).destroyer.Delete(t.Context(), r); err != nil || b.vms()[150] != nil {
 			t.Errorf("%s, without it: left %v: %v", slot, rest, err)
+		}
+	}
+}
+
+// startRefused has PVE refuse each start.
+var startRefused = fault.Rule{Match: fault.Match{Method: http.MethodPost, Path: "/nodes/{node}/qemu/{vmid}/status/start"},
+	Phase: fault.Before, Status: 500, Reason: "no", Times: -1}
+
+// withoutAudit takes Sys.Audit from the identity.
+func (b bench) withoutAudit() {
+	b.change(func(w *state.World) {
+		for id, privs := range w.Roles {
+			if strings.HasPrefix(id, "Terraform") {
+				w.Roles[id] = slices.DeleteFunc(slices.Clone(privs), func(p string) bool { return p == "Sys.Audit" })
+			}
+		}
+	})
+}
+
+// TestSlowCreateIsTakenBack: each task of a create takes three minutes, in which the run does not look at its VM. PVE
+// refuses the start. The VM is taken back, also where the identity may not read the nodes' times and has destroyed a VM
+// with that id on the other node before, and where a node does not tell its time for a while.
+func TestSlowCreateIsTakenBack(t *testing.T) {
+	t.Parallel()
+	imported := onZFS()
+	image := "local:import/debian-12.qcow2"
+	imported.Spec.Disks["scsi0"] = vm.Disk{Storage: "local-zfs", ImportFrom: &image}
+	for way, request := range map[string]Request{"scratch": onZFS(), "clone": ofTemplate(), "restore": aRestore(), "import": imported,
+		"clone to another node": {Node: "pve2", Clone: ofTemplate().Clone}} {
+		for times := range 8 {
+			synctest.Test(t, func(t *testing.T) {
+				b := benchOf(t, pvesim.Options{Clock: clock.Real{}, Latency: -1}, token)
+				b.backedUp(nil)
+				b.change(func(w *state.World) { delete(w.Guests[9000].Config, "protection") })
+				r := request
+				r.VMID, r.Start = 150, true
+				b.change(func(w *state.World) {
+					for n, node := range []string{"pve1", "pve2"} {
+						began, me := w.Clock.Now().Add(-time.Duration(n+1)*time.Hour), b.api.Identity().User
+						upid := fmt.Sprintf("UPID:%s:00001111:00002222:%08X:qmdestroy:150:%s:", node, began.Unix(), me)
+						w.Tasks[upid] = &state.Task{UPID: upid, Node: node, Type: "qmdestroy", ID: "150", User: me, Start: began,
+							End: began, ExitStatus: "OK"}
+					}
+				})
+				time.Sleep(time.Second)
+				if times == 0 {
+					b.withoutAudit()
+				}
+				b.sim.SetTaskTime(3 * time.Minute)
+				b.sim.SetFaults([]fault.Rule{startRefused, {Match: fault.Match{Method: http.MethodGet, Path: "/nodes/{node}/time"},
+					Phase: fault.Before, Status: 500, Reason: "no", Times: times}})
+				created, err := creatorOf(t, b.sim, token).Create(t.Context(), r)
+				if err == nil || created.Guest.VMID != 0 || b.vms()[150] != nil || len(b.volumesOf(150)) > 0 {
+					t.Errorf("%s, no time %d times: there are %v and %v: %v; %v", way, times, b.vms()[150], b.volumesOf(150), err, created.Warnings)
+				}
+			})
 		}
 	}
 }

@@ -174,7 +174,7 @@ func whyInUse(ctx context.Context, a *attempt, node string, config map[string]st
 		return "", nil
 	}
 	c := a.creator
-	v, err := guest.JudgeLive(ctx, c.guests.Runs, a.baselines[0].Resources, node, mark, config)
+	v, err := guest.JudgeLive(ctx, c.guests.Runs, a.baselines[0].Resources, append(a.nodes(), node), mark, config)
 	if err != nil || v.Owner != ownership.Ours {
 		return v.Reason, err
 	}

@@ -136,15 +136,35 @@ func (r *Runs) Judge(ctx context.Context, resources pve.Resources, node string, 
 	return ownership.Judge(facts)
 }
 
-// JudgeLive judges the marked VM of a run that is still under way, and whose VM others may have used meanwhile. Tasks
-// of others that this identity may not see are no reason against it, nor is a node that does not answer.
-func JudgeLive(ctx context.Context, r *Runs, resources pve.Resources, node string, mark ownership.Mark,
+// JudgeLive judges the marked VM of a run that is still under way, whose configuration is on one of the nodes, and which
+// others may have used meanwhile. Tasks of others that this identity may not see are no reason against it, nor is any
+// other node that does not answer.
+func JudgeLive(ctx context.Context, r *Runs, resources pve.Resources, nodes []string, mark ownership.Mark,
 	config map[string]string) (ownership.Verdict, error) {
 	facts := r.factsOf(resources, mark, config)
+	facts.Live = true
+	var at []string // nodes with tasks
 	for _, n := range resources.Nodes() {
-		if err := addTasks(ctx, r, &facts, n.Node); err != nil && n.Node == node {
+		tasks, err := r.listTasks(ctx, n.Node, mark)
+		if err != nil && slices.Contains(nodes, n.Node) {
 			return ownership.Verdict{}, err
 		}
+		if len(tasks) > 0 {
+			at, facts.Tasks = append(at, n.Node), append(facts.Tasks, tasks...)
+		}
+	}
+	if len(at) < 2 { // the order of tasks on one node needs no clock
+		return ownership.Judge(facts), nil
+	}
+	for _, node := range at {
+		now, err := r.api.Node(node).Time(ctx)
+		switch {
+		case pve.IsKind(err, pve.Denied): // without Sys.Audit (pve-manager PVE/API2/Nodes.pm, time)
+			now = r.Now()
+		case err != nil:
+			return ownership.Verdict{}, err
+		}
+		facts.Clocks[node] = now.Unix()
 	}
 	return ownership.Judge(facts), nil
 }

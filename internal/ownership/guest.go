@@ -71,6 +71,8 @@ type Guest struct {
 	Marked  bool
 	Genuine bool
 	UUID    string
+	// Live: the run that has made the mark asks. It knows when that was.
+	Live bool
 	// Snapshots: a user has taken some, or rolled the guest back.
 	Snapshots bool
 	// Tasks are those of all nodes that name the guest, or the source of a clone. Unseen says which tasks of other users
@@ -131,10 +133,10 @@ func Judge(g Guest) Verdict {
 	}
 	age, told := g.age(maker)
 	switch other, used := g.usedByOthers(maker); {
-	case !told:
+	case !told && !g.Live:
 		return Verdict{Owner: Unknown, Reason: fmt.Sprintf("node %s does not tell its time, so the age of the mark is not "+
 			"known", maker.Node)}
-	case age > MaxAge:
+	case age > MaxAge && !g.Live:
 		return Verdict{Owner: Unknown, Reason: fmt.Sprintf("it was made %s ago; a mark counts for %s", age.Round(time.Minute),
 			MaxAge)}
 	case used:

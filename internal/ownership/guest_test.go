@@ -207,6 +207,8 @@ func ageRows() []row {
 	rows := []row{
 		{name: "its node tells no time", happens: blind("pve1", func(*facts) {}), says: "node pve1 does not tell its time"},
 		{name: "no node tells its time", happens: func(f *facts) { clear(f.Clocks) }, says: "does not tell its time"},
+		{name: "no node tells its time, and its run asks", owner: Ours, whole: true,
+			happens: func(f *facts) { clear(f.Clocks); f.Live = true }},
 		{name: "an idle node tells no time", happens: blind("pve2", func(*facts) {}), owner: Ours, whole: true},
 		{name: "another's task, when is not told", happens: blind("pve2", since("qmstart", neighbor, "pve2", time.Hour)),
 			says: "other@pve has begun qmstart on it since"},
@@ -216,6 +218,8 @@ func ageRows() []row {
 		})},
 		{name: "a day old", happens: old(MaxAge), owner: Ours, whole: true},
 		{name: "older than a day", happens: old(MaxAge + time.Second), says: "it was made 24h0m0s ago"},
+		{name: "older than a day, and its run asks", owner: Ours, whole: true,
+			happens: func(f *facts) { old(MaxAge + time.Second)(f); f.Live = true }},
 		{name: "from last week", happens: old(7 * 24 * time.Hour), says: "a mark counts for 24h"},
 		{name: "its node's clock was set back", happens: old(-time.Hour), owner: Ours, whole: true},
 		{name: "another VM's task", happens: func(f *facts) { f.add("qmstart", 4000, neighbor, "pve1", time.Minute) }, owner: Ours, whole: true},
