@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -270,4 +271,52 @@ func TestSlowCreateIsTakenBack(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestUndoAwaitsABackup: a slow create fails while a backup job of root has its VM: it has started the guest, without
+// a task of its own for that. The undo waits for its end. Where that takes too long the VM stays, in state.
+func TestUndoAwaitsABackup(t *testing.T) {
+	t.Parallel()
+	for _, took := range []time.Duration{time.Hour, 30 * time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			b := benchOf(t, pvesim.Options{Clock: clock.Real{}, Latency: -1}, token)
+			b.change(func(w *state.World) { delete(w.Guests[9000].Config, "protection") })
+			b.sim.SetTaskTime(3 * time.Minute)
+			b.sim.SetFaults([]fault.Rule{startRefused})
+			config := pve.Config{Endpoint: b.sim.Endpoint(), CACertificate: b.sim.CAPEM(), DialTLSContext: b.sim.DialTLSContext,
+				Clock: b.jobs.Clock}
+			begins := sync.OnceFunc(func() { b.backUp(150, took) })
+			config.Trace = func(_ context.Context, _ string, fields map[string]string) {
+				if strings.Contains(fields["path"], "status/start") {
+					begins()
+				}
+			}
+			token(&config, b.sim.Credentials())
+			r := ofTemplate()
+			r.VMID, r.Start = 150, true
+			created, err := creatorWith(t, config).Create(t.Context(), r)
+			there, long := b.vms()[150] != nil, took == time.Hour
+			if err == nil || there != long || (created.Proof != nil) != long || (len(created.Left) > 0) != long {
+				t.Errorf("a backup of %s: there %t, left %v: %v; %v", took, there, created.Left, err, created.Warnings)
+			}
+		})
+	}
+}
+
+// backUp has a backup job of root work on a guest that is off: it runs, paused, until then.
+func (b bench) backUp(vmid int, took time.Duration) {
+	var upid string
+	b.change(func(w *state.World) {
+		g, now := w.Guests[vmid], w.Clock.Now()
+		g.Config["lock"], g.LockCause, g.Running = "backup", "state", &state.Running{}
+		upid = fmt.Sprintf("UPID:pve1:00001111:00002222:%08X:vzdump:%d:root@pam:", now.Unix(), vmid)
+		w.Tasks[upid] = &state.Task{UPID: upid, Node: "pve1", Type: "vzdump", ID: fmt.Sprint(vmid), User: "root@pam", Start: now}
+	})
+	time.AfterFunc(took, func() {
+		b.change(func(w *state.World) {
+			delete(w.Guests[vmid].Config, "lock")
+			w.Guests[vmid].Running = nil
+			w.Tasks[upid].End, w.Tasks[upid].ExitStatus = w.Clock.Now(), "OK"
+		})
+	})
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/ownership"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/saga"
 )
 
@@ -172,6 +173,8 @@ func whyInUse(ctx context.Context, a *attempt, node string, config map[string]st
 		return ownership.HasSnapshots, nil
 	case !a.unwatched || !marked || guest.IsOwnLock(config["lock"]):
 		return "", nil
+	case config["lock"] == "backup": // starts a guest that is off (PVE/VZDump/QemuServer.pm enforce_vm_running_for_backup)
+		return "", request.LockedBy(config["lock"], fmt.Sprintf("destroy VM %d on node %s", a.vmid, node))
 	}
 	c := a.creator
 	v, err := guest.JudgeLive(ctx, c.guests.Runs, a.baselines[0].Resources, append(a.nodes(), node), mark, config)
