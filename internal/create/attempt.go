@@ -31,6 +31,7 @@ type plan struct {
 type beside struct {
 	ha       bool // an entry for the VM
 	firewall bool // requests about its firewall were sent
+	started  bool // a request that starts its guest was sent, and PVE has not refused it
 }
 
 // awaited is what the agent said while it was waited for.

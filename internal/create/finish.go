@@ -86,6 +86,7 @@ func (a *borrowing) start(ctx context.Context) error {
 		send := r.Send
 		r.Send = func(ctx context.Context) (pve.UPID, error) {
 			upid, err := send(ctx)
+			a.beside.started = a.beside.started || err == nil || pve.IsKind(err, pve.Ambiguous)
 			if err == nil && !a.cloudInit && !a.view.IsFresh() {
 				reading.Go(func() { _, _ = a.view.Fresh(ctx) }) // if it fails the commit reads, and reports the error
 			}

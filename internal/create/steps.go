@@ -158,20 +158,23 @@ func noteGap(a *attempt) { a.unwatched = a.unwatched || a.mayBeOvertaken() }
 
 // inUse says why the undo leaves a VM that still bears our mark: a user works with it. A snapshot is seen in the
 // configuration (qemu-server API2/Qemu.pm, vm_config). The rest is asked, as for a dead run's VM, where the VM was not
-// watched. No user works with a half-made one.
-func inUse(a *attempt) func(ctx context.Context, node string, config map[string]string) (string, error) {
-	return func(ctx context.Context, node string, config map[string]string) (string, error) {
-		return whyInUse(ctx, a, node, config)
+// watched, or where its guest runs and this run has not started it. No user works with a half-made one.
+func inUse(a *attempt) func(ctx context.Context, node string, config map[string]string, runs bool) (string, error) {
+	return func(ctx context.Context, node string, config map[string]string, runs bool) (string, error) {
+		return whyInUse(ctx, a, node, config, runs)
 	}
 }
 
-func whyInUse(ctx context.Context, a *attempt, node string, config map[string]string) (string, error) {
+func whyInUse(ctx context.Context, a *attempt, node string, config map[string]string, runs bool) (string, error) {
 	mark, marked := ownership.Parse(config["description"])
 	noteGap(a)
+	starts := startsOf(a)
+	started := a.beside.started || len(starts) > 0
+	isOthers := runs && !started && !a.beside.ha
 	switch {
 	case config["parent"] != "":
 		return ownership.HasSnapshots, nil
-	case !a.unwatched || !marked || guest.IsOwnLock(config["lock"]):
+	case !a.unwatched && !isOthers || !marked || guest.IsOwnLock(config["lock"]):
 		return "", nil
 	case config["lock"] == "backup": // starts a guest that is off (PVE/VZDump/QemuServer.pm enforce_vm_running_for_backup)
 		return "", request.LockedBy(config["lock"], fmt.Sprintf("destroy VM %d on node %s", a.vmid, node))
@@ -181,14 +184,8 @@ func whyInUse(ctx context.Context, a *attempt, node string, config map[string]st
 	if err != nil || v.Owner != ownership.Ours {
 		return v.Reason, err
 	}
-	var starts []string
-	for _, upid := range a.view.Tasks.UPIDs {
-		if upid.Type() == "qmstart" {
-			starts = append(starts, string(upid))
-		}
-	}
-	isOthers := slices.ContainsFunc(v.Starts, func(upid string) bool { return !slices.Contains(starts, upid) })
-	if !isOthers && len(starts) == 0 { // a start of another user may not be seen
+	isOthers = isOthers || slices.ContainsFunc(v.Starts, func(upid string) bool { return !slices.Contains(starts, upid) })
+	if !isOthers && !started { // a start of another user may not be seen
 		status, err := c.api.QEMU(node, a.vmid).Status(ctx)
 		if isOthers = status.IsRunning(); err != nil {
 			return "", err
@@ -198,6 +195,16 @@ func whyInUse(ctx context.Context, a *attempt, node string, config map[string]st
 		return "it was started, and not by this run: a user works with it", nil
 	}
 	return worksWith(a.plan, config), nil
+}
+
+// startsOf are the UPIDs of the tasks by which this run has started its guest.
+func startsOf(a *attempt) (starts []string) {
+	for _, upid := range a.view.Tasks.UPIDs {
+		if upid.Type() == "qmstart" {
+			starts = append(starts, string(upid))
+		}
+	}
+	return starts
 }
 
 // nodes are those that the configuration can be on: a clone to another node is at its source until the very end.

@@ -6,8 +6,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/clock"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/thirdparty"
@@ -141,5 +146,43 @@ func TestFirewallFileThatTheUndoNames(t *testing.T) {
 		if err == nil || said != c.named || c.stale && !file || c.named && !file {
 			t.Errorf("%s: the file is there: %t; named: %t: %+v: %v", name, file, said, created.Warnings, err)
 		}
+	}
+}
+
+// TestUndoLeavesAGuestThatOthersStarted: another user starts the guest of a create that is not to start it, and the
+// commit is refused 100 s later. The run has seen its VM less than a lease ago, and leaves it all the same.
+func TestUndoLeavesAGuestThatOthersStarted(t *testing.T) {
+	t.Parallel()
+	met := 0
+	for n, came := 2, true; came; n++ {
+		synctest.Test(t, func(t *testing.T) {
+			b := benchOf(t, pvesim.Options{Clock: clock.Real{}, Latency: -1}, token)
+			r := onZFS()
+			r.VMID = 150
+			var wake func() (Created, error)
+			if came, wake = b.asleep(t, r, n); !came {
+				return
+			}
+			user := creatorOf(t, b.sim, ticket)
+			upid, err := user.api.QEMU("pve1", 150).Start(t.Context(), pve.Params{})
+			if err == nil {
+				_, err = user.api.Tasks().Wait(t.Context(), upid)
+			}
+			did := err == nil
+			time.Sleep(100 * time.Second)
+			b.sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: http.MethodPut, Path: "/nodes/{node}/qemu/{vmid}/config"},
+				Phase: fault.Before, Status: 500, Reason: "no", Times: -1}})
+			created, err := wake()
+			if !did || err == nil {
+				return
+			}
+			met++
+			if wrong := unnamed(created); wrong != "" || !strings.HasSuffix(b.everythingOf(150), "true") {
+				t.Errorf("asleep after %d: VM 150 is %s: %v %s", n, b.everythingOf(150), err, wrong)
+			}
+		})
+	}
+	if met == 0 {
+		t.Error("none was played")
 	}
 }

@@ -37,7 +37,10 @@ func (r *removal) leaveHA(ctx context.Context, f *facts) (outcome, error) {
 
 func (r *removal) askPower(ctx context.Context, f *facts) (outcome, error) {
 	status, err := r.d.api.QEMU(f.node, r.VMID).Status(ctx)
-	f.power = &status
+	if f.power = &status; err == nil && f.runs() && !status.HAManaged {
+		err = leaveInUse(ctx, r, true)
+		f.view = r.view
+	}
 	return decideAgain, err
 }
 

@@ -177,7 +177,7 @@ func (r *removal) find(ctx context.Context, how ending) error {
 				return err
 			}
 			if r.view, err = r.recognize(node, config, how); err == nil {
-				err = leaveInUse(ctx, r)
+				err = leaveInUse(ctx, r, false)
 			}
 			return err
 		}
@@ -214,7 +214,7 @@ func (r *removal) findListed(ctx context.Context, how ending, seesAll bool) erro
 		r.view, err = r.recognize(listed.Node, config, how)
 	}
 	if err == nil {
-		err = leaveInUse(ctx, r)
+		err = leaveInUse(ctx, r, false)
 	}
 	return err
 }

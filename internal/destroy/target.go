@@ -50,8 +50,8 @@ type Target struct {
 	// have edited away, would prove it. Nil: none may.
 	Unmarked func(config map[string]string) bool
 	// InUse says why a VM that is ours by its mark is left all the same: a user works with it. "" where nothing shows
-	// that. Nil: it is not asked.
-	InUse func(ctx context.Context, node string, config map[string]string) (why string, err error)
+	// that. runs: its guest is known to run. Nil: it is not asked.
+	InUse func(ctx context.Context, node string, config map[string]string, runs bool) (why string, err error)
 	// Made tells the volumes of a create from other new volumes. Nil: every volume outside the baseline is ours.
 	Made *Made
 	// InState is what state knows of an uncommitted VM, if it has seen its disks: another one in a slot is a third
@@ -129,12 +129,13 @@ func noteGap(r *removal, config map[string]string) {
 	r.unused = r.unused && !isLate && config["parent"] == ""
 }
 
-// leaveInUse makes a VM of ours that a user works with a third party's.
-func leaveInUse(ctx context.Context, r *removal) error {
-	if r.view.owner != guest.Ours || r.InUse == nil || r.unused {
+// leaveInUse makes a VM of ours that a user works with a third party's. It is asked once, and again when the guest is
+// seen to run.
+func leaveInUse(ctx context.Context, r *removal, runs bool) error {
+	if r.view.owner != guest.Ours || r.InUse == nil || r.unused && !runs {
 		return nil
 	}
-	why, err := r.InUse(ctx, r.view.node, r.view.config.Values)
+	why, err := r.InUse(ctx, r.view.node, r.view.config.Values, runs)
 	r.unused = why == "" && err == nil
 	switch {
 	case err != nil: // as if it was not seen: no command that destroys it is printed
