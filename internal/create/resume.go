@@ -203,6 +203,9 @@ func worksWith(p plan, config map[string]string) string {
 	if config["lock"] == request.Suspended {
 		return "it is suspended to disk, as no create leaves a VM: a user works with it"
 	}
+	if config["template"] == "1" && (p.r.Spec.Template == nil || !*p.r.Spec.Template) {
+		return "it is a template, and this create makes none: a user works with it"
+	}
 	if slot, size := grownSince(p, config); slot != "" {
 		return fmt.Sprintf("its disk %s has %s by now, more than this create gives it: a user works with it", slot,
 			property.FormatSize(size))

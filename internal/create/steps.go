@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/destroy"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
@@ -95,7 +96,9 @@ func (a *attempt) undo(ctx context.Context) error {
 	}
 	before := ahead(ctx, a)
 	notes, err := a.creator.destroyer.RemoveAll(ctx, targets)
-	a.notes = notes
+	if a.notes = notes; a.stays != "" { // it is in state, which the notes do not know
+		a.notes = nil
+	}
 	noteAhead(a, before)
 	if left := leftFirewall(ctx, a); err == nil && left != "" {
 		a.notes = append(a.notes, destroy.Note{Text: left, Doubt: true})
@@ -185,11 +188,19 @@ func whyInUse(ctx context.Context, a *attempt, node string, config map[string]st
 		return v.Reason, err
 	}
 	isOthers = isOthers || slices.ContainsFunc(v.Starts, func(upid string) bool { return !slices.Contains(starts, upid) })
-	if !isOthers && !started { // a start of another user may not be seen
+	isOwn := func(upid string) bool { return slices.Contains(starts, upid) }
+	started = slices.ContainsFunc(v.Starts, isOwn) || len(starts) == 0 && a.beside.started // well, or its answer was lost
+	if !isOthers {                                                                         // a start of another user may not be seen
 		status, err := c.api.QEMU(node, a.vmid).Status(ctx)
-		if isOthers = status.IsRunning(); err != nil {
+		switch {
+		case err != nil:
 			return "", err
+		case status.IsRunning() && started && status.Uptime >= int64(guest.Lease/time.Second):
+			a.stays = fmt.Sprintf("The guest of VM %d has run for %s, in which this run was held up, and may be in use. So "+
+				"nothing was taken back", a.vmid, time.Duration(status.Uptime)*time.Second)
+			return a.stays, nil
 		}
+		isOthers = status.IsRunning() && !started
 	}
 	if isOthers {
 		return "it was started, and not by this run: a user works with it", nil

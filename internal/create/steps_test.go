@@ -1,6 +1,7 @@
 package create
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"slices"
@@ -179,6 +180,40 @@ func TestUndoLeavesAGuestThatOthersStarted(t *testing.T) {
 			met++
 			if wrong := unnamed(created); wrong != "" || !strings.HasSuffix(b.everythingOf(150), "true") {
 				t.Errorf("asleep after %d: VM 150 is %s: %v %s", n, b.everythingOf(150), err, wrong)
+			}
+		})
+	}
+	if met == 0 {
+		t.Error("none was played")
+	}
+}
+
+// TestLateUndoLeavesTheGuestThatItStarted: a create has started its guest, its machine sleeps for 20 hours, and the
+// create is interrupted. The guest may be in use: it runs on, and the VM is in state.
+func TestLateUndoLeavesTheGuestThatItStarted(t *testing.T) {
+	t.Parallel()
+	met := 0
+	for n, came := 2, true; came; n++ {
+		synctest.Test(t, func(t *testing.T) {
+			b := benchOf(t, pvesim.Options{Clock: clock.Real{}, Latency: -1}, token)
+			r := onZFS()
+			r.VMID, r.Start = 150, true
+			ctx, interrupt := context.WithCancel(t.Context())
+			defer interrupt()
+			var wake func() (Created, error)
+			if came, wake = b.asleepIn(ctx, t, r, n); !came {
+				return
+			}
+			time.Sleep(20 * time.Hour)
+			ran := strings.HasSuffix(b.everythingOf(150), "true")
+			interrupt()
+			created, err := wake()
+			if !ran || err == nil {
+				return
+			}
+			met++
+			if !strings.HasSuffix(b.everythingOf(150), "true") || created.Proof == nil || created.Stays == "" {
+				t.Errorf("asleep after %d: VM 150 is %s: %v %+v", n, b.everythingOf(150), err, created)
 			}
 		})
 	}
