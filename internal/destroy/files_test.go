@@ -1,12 +1,15 @@
 package destroy
 
 import (
+	"errors"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guard"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 )
 
@@ -51,5 +54,28 @@ func TestFileOfTwoStorages(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// TestBackingFilesAreListedAgain: where the listing of their storage fails, the next that asks lists it again.
+func TestBackingFilesAreListedAgain(t *testing.T) {
+	r := newRig(t, asRoot)
+	r.change(func(w *state.World) {
+		for name, backing := range map[string]string{"300/vm-300-disk-0.qcow2": "", "600/vm-600-disk-0.qcow2": "../300/vm-300-disk-0.qcow2"} {
+			vmid := map[bool]int{true: 300, false: 600}[backing == ""]
+			w.Put(&state.Volume{Storage: "local", Node: "pve1", Name: name, VMID: vmid, Content: "images", Format: "qcow2", Size: 1 << 30,
+				Backing: backing})
+		}
+	})
+	check := func() error {
+		return guard.CheckBases(t.Context(), r.s.Guard, "pve1", []string{"local:300/vm-300-disk-0.qcow2", "local:300/vm-300-disk-1.qcow2"})
+	}
+	r.sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: http.MethodGet, Path: "/nodes/{node}/storage/{storage}/content"},
+		Phase: fault.Before, Status: 500, Reason: "no", Times: -1}})
+	away := check()
+	r.sim.SetFaults(nil)
+	var used *guard.InUseError
+	if err := check(); away != nil || !errors.As(err, &used) {
+		t.Errorf("%v, then %v", away, err)
 	}
 }

@@ -35,6 +35,7 @@ const basesLife = 10 * time.Minute
 // is listed once for all that ask in a run. A listing that fails stops nothing: a storage that is away frees nothing,
 // and one with many images may not be listed in time.
 func CheckBases(ctx context.Context, g *Guard, node string, volumes []string) error {
+	var away []string
 	for _, base := range volumes {
 		if !image.MatchString(base) || volid.IsCloudInit(base) {
 			continue
@@ -48,6 +49,9 @@ func CheckBases(ctx context.Context, g *Guard, node string, volumes []string) er
 		if err != nil || !at.Shared {
 			place += " on " + node
 		}
+		if slices.Contains(away, place) {
+			continue
+		}
 		users := func(listed []pve.Volume) (names []string) {
 			for _, v := range listed {
 				if IsBasedOn(v, base, true) && !slices.Contains(volumes, v.ID) {
@@ -59,11 +63,12 @@ func CheckBases(ctx context.Context, g *Guard, node string, volumes []string) er
 		}
 		listed, err := g.bases.Get(ctx, g.clock, place, func(ctx context.Context) ([]pve.Volume, error) {
 			found, err := g.api.Storage(node, storage).Content(ctx, "images", 0)
-			if err != nil {
-				return nil, ctx.Err()
-			}
-			return slices.DeleteFunc(found, func(v pve.Volume) bool { return v.Parent == "" }), nil
+			return slices.DeleteFunc(found, func(v pve.Volume) bool { return v.Parent == "" }), err
 		})
+		if err != nil && ctx.Err() == nil { // the next that asks lists it again
+			away = append(away, place)
+			continue
+		}
 		if err == nil && len(users(listed)) > 0 { // it may be gone since
 			listed, err = g.api.Storage(node, storage).Content(ctx, "images", 0)
 		}
