@@ -316,3 +316,24 @@ func TestRefreshPrintsNoCommandThatFreesAnothersVolume(t *testing.T) {
 		}
 	}
 }
+
+// TestLeftoverOfAnUndoWithoutTime: the time is over while the undo takes the VMID again for a busy disk. It is still its own.
+func TestLeftoverOfAnUndoWithoutTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := benchOf(t, pvesim.Options{Clock: clock.Real{}, Latency: -1}, token)
+		b.change(kinds.World)
+		b.sim.SetTaskTime(3 * time.Minute)
+		b.sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: http.MethodPost, Path: "/nodes/{node}/qemu/{vmid}/status/start"},
+			Phase: fault.Before, Status: 500, Reason: "no", Times: -1}})
+		b.change(func(w *state.World) {
+			for _, s := range w.Storages {
+				s.BusyFrees = 2
+			}
+		})
+		created, err := b.Create(t.Context(), requestOf("scratch, firmware"))
+		if len(created.Left) != 1 || !strings.HasPrefix(created.Left[0].Command, "pvesm free") ||
+			strings.Contains(created.Left[0].Reason, "another user") {
+			t.Errorf("left %+v: %v", created.Left, err)
+		}
+	})
+}

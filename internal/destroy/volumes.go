@@ -140,6 +140,7 @@ func (r *removal) reclaim(ctx context.Context, _ *facts) (outcome, error) {
 		return nextPass, err
 	}
 	r.tries.reclaim++
+	wasGone, before := r.deleted.gone, len(r.Tasks.UPIDs)
 	r.deleted.gone = false
 	params := pve.Params{"vmid": fmt.Sprint(r.VMID), "description": r.d.guests.Placeholder(r.Mark).String()}
 	if r.Pool != "" {
@@ -159,9 +160,19 @@ func (r *removal) reclaim(ctx context.Context, _ *facts) (outcome, error) {
 		case params["pool"] != "" && (pve.IsKind(err, pve.Denied) || pve.IsKind(err, pve.NotFound)):
 			delete(params, "pool") // it is gone, or not ours to fill
 		default:
+			r.deleted.gone = wasGone && madeNothing(err, len(r.Tasks.UPIDs) > before)
 			return nextPass, err
 		}
 	}
+}
+
+// madeNothing reports whether a create that failed has left no VM: PVE began none, or has removed it itself.
+func madeNothing(err error, began bool) bool {
+	var ended *pve.TaskError
+	if errors.As(err, &ended) {
+		return endingOf(ended.UPID, ended.ExitStatus) == cleanedUp
+	}
+	return err != nil && !began && !pve.IsKind(err, pve.Ambiguous)
 }
 
 // leaveToThirdParty leaves the VMID to the third party that has it now. Volumes that were seen here before it came,
