@@ -1,13 +1,19 @@
 package create
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/clock"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/thirdparty"
@@ -137,5 +143,106 @@ func TestAddedDiskOfAMovedVMIsUndone(t *testing.T) {
 	t.Logf("%d moves", moved)
 	if moved < 10 {
 		t.Error("that is no sweep")
+	}
+}
+
+// copyFor2 is the undo of a copy for pve2 whose migration fails in a phase, or which is moved back to pve1 right before its start fails. PVE
+// cannot free some disks at once (busy). after is called when the VM was destroyed, until it is true.
+func copyFor2(t *testing.T, phase fault.Phase, busy int, after func(*state.World) bool) (bench, Created, error) {
+	var b bench
+	moved, done := false, after == nil
+	b = benchOf(t, pvesim.Options{Clock: clock.Real{}, Latency: -1}, func(c *pve.Config, cred pvesim.Credentials) {
+		ticket(c, cred)
+		c.Trace = func(_ context.Context, _ string, fields map[string]string) {
+			if phase == "" && !moved && strings.Contains(fields["path"], "qmstart") {
+				moved = true
+				b.change(func(w *state.World) {
+					w.Guests[150].Node = "pve1"
+					for key, v := range w.Volumes {
+						if v.VMID == 150 && v.Node == "pve2" {
+							delete(w.Volumes, key)
+							there := *v
+							there.Node = "pve1"
+							w.Put(&there)
+						}
+					}
+					w.Storages["local-zfs"].BusyFrees = busy
+				})
+			}
+			if !done && strings.Contains(fields["path"], "qmdestroy") {
+				b.change(func(w *state.World) { done = w.Guests[150] == nil && after(w) })
+			}
+		}
+	})
+	b.change(kinds.World)
+	failed := fault.Rule{Match: fault.Match{Method: http.MethodPost, Path: "/nodes/{node}/qemu/{vmid}/migrate"}, Phase: phase, Status: 500,
+		Reason: "no", Times: -1}
+	if phase == "" {
+		failed.Match.Path, failed.Phase = "/nodes/{node}/qemu/{vmid}/status/start", fault.Task
+	} else {
+		b.change(func(w *state.World) { w.Storages["local-zfs"].BusyFrees = busy })
+	}
+	b.sim.SetFaults([]fault.Rule{failed})
+	created, err := b.Create(t.Context(), requestOf("to another node"))
+	if err == nil || phase == "" && !moved || !done {
+		t.Errorf("it was not played: %v", err)
+	}
+	return b, created, err
+}
+
+// TestBusyDisksOfACopyForAnotherNode: the undo looks at both nodes. It frees the disks which stay where the VM was, or they are among the
+// leftovers, which a destroy removes.
+func TestBusyDisksOfACopyForAnotherNode(t *testing.T) {
+	for name, phase := range map[string]fault.Phase{"refused": fault.Before, "fails": fault.Task, "moved back": ""} {
+		for _, busy := range []int{1, 3, -1} {
+			synctest.Test(t, func(t *testing.T) {
+				b, created, _ := copyFor2(t, phase, busy, nil)
+				var stay []string
+				b.change(func(w *state.World) {
+					for _, v := range w.Volumes {
+						if w.Storages["local-zfs"].BusyFrees = 0; v.VMID == 150 {
+							stay = append(stay, v.Node+" "+v.Name)
+						}
+					}
+				})
+				if len(created.Left) != len(stay) || len(stay) > 0 != (busy < 0) || len(created.Warnings) > 0 {
+					var left []string
+					for _, l := range created.Left {
+						left = append(left, l.Node+" "+l.ID)
+					}
+					t.Errorf("%s, busy %d: there are %v; left %v: %v", name, busy, stay, left, created.Warnings)
+				}
+				if len(stay) == 0 {
+					return
+				}
+				if rest, said := b.again(t, ticket, created); len(rest) > 0 || len(b.volumesOf(150)) > 0 {
+					t.Errorf("%s, destroyed: there are %v; left %v: %s", name, b.volumesOf(150), rest, said)
+				}
+			})
+		}
+	}
+}
+
+// TestFreedNameOfACopyForAnotherNode: once the undo has destroyed the VM, another user's volume gets the name of a disk that went, or of one
+// that stayed and was freed by an administrator. The look at the other node leaves it alone.
+func TestFreedNameOfACopyForAnotherNode(t *testing.T) {
+	for _, disk := range []string{"vm-150-disk-0", "vm-150-disk-1"} {
+		for _, phase := range []fault.Phase{fault.Before, fault.Task} {
+			for _, busy := range []int{0, 1, 2, 3} {
+				synctest.Test(t, func(t *testing.T) {
+					b, created, err := copyFor2(t, phase, busy, func(w *state.World) bool {
+						if disk == "vm-150-disk-0" && w.Volume("pve1", "local-zfs:"+disk) != nil { // firmware settings, whose size is not looked at
+							return false
+						}
+						w.Put(&state.Volume{Storage: "local-zfs", Node: "pve1", Name: disk, VMID: 150, Content: "images", Format: "raw",
+							Size: 5 << 30, Data: "theirs"})
+						return true
+					})
+					if !b.hasTheirs() {
+						t.Errorf("%s, %v, busy %d: theirs is gone; left %v, %v: %v", disk, phase, busy, created.Left, created.Warnings, err)
+					}
+				})
+			}
+		}
 	}
 }

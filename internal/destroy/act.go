@@ -197,9 +197,7 @@ func (r *removal) rememberDestroy(ctx context.Context, config map[string]string,
 	if task != "" {
 		r.tasks.ended[task] = cleanedUp
 	}
-	for volume, known := range r.volumes {
-		known.copied = known.copied && !(task.Node() == r.Baseline.Node && guest.Uses(config, volume))
-	}
+	endCopies(ctx, r, task, config)
 	noteStrays(ctx, r, task, config)
 	stayed := notRemoved(result.Log)
 	r.remember(stayed)

@@ -271,6 +271,25 @@ func freeCopies(ctx context.Context, r *removal, f *facts) map[string]bool {
 	return copies
 }
 
+// endCopies notes that copies went with our empty VM, which had taken them. Those that stayed by the log are ours as
+// before.
+func endCopies(ctx context.Context, r *removal, destroyed pve.UPID, config map[string]string) {
+	went := func(v volumeMemory) bool { return v.copied && destroyed.Node() == r.Baseline.Node }
+	var stayed map[string]string
+	for _, volume := range r.those(went) {
+		if !guest.Uses(config, volume) {
+			continue
+		}
+		if stayed == nil {
+			log, _ := r.d.api.Tasks().Log(ctx, destroyed, logLines) // without it none is known to have stayed
+			stayed = notRemoved(log)
+		}
+		if r.of(volume).copied = false; stayed[volume] != "" && r.Made != nil {
+			r.Made.add(destroyed.Node(), byLog, volume)
+		}
+	}
+}
+
 // isIn reports whether the configuration of a VM on some node names a volume of the baseline's node.
 func isIn(r *removal, node string, config map[string]string, volume string) bool {
 	return guest.Uses(config, volume) && (node == r.Baseline.Node || !r.of(volume).copied)
@@ -301,15 +320,16 @@ func noteStrays(ctx context.Context, r *removal, destroyed pve.UPID, config map[
 }
 
 // withStrays adds the disks that stayed on another node, and are still there, to the error of a removal.
-func withStrays(ctx context.Context, r *removal, failed error) error {
+func withStrays(ctx context.Context, d *Destroyer, strays []stray, failed error) error {
 	var left []saga.Residue
-	for _, s := range r.deleted.strays {
+	for _, s := range strays {
 		residue := saga.Residue{Kind: "volume", Node: s.node, ID: s.volume, Reason: s.why,
 			Command: shell.FreeUnused(s.volume), What: fmt.Sprintf("volume %s on node %s", s.volume, s.node)}
-		on, err := r.d.guests.Volumes(ctx, s.node, volid.Storage(s.volume), r.VMID)
+		vmid, _ := volid.Owner(s.volume)
+		on, err := d.guests.Volumes(ctx, s.node, volid.Storage(s.volume), vmid)
 		if at := slices.IndexFunc(on, func(v pve.Volume) bool { return v.ID == s.volume }); at >= 0 {
 			residue.Size, residue.CreatedAt = on[at].Size, on[at].CreatedAt
-		} else if _, there, lookErr := r.d.HasVolume(ctx, s.node, s.volume); err == nil && lookErr == nil && !there {
+		} else if _, there, lookErr := d.HasVolume(ctx, s.node, s.volume); err == nil && lookErr == nil && !there {
 			continue
 		}
 		left = append(left, residue)

@@ -278,9 +278,11 @@ func (r *removal) listOwn(ctx context.Context, has map[string]string) ([]string,
 		if err := noteCopies(ctx, r); err != nil {
 			return nil, err
 		}
+		slots := disksIn(r.VMID, has, func(_, _ string) bool { return true })
 		isOurs := func(v pve.Volume) bool {
 			f := r.Made.of(r.Baseline, v.ID)
-			return (f.proof > freed || r.of(v.ID).copied) && f.fits(v)
+			isIt := f.isIt(v) || slices.Contains(slots, v.ID) && f.fits(v)
+			return (f.proof > freed || r.of(v.ID).copied) && isIt
 		}
 		inSlots := unknownDisks(r, has)
 		r.unproven = idsOf(slices.DeleteFunc(slices.Clone(found), func(v pve.Volume) bool {

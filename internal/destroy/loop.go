@@ -118,6 +118,12 @@ type deletion struct {
 	strays    []stray           // disks that stayed on another node than the baseline's
 }
 
+// forNext is what the removal of the same VM by another baseline knows of the destroy: the VM that it finds is our
+// empty one, and a name that went may be another's. The rest is known of volumes of this baseline's node.
+func (d deletion) forNext() deletion {
+	return deletion{asked: d.asked, task: d.task, config: d.config, gone: d.gone, strays: d.strays}
+}
+
 // final marks an error that no further pass can change.
 type final struct{ error }
 
@@ -139,9 +145,12 @@ func (d *Destroyer) Remove(ctx context.Context, t Target) error {
 func (d *Destroyer) RemoveAll(ctx context.Context, targets []Target) (notes []Note, err error) {
 	var left []saga.Residue
 	var failed, vague error
+	var before deletion
 	for _, t := range targets {
 		r := d.newRemoval(t, policy{})
-		err := r.run(ctx)
+		r.deleted = before.forNext()
+		err := remove(ctx, r)
+		before = r.deleted
 		notes = append(notes, r.notes...)
 		var named *saga.LeftError
 		switch {
@@ -156,9 +165,9 @@ func (d *Destroyer) RemoveAll(ctx context.Context, targets []Target) (notes []No
 		}
 	}
 	if len(left) > 0 {
-		return notes, &saga.LeftError{Left: left, Err: errors.Join(failed, vague)}
+		vague = &saga.LeftError{Left: left, Err: errors.Join(failed, vague)}
 	}
-	return notes, vague
+	return notes, withStrays(ctx, d, before.strays, vague)
 }
 
 func (d *Destroyer) newRemoval(t Target, p policy) *removal {
@@ -168,9 +177,15 @@ func (d *Destroyer) newRemoval(t Target, p policy) *removal {
 
 // run removes the VM, and returns what is left of it as an error.
 func (r *removal) run(ctx context.Context) error {
+	err := remove(ctx, r)
+	return withStrays(ctx, r.d, r.deleted.strays, err)
+}
+
+// remove is run without the disks that stayed on another node.
+func remove(ctx context.Context, r *removal) error {
 	r.awaitLost(ctx)
 	r.checkVisible(ctx)
-	err := withStrays(ctx, r, r.loop(ctx))
+	err := r.loop(ctx)
 	for _, text := range r.Baseline.Notes() {
 		r.notes = append(r.notes, Note{Text: text, Doubt: true})
 	}

@@ -303,6 +303,7 @@ func (m *Made) readMakers(ctx context.Context, api *pve.Client, e endings, found
 		if err != nil {
 			continue // its volumes are not known to be ours
 		}
+		log = ofSource(upid, log)
 		died := how == killed && upid.Type() != "qmigrate" // whose copies noteCopies notes
 		if m.read[upid] = isHere; !isHere {
 			m.readMaker(log, died, shared, b)

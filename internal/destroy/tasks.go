@@ -114,6 +114,17 @@ func noteCopies(ctx context.Context, r *removal) error {
 	return nil
 }
 
+// ofSource is the log of a task, of a migration the lines about disks on the node that the VM has left (qemu-server
+// QemuMigrate.pm phase3_cleanup). A copy that could not be freed mostly has the name of such a disk
+// (cleanup_remotedisks).
+func ofSource(upid pve.UPID, log []string) []string {
+	isOther := func(line string) bool { return !strings.Contains(line, "removing local copy of '") }
+	if upid.Type() != "qmigrate" {
+		return log
+	}
+	return slices.DeleteFunc(slices.Clone(log), isOther)
+}
+
 // noteAll notes how those of our tasks have ended of which that is not known yet.
 func (e *endings) noteAll(ctx context.Context, api *pve.Client) {
 	for _, upid := range e.tasks.UPIDs {
