@@ -32,7 +32,7 @@ var image = regexp.MustCompile(`:([0-9]+/.*)?[0-9]+/[^/]+\.(qcow2|vmdk|raw)$|` +
 const basesLife = 10 * time.Minute
 
 // CheckBases returns an *InUseError if one of some volumes is the backing file of another on its storage. Each storage
-// is listed once for all that ask in a run. A listing that fails stops nothing: a storage that is away frees nothing,
+// is listed once on each node for all that ask in a run. A listing that fails stops nothing: a storage that is away frees nothing,
 // and one with many images may not be listed in time.
 func CheckBases(ctx context.Context, g *Guard, node string, volumes []string) error {
 	var away []string
@@ -40,15 +40,8 @@ func CheckBases(ctx context.Context, g *Guard, node string, volumes []string) er
 		if !image.MatchString(base) || volid.IsCloudInit(base) {
 			continue
 		}
-		storage, place := volid.Storage(base), volid.Storage(base)
-		resources, _, err := g.api.Listing().Recent(ctx)
-		at, ok := resources.Storage(node, storage)
-		if ok && !slices.Contains(strings.Split(at.Content, ","), "images") { // nothing of it is listed then
-			continue
-		}
-		if err != nil || !at.Shared {
-			place += " on " + node
-		}
+		storage := volid.Storage(base)
+		place := storage + " on " + node // no look at the cluster's listing, which would show guests that are not asked
 		if slices.Contains(away, place) {
 			continue
 		}

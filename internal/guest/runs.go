@@ -136,8 +136,8 @@ func (r *Runs) Judge(ctx context.Context, resources pve.Resources, node string, 
 	return ownership.Judge(facts)
 }
 
-// JudgeLive judges the marked VM of a run that is still under way, whose configuration is on one of the nodes, and which
-// others may have used meanwhile. Tasks of others that this identity may not see are no reason against it, nor is any
+// JudgeLive judges the marked VM of a run that is still under way, whose configuration is on one of the nodes. Others
+// may have used it meanwhile. Tasks of others that this identity may not see are no reason against it, nor is any
 // other node that does not answer.
 func JudgeLive(ctx context.Context, r *Runs, resources pve.Resources, nodes []string, mark ownership.Mark,
 	config map[string]string) (ownership.Verdict, error) {
