@@ -243,3 +243,51 @@ func TestTaintedVMWithADiskOfAThirdParty(t *testing.T) {
 		})
 	}
 }
+
+// TestSlotChangeThatIsDone: a disk has changed its slot, and the state does not know it: the provider was killed at the
+// end of the apply, or a user did it by hand and writes it down now. The plan takes the disk over, where it is.
+func TestSlotChangeThatIsDone(t *testing.T) {
+	t.Parallel()
+	const head = "power_state = \"stopped\"\nremoved_disks = \"destroy\"\n"
+	const first, is = `disks = { scsi0 = { storage = "local-zfs", size = "1G" }, `, `scsi1 = { storage = "local-zfs", size = "2G" } }`
+	for name, c := range map[string]struct {
+		body, more string
+		byHand     bool
+		sent       []string
+	}{
+		"with its size":       {"", `, size = "2G"`, false, nil},
+		"bare":                {"", "", false, nil},
+		"with its storage":    {"", `, size = "2G", storage = "local-zfs"`, false, nil},
+		"grows":               {"", `, size = "4G"`, false, nil},
+		"a template":          {"template = true\n", `, size = "2G"`, false, nil},
+		"by hand":             {"", `, size = "2G"`, true, nil},
+		"by hand, bare":       {"", "", true, nil},
+		"by hand, grows":      {"", `, size = "4G"`, true, []string{"PUT resize disk=scsi2 size=4G"}},
+		"by hand, a template": {"template = true\n", `, size = "2G"`, true, []string{"POST template"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := rig.NewVM(t, head+first+is)
+			to := head + c.body + first + l.Named("scsi2 = { imported_disk = { volume = <scsi1> }"+c.more+" } }")
+			before := l.Session.SaveState()
+			if c.byHand {
+				l.Guest(func(_ *state.World, g *state.Guest) {
+					g.Config["scsi2"] = g.Config["scsi1"]
+					delete(g.Config, "scsi1")
+				})
+			} else {
+				rig.Must(t, l.Session.Apply(t.Context(), l.Plan(to)))
+				l.Session.RestoreState(before)
+			}
+			planned := l.Plan(to)
+			l.Warned(`disks["scsi2"]`, "takes this one over")
+			l.World.ResetCalls()
+			rig.Must(t, l.Session.Apply(t.Context(), planned))
+			l.WantSent(c.sent...)
+			if next := l.Plan(to); !next.Empty() {
+				t.Errorf("the next plan is not empty: %s", next)
+			}
+			l.Want(map[string]string{"scsi0": "scsi0", "scsi2": "scsi1"})
+		})
+	}
+}

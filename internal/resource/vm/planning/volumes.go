@@ -217,7 +217,8 @@ func (v *volumeNames) askServer(ctx context.Context, slot, volume, other string)
 	wanted, err := property.ParseSize(v.Config.Text("disks." + slot + ".size"))
 	detached := validation.List(slices.Sorted(maps.Keys(held.Unused)))
 	switch {
-	case !exists && occupant == volume: // it is there already
+	case !exists && volid.Same(occupant, volume): // it is there already, by hand or before a kill
+		v.attached[slot] = occupant
 	case !exists && occupant != "":
 		v.refuseVolume(slot, "imported_disk.volume", "The slot is not empty: %s is in it, which the state does not know. "+
 			"Choose another slot.",
