@@ -1,6 +1,7 @@
 package update
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,7 +13,6 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/property"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
 )
 
 // shaped is the result of moving disks.
@@ -121,51 +121,20 @@ func (d disks) reshape(ctx context.Context, config pve.PendingConfig, shape vm.C
 		}
 	}
 	moved = movedFrom(config.Current(), shape.Moves)
-	if err = d.moveDisks(ctx, shape.Moves, moved); err == nil && len(shape.Grow) > 0 {
+	arrived, err := d.moveDisks(ctx, shape.Moves, moved)
+	if err == nil && len(shape.Grow) > 0 {
 		err = d.view.Grow(ctx, shape.Grow)
 	}
-	if err := errors.Join(err, d.waitAgain(ctx, waiting, config, shape.Moves)); err != nil {
+	if err := errors.Join(err, d.waitAgain(ctx, waiting, config, shape.Moves, arrived)); err != nil {
 		return moved, err
 	}
-	return moved, d.stillShaped(ctx, config, shape)
-}
-
-// stillMoved refuses to go on with slots whose disk a third party has exchanged since it was moved: that request may
-// have waited for the end of the move. PVE makes an unusedN of the disk that leaves a slot (qemu-server QemuServer.pm
-// vmconfig_register_unused_drive), and a name that the configuration did not have before is that of a disk that moved.
-func (d disks) stillMoved(ctx context.Context, before pve.PendingConfig, moves []vm.Move) error {
-	now, err := d.view.Fresh(ctx)
-	if err != nil {
-		return err
-	}
-	for _, m := range moves {
-		slot, volume := m.Slot, thrownOut(now, before, m.Storage)
-		if volume == "" {
-			continue
-		}
-		return &guest.FieldError{Path: slotAttribute(slot, d.r.Planned),
-			Summary: fmt.Sprintf("%s of VM %d has another disk than the one that was moved", slot, d.vmid),
-			Detail: fmt.Sprintf("PVE has moved it to storage %s, and a third party has put another disk into the slot since, "+
-				"which was not touched. %s is detached (%s), and stays with the VM. Make a new plan, which shows what is there",
-				m.Storage, volume, unusedEntry(now.Current(), volume))}
-	}
-	return nil
-}
-
-// thrownOut is a detached volume on a storage that the configuration did not have before; "": there is none.
-func thrownOut(now, before pve.PendingConfig, storage string) string {
-	for _, volume := range slices.Sorted(maps.Keys(guest.HoldingsOf(now).Unused)) {
-		if volid.Storage(volume) == storage && !guest.Uses(before.Current(), volume) &&
-			!guest.Uses(before.Merged(), volume) {
-			return volume
-		}
-	}
-	return ""
+	return moved, d.stillShaped(ctx, config, shape, arrived)
 }
 
 // stillShaped refuses to go on with slots that have got another disk since theirs was moved or grown, or get one at the
 // next start.
-func (d disks) stillShaped(ctx context.Context, before pve.PendingConfig, shape vm.Change) error {
+func (d disks) stillShaped(ctx context.Context, before pve.PendingConfig, shape vm.Change,
+	arrived map[string]string) error {
 	config, err := d.view.Fresh(ctx)
 	if err != nil {
 		return err
@@ -173,8 +142,8 @@ func (d disks) stillShaped(ctx context.Context, before pve.PendingConfig, shape 
 	moved := slotsOf(vm.Change{Moves: shape.Moves})
 	for _, slot := range slices.Sorted(maps.Keys(slotsOf(shape))) {
 		was, is := guest.VolumeOf(before.Current()[slot]), guest.VolumeOf(config.Merged()[slot])
-		if moved[slot] { // stillMoved has judged the volume in force
-			was = guest.VolumeOf(config.Current()[slot])
+		if moved[slot] { // a slot without a disk is judged later (checkMoved)
+			was = cmp.Or(arrived[slot], guest.VolumeOf(config.Current()[slot]))
 		}
 		if is != was {
 			return &guest.FieldError{Path: slotAttribute(slot, d.r.Planned),

@@ -147,7 +147,7 @@ func TestMoveOfAnotherDisk(t *testing.T) {
 	w.must(w.api.QEMU("pve1", theVM).UpdateConfig(t.Context(), pve.Params{"delete": "scsi0,scsi1"}))
 	w.must(w.api.QEMU("pve1", theVM).UpdateConfig(t.Context(), pve.Params{"scsi0": was["scsi1"], "scsi1": was["scsi0"]}))
 	w.sim.ResetOps()
-	err := u.moveDisks(t.Context(), []vm.Move{{Slot: "scsi0", Storage: "local-lvm"}}, from)
+	_, err := u.moveDisks(t.Context(), []vm.Move{{Slot: "scsi0", Storage: "local-lvm"}}, from)
 	if err == nil || !strings.Contains(err.Error(), guest.VolumeOf(was["scsi1"])) || len(w.writes()) > 0 {
 		t.Errorf("got %v after %v; scsi0 is %s", err, w.writes(), w.config()["scsi0"])
 	}

@@ -19,17 +19,18 @@ import (
 
 // This file has all requests of an update that destroy something or stop the guest hard.
 
-// moveDisks moves disks to other storages or formats, and has PVE free the old volumes, from.
-func (u *update) moveDisks(ctx context.Context, moves []vm.Move, from map[string]string) error {
+// moveDisks moves disks to other storages or formats, and has PVE free the old volumes, from. It returns the volumes
+// that they have then, as arrived does; nil where the moves have failed.
+func (u *update) moveDisks(ctx context.Context, moves []vm.Move, from map[string]string) (map[string]string, error) {
 	if len(moves) == 0 {
-		return nil
+		return nil, nil
 	}
 	before := u.view.Last()
 	err := u.view.Send(ctx, func(ctx context.Context) error {
 		return u.changer.destroyer.MoveInState(ctx, &u.view.Tasks, u.inState(), moves, from)
 	})
 	if fault.RefusesIOUring(err) {
-		return &guest.FieldError{Path: "disks",
+		return nil, &guest.FieldError{Path: "disks",
 			Summary: fmt.Sprintf("A disk of running VM %d cannot be moved with aio = \"io_uring\"", u.vmid),
 			Detail: "That is what a disk without aio has. Set aio = \"native\" or \"threads\" on it as well: then the VM is " +
 				"restarted first, and moved after that, unless reboot_policy or the state of its HA entry forbids a restart. " +
@@ -37,7 +38,7 @@ func (u *update) moveDisks(ctx context.Context, moves []vm.Move, from map[string
 			Err: err}
 	}
 	if fault.KeptBySnapshot(err) {
-		return &guest.FieldError{Path: "disks",
+		return nil, &guest.FieldError{Path: "disks",
 			Summary: fmt.Sprintf("A disk of VM %d has snapshots, and was not moved", u.vmid),
 			Detail: "PVE moves no disk whose volume a snapshot needs. Next step: remove the snapshots of the VM first, with " +
 				"their proxmox_vm_snapshot resources in an apply before this one, or in PVE's interface (Snapshots). Then " +
@@ -45,7 +46,7 @@ func (u *update) moveDisks(ctx context.Context, moves []vm.Move, from map[string
 			Err: err}
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
 	return disks{u}.stillMoved(ctx, before, moves)
 }

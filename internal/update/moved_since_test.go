@@ -100,3 +100,52 @@ func TestSwapBesideAnOptionThatWaits(t *testing.T) {
 		}
 	}
 }
+
+// TestRescanBesideAMove: an option of a disk waits for a restart, and the disk moves. After any answer a loose volume of
+// the VM on the target is noted as unused, as `qm disk rescan` does. The option waits on for the disk. Where the log of
+// the move does not tell which of the two it has made, the error says so, and a warning has the option.
+func TestRescanBesideAMove(t *testing.T) {
+	open := 0
+	for target, source := range map[string]string{"local-lvm": "local-zfs", "local-zfs": "local-lvm"} {
+		for at := 1; at < 6; at++ {
+			w := newWorld(t, pve.Params{"scsi0": source + ":1", "scsi1": source + ":2", "scsihw": "virtio-scsi-pci",
+				"boot": "order=scsi0"})
+			loose := target + ":vm-400-disk-7"
+			inWorld(w, func(all *state.World) {
+				all.Put(&state.Volume{Storage: target, Node: "pve1", Name: "vm-400-disk-7", Content: "images", VMID: theVM,
+					Format: "raw", Size: 1 << 30})
+			})
+			w.start()
+			w.alter(func(g *state.Guest) { g.Pending = map[string]string{"scsi1": g.Config["scsi1"] + ",ro=1"} })
+			r := w.request()
+			with(&r, "scsi1", func(d *vm.Disk) { d.Storage, d.Volume = target, "" })
+			answers := 0
+			w.answered = func() {
+				w.alter(func(g *state.Guest) {
+					if answers >= at || !strings.HasPrefix(g.Config["scsi1"], target+":") {
+						return
+					}
+					if answers++; answers == at {
+						g.Config["unused0"] = loose
+					}
+				})
+			}
+			_, warnings, err := w.update(r)
+			w.answered = nil
+			next, is := "", ""
+			w.alter(func(g *state.Guest) { next, is = g.Pending["scsi1"], guest.VolumeOf(g.Config["scsi1"]) })
+			waits := guest.VolumeOf(next) == is && strings.Contains(next, "ro=1")
+			isOpen := err != nil && strings.Contains(err.Error(), "scsi1 of VM 400 may have another disk") &&
+				strings.Contains(text(warnings), ",ro=1")
+			if waits != (err == nil) || isOpen != (err != nil) || isOpen && target == "local-lvm" || answers < at {
+				t.Errorf("%s, answer %d: %s waits for %s, after %v: %v %s", target, at, next, is, w.writes(), err, text(warnings))
+			}
+			if isOpen {
+				open++
+			}
+		}
+	}
+	if open == 0 || open == 5 { // it is only before the first look after the move
+		t.Errorf("%d times it was open", open)
+	}
+}

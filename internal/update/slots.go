@@ -231,7 +231,7 @@ func (s slots) putBack(ctx context.Context, out unplugged, cause error) error {
 				"has got it meanwhile, detach it there; then apply again", Err: err})
 	}
 	waiting := slices.DeleteFunc(out.before.Waiting(), func(o string) bool { return !slices.Contains(out.slots, o) })
-	return errors.Join(cause, disks(s).waitAgain(ctx, waiting, out.before, nil))
+	return errors.Join(cause, disks(s).waitAgain(ctx, waiting, out.before, nil, nil))
 }
 
 // seenUse is the error of a look that has seen who uses a volume; nil: it has seen none, or failed.

@@ -41,7 +41,7 @@ func (u *update) takeBack(ctx context.Context, c vm.Change, before pve.PendingCo
 	}
 	waited := before.Waiting()
 	dropped := slices.DeleteFunc(slices.Clone(revert), func(o string) bool { return !slices.Contains(waited, o) })
-	cause = errors.Join(cause, disks{u}.waitAgain(ctx, dropped, before, nil))
+	cause = errors.Join(cause, disks{u}.waitAgain(ctx, dropped, before, nil, nil))
 	made := madeFor(revert, c, before, now)
 	boot := !sends(c, "boot") && !slices.Contains(before.Waiting(), "boot") &&
 		slices.ContainsFunc(revert, func(slot string) bool {
@@ -133,33 +133,39 @@ func (u *update) removeMade(ctx context.Context, made []string, boot bool) error
 }
 
 // waitAgain sends what waited for a restart in slots once more, for the volumes that are in them by now. A slot that
-// was to get another disk is left alone, and so is one that has another than its own, or than a move can have made.
-// Where a third party has set another value meanwhile, that waits on in place of the old one. A move that is left at
-// work has the lock, and changes the volume before it ends.
-func (d disks) waitAgain(ctx context.Context, slots []string, before pve.PendingConfig, moves []vm.Move) error {
+// was to get another disk is left alone, and so is one that has another than its own, or than the one that arrived with
+// its move. Where a third party has set another value meanwhile, that waits on in place of the old one. A move that is
+// left at work has the lock, and changes the volume before it ends.
+func (d disks) waitAgain(ctx context.Context, slots []string, before pve.PendingConfig, moves []vm.Move,
+	arrived map[string]string) error {
 	if len(slots) == 0 {
 		return nil
 	}
 	ctx, cancel := d.changer.jobs.Grace(ctx)
 	defer cancel()
 	was, waited := before.Current(), before.Merged()
-	taken := map[string]string{} // values that a third party has set to wait meanwhile
-	err := d.view.Edit(ctx, func(_ context.Context, config pve.PendingConfig) (vm.Change, error) {
+	taken := map[string]string{}   // values that a third party has set to wait meanwhile
+	dropped := map[string]string{} // what slots have that theirs is not sent again for
+	err := d.view.Edit(ctx, func(ctx context.Context, config pve.PendingConfig) (vm.Change, error) {
 		is, waits, again := config.Current(), config.Merged(), vm.Change{Set: map[string]string{}}
 		clear(taken)
+		clear(dropped)
+		to := arrived
+		if to == nil {
+			to = d.arrived(ctx, config, before, moves)
+		}
 		for _, slot := range slots {
 			next := waited[slot]
 			if waits[slot] != is[slot] && !vm.MeansSame(slot, waits[slot], withVolumeOf(next, is[slot])) {
 				taken[slot], next = waits[slot], waits[slot]
 			}
 			volume := guest.VolumeOf(is[slot])
-			isMoved := slices.ContainsFunc(moves, func(m vm.Move) bool {
-				return m.Slot == slot && m.Storage == volid.Storage(volume) &&
-					thrownOut(config, before, m.Storage) == ""
-			}) && !guest.Uses(was, volume) && !guest.Uses(waited, volume)
-			isIt := isMoved || volume == guest.VolumeOf(was[slot])
-			if isIt && isDisk(is[slot]) && isDisk(next) && guest.VolumeOf(was[slot]) == guest.VolumeOf(next) {
+			isIt := isDisk(is[slot]) && (volume == guest.VolumeOf(was[slot]) || volume == to[slot])
+			switch _, isTaken := taken[slot]; {
+			case isIt && isDisk(next) && guest.VolumeOf(was[slot]) == guest.VolumeOf(next):
 				again.Set[slot] = withVolumeOf(next, is[slot])
+			case !isTaken && waits[slot] != next:
+				dropped[slot] = is[slot]
 			}
 		}
 		maps.DeleteFunc(again.Set, func(slot, next string) bool { return vm.MeansSame(slot, waits[slot], next) })
@@ -170,6 +176,11 @@ func (d disks) waitAgain(ctx context.Context, slots []string, before pve.Pending
 			fmt.Sprintf("It was %s, and made way for the change of the disk. A third party has set another one "+
 				"meanwhile, which waits now: %s. Set the old one again, if it is still wanted", waited[slot],
 				cmp.Or(taken[slot], "the removal of the disk")))
+	}
+	for _, slot := range slices.Sorted(maps.Keys(dropped)) {
+		d.warn(fmt.Sprintf("The value of %s that waited for a restart of VM %d was dropped", slot, d.vmid),
+			fmt.Sprintf("It was %s, and made way for the change of the disk. It was not set again: the slot has %s now. Set it "+
+				"again, if it is still wanted", cmp.Or(waited[slot], "the removal of the disk"), cmp.Or(dropped[slot], "no disk")))
 	}
 	if err != nil {
 		return fmt.Errorf("send what waited for a restart of VM %d once more, which was dropped for the change of a disk "+

@@ -12,6 +12,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guard"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/task"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
 )
@@ -63,6 +64,91 @@ func unusedEntry(config map[string]string, volume string) string {
 		}
 	}
 	return ""
+}
+
+// arrived are the volumes of disks after their moves, by slot. A detached volume on the target that the configuration
+// did not have before may be the one that was moved, and another disk in the slot by then. PVE makes an unusedN of the
+// disk that leaves a slot (qemu-server QemuServer.pm vmconfig_register_unused_drive). It may also be a volume that
+// `qm disk rescan` has found. The log of the move tells; where it does not, the slot has "".
+func (d disks) arrived(ctx context.Context, now, before pve.PendingConfig, moves []vm.Move) map[string]string {
+	all := map[string]string{}
+	for _, m := range moves {
+		has, others := guest.VolumeOf(now.Current()[m.Slot]), newOn(now, before, m.Storage)
+		isNew := volid.Storage(has) == m.Storage && !guest.Uses(before.Current(), has) && !guest.Uses(before.Merged(), has)
+		if all[m.Slot] = ""; isNew && len(others) == 0 {
+			all[m.Slot] = has
+			continue
+		}
+		if len(others) == 0 {
+			continue
+		}
+		made := d.copiesOf(ctx, m)
+		for _, volume := range append(others, has) {
+			isIt := func(one string) bool { return volid.Same(one, volume) } // a template's have another name
+			if slices.ContainsFunc(made, isIt) {
+				all[m.Slot] = volume
+			}
+		}
+	}
+	return all
+}
+
+// newOn are the detached volumes on a storage that the configuration did not have before.
+func newOn(now, before pve.PendingConfig, storage string) []string {
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(guest.HoldingsOf(now).Unused)), func(volume string) bool {
+		return volid.Storage(volume) != storage || guest.Uses(before.Current(), volume) ||
+			guest.Uses(before.Merged(), volume)
+	})
+}
+
+// copiesOf are the volumes that the log of a disk's last move says it has made; none if it cannot be read.
+func (d disks) copiesOf(ctx context.Context, m vm.Move) []string {
+	for _, upid := range slices.Backward(d.view.Tasks.UPIDs) {
+		if upid.Type() != "qmmove" {
+			continue
+		}
+		log, err := d.changer.api.Tasks().Log(ctx, upid, wholeLog)
+		if err != nil {
+			return nil
+		}
+		if made := task.CopiesOf(log, m.Slot, m.Storage); len(made) > 0 {
+			return made
+		}
+	}
+	return nil
+}
+
+// wholeLog is more lines than the log of a move has, one for each second. It names the new volume at its beginning.
+const wholeLog = 50_000
+
+// stillMoved refuses to go on with slots whose disk a third party has exchanged since it was moved: that request may
+// have waited for the end of the move. It also returns the volumes that the disks have now.
+func (d disks) stillMoved(ctx context.Context, before pve.PendingConfig, moves []vm.Move) (map[string]string, error) {
+	now, err := d.view.Fresh(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all := d.arrived(ctx, now, before, moves)
+	for _, m := range moves {
+		others, has := newOn(now, before, m.Storage), guest.VolumeOf(now.Current()[m.Slot])
+		volume := all[m.Slot]
+		if len(others) == 0 || has != "" && volume == has {
+			continue
+		}
+		refusal := &guest.FieldError{Path: slotAttribute(m.Slot, d.r.Planned),
+			Summary: fmt.Sprintf("%s of VM %d has another disk than the one that was moved", m.Slot, d.vmid),
+			Detail: fmt.Sprintf("PVE has moved it to storage %s, and a third party has put another disk into the slot since, "+
+				"which was not touched. %s is detached (%s), and stays with the VM. Make a new plan, which shows what is there",
+				m.Storage, volume, unusedEntry(now.Current(), volume))}
+		if volume == "" {
+			refusal.Summary = fmt.Sprintf("%s of VM %d may have another disk than the one that was moved", m.Slot, d.vmid)
+			refusal.Detail = fmt.Sprintf("PVE has moved it to storage %s. The slot has %q now, and %s has become detached "+
+				"there since. The log of the move does not tell which of them it has made. Neither was touched. Make a new "+
+				"plan, which shows what is there", m.Storage, has, listed(others))
+		}
+		return all, refusal
+	}
+	return all, nil
 }
 
 // disksIn are the volumes and devices in the slots of a configuration that no other guest may run with.

@@ -160,6 +160,20 @@ func SlotsFilled(log []string) (slots []string) {
 	return slots
 }
 
+// CopiesOf are the volumes that the log of a move says it has made on a storage for the disk in a slot. ZFS and RBD say
+// nothing until April 2026 (qemu-server QemuServer.pm clone_disk).
+func CopiesOf(log []string, slot, storage string) []string {
+	isIts := func(line string) bool { return strings.HasPrefix(line, "create full clone of drive "+slot+" (") }
+	if !slices.ContainsFunc(log, isIts) {
+		return nil
+	}
+	ids, names := VolumesMade(log)
+	for _, name := range names {
+		ids = append(ids, storage+":"+name)
+	}
+	return ids
+}
+
 // removedAgain is the volume that a line of a failed restore's log says it has removed (qemu-server QemuServer.pm,
 // restore_destroy_volumes), or that of an import out of an OVA (API2/Qemu.pm, create_disks).
 func removedAgain(line string) string {

@@ -3,6 +3,7 @@ package task
 import (
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -67,6 +68,22 @@ func TestDisksMade(t *testing.T) {
 	want := map[string]string{"scsi0": "local-zfs:vm-150-disk-0", "efidisk0": "local:150/vm-150-disk-1.qcow2"}
 	if made := DisksMade(log); !maps.Equal(made, want) {
 		t.Errorf("made are %v", made)
+	}
+}
+
+// TestCopiesOf: what the log of a move says of the volume that it makes, on a storage of each kind.
+func TestCopiesOf(t *testing.T) {
+	for said, want := range map[string]string{
+		`  Logical volume "vm-400-disk-1" created.`:                          "to:vm-400-disk-1",
+		"Formatting '/mnt/to/images/400/vm-400-disk-1.qcow2', fmt=qcow2":     "to:400/vm-400-disk-1.qcow2",
+		"allocated target volume 'to:vm-400-disk-1'":                         "to:vm-400-disk-1",
+		"drive-scsi1: transferred 1.0 GiB of 1.0 GiB (100.00%) in 1s, ready": "",
+	} {
+		log := []string{"create full clone of drive scsi1 (from:vm-400-disk-0)", said, "TASK OK"}
+		got := CopiesOf(log, "scsi1", "to")
+		if strings.Join(got, " ") != want || len(CopiesOf(log, "scsi11", "to"))+len(CopiesOf(log, "scsi", "to")) > 0 {
+			t.Errorf("%s: %v", said, got)
+		}
 	}
 }
 
