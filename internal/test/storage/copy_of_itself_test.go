@@ -155,3 +155,59 @@ func TestPlanTellsThatASourceLeaves(t *testing.T) {
 		}
 	}
 }
+
+// TestPlanTellsThatADiskOfAnotherVMLeaves: a VM loses a disk, or moves it and gets another one under its name, while another VM is to be
+// copied of it. Terraform orders neither first, and the plan says so, whichever address it plans first. It says nothing where the disk
+// stays with the VM, where another disk is copied, or where the copy is there already.
+func TestPlanTellsThatADiskOfAnotherVMLeaves(t *testing.T) {
+	t.Parallel()
+	const system, data = "scsi0 = { storage = \"local-zfs\", size = \"1G\" }\n", "scsi1 = { storage = \"local-zfs\", size = \"2G\" }\n"
+	disks := func(all ...string) string { return "disks = {\n" + strings.Join(all, "") + "}\n" }
+	block := func(name string, vmid int, body string) string {
+		return strings.Replace(rig.VMBlock(fmt.Sprintf("vmid = %d\nnode = \"pve1\"\nname = %q\npower_state = \"stopped\"\n", vmid, name)+body),
+			"\"x\" {", strconv.Quote(name)+" {", 1)
+	}
+	destroys, detaches := "removed_disks = \"destroy\"\n", "removed_disks = \"detach\"\n"
+	from := func(n int) string {
+		return fmt.Sprintf("scsi1 = { storage = \"local-zfs\", import_from = \"local-zfs:vm-400-disk-%d\" }\n", n)
+	}
+	moved := disks(system, "scsi1 = { storage = \"local-lvm\", size = \"2G\" }\nscsi2 = { storage = \"local-zfs\", size = \"2G\" }\n")
+	for what, c := range map[string]struct{ source, before, after, says string }{
+		"new VM":           {destroys + disks(system), "", disks(system, from(1)), "is copied of a disk that is destroyed"},
+		"VM that is there": {destroys + disks(system), disks(system), disks(system, from(1)), "is copied of a disk that is destroyed"},
+		"disk that is there": {destroys + disks(system), disks(system, data), disks(system, from(1)),
+			"gets no copy of a disk that is destroyed"},
+		"moved":                        {moved, disks(system), disks(system, from(1)), "is copied of a disk that moves"},
+		"clone":                        {destroys + disks(system), "", "clone = { vmid = 400, full = true }\n", "is copied of a VM that loses a disk"},
+		"clone of the name":            {destroys + disks(system), "", "clone = { name = \"m\", full = true }\n", "is copied of a VM that loses a disk"},
+		"clone beside a move":          {moved, "", "clone = { vmid = 400, full = true }\n", ""},
+		"moved, and the disk is there": {moved, disks(system, data), disks(system, from(1)), ""},
+		"detached":                     {detaches + disks(system), disks(system), disks(system, from(1)), ""},
+		"another disk":                 {destroys + disks(system), disks(system), disks(system, from(0)), ""},
+		"copied before":                {destroys + disks(system), disks(system, from(1)), disks(system, from(1)), ""},
+	} {
+		for _, name := range []string{"a", "z"} {
+			t.Run(what+" "+name, func(t *testing.T) {
+				t.Parallel()
+				w := rig.NewWorld(t)
+				s := w.Session(t, rig.TokenNoSSH, block("m", 400, disks(system, data)))
+				rig.Must(t, s.Converge(t.Context()))
+				w.Sim.Advance(20e9)
+				if c.before != "" {
+					w.Reconfigure(t, s, rig.TokenNoSSH, block("m", 400, disks(system, data))+block(name, 600, c.before))
+					rig.Must(t, s.Converge(t.Context()))
+					w.Sim.Advance(20e9)
+				}
+				w.Reconfigure(t, s, rig.TokenNoSSH, block("m", 400, c.source)+block(name, 600, c.after))
+				pl, err := s.Plan(t.Context())
+				rig.Must(t, err)
+				said := fmt.Sprint(pl.Diagnostics, s.Diagnostics())
+				if c.says != "" {
+					rig.MustSayAll(t, said, "VM 600", c.says, "VM 400", "scsi1", "an apply of its own")
+				} else if strings.Contains(said, "an apply of its own") {
+					t.Error(said)
+				}
+			})
+		}
+	}
+}

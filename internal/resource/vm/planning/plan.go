@@ -65,7 +65,7 @@ func Plan(ctx context.Context, server Server, v model.Values, req resource.Modif
 func (p *Planning) destroy(ctx context.Context) {
 	p.Run.noteChanging(int(model.Value(p.Prior.VMID)))
 	warnings{p}.warnAddedDisks()
-	warnings{p}.warnLeavingSources()
+	warnings{p}.warnLeavingSources(ctx)
 	if p.private.Proof == nil {
 		refusals{p}.refuseProtected("destroy")
 		refusals{p}.refuseTaken(p.Prior.Taken())
@@ -93,7 +93,7 @@ func (p *Planning) create(ctx context.Context) {
 	refusals{p}.refuseCombinations()
 	p.refuseReplacingAdopted(ctx)
 	serverCheck{p}.warnUnnamedOrphans()
-	warnings{p}.warnLeavingSources()
+	warnings{p}.warnLeavingSources(ctx)
 	if !p.diags.HasError() { // a request tells nothing about a plan that is wrong by itself
 		serverCheck{p}.checkServer(ctx)
 	}
@@ -153,6 +153,7 @@ func (p *Planning) update(ctx context.Context) {
 	refusals{p}.refuseChanges()
 	refusals{p}.refuseSlotChanges()
 	refuseRecordedSources(p)
+	warnings{p}.warnLeavingSources(ctx)
 	if p.Config.At("disks").IsKnown() { // else the apply looks
 		p.diags.Append(RefuseTaken(p.Prior, p.Plan)...)
 	}

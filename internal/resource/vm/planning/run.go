@@ -11,7 +11,6 @@ import (
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/destroy"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/kit"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/model"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
@@ -30,7 +29,7 @@ type Run struct {
 	shown   map[shownKey]shownVM
 	growing map[string]bool // ids of volumes
 	copies  []newCopy
-	leaving []pve.Resource // VMs that plans destroy
+	leaving []leaving
 	sources map[sourceKey]*sourceRead
 	// refreshes counts the VMs that were refreshed
 	refreshes int

@@ -13,7 +13,9 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/kit"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/model"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/volumeuse"
 )
 
 // source is what a new VM is copied of: a volume, or another VM.
@@ -21,6 +23,7 @@ type source struct {
 	At     string       // the attribute that names it
 	Volume string       `json:",omitempty"`
 	Clone  *guest.Clone `json:",omitempty"`
+	filled bool         // the disk that it is for is there, so nothing is copied
 }
 
 // sourcesOf are those of a VM, as far as they are known and may go with a VM.
@@ -59,10 +62,9 @@ func (s source) goesWith(leaves pve.Resource) bool {
 // refuseRecordedSources refuses to name a disk that the same apply destroys as the source of one that is there already:
 // nothing is copied of it.
 func refuseRecordedSources(p *Planning) {
-	mayDestroy := !p.Config.At("removed_disks").IsKnown() || model.Value(p.Plan.RemovedDisks) == "destroy"
 	for _, slot := range model.SortedSlots(p.Plan.Disks) {
 		was, is := p.Prior.Disks[slot], model.Value(p.Plan.Disks[slot].ImportFrom)
-		if was.Volume == nil || is == "" || is == model.Value(was.ImportFrom) || !mayDestroy {
+		if was.Volume == nil || is == "" || is == model.Value(was.ImportFrom) || !mayDestroyRemoved(p) {
 			continue
 		}
 		for _, other := range model.SortedSlots(p.Prior.Disks) {
@@ -75,6 +77,11 @@ func refuseRecordedSources(p *Planning) {
 			}
 		}
 	}
+}
+
+// mayDestroyRemoved reports whether removed_disks is "destroy", or not known yet.
+func mayDestroyRemoved(p *Planning) bool {
+	return !p.Config.At("removed_disks").IsKnown() || model.Value(p.Plan.RemovedDisks) == "destroy"
 }
 
 // listed is a VM in state as PVE's listing has it.
@@ -156,61 +163,157 @@ func (s source) named(leaves pve.Resource) string {
 	return fmt.Sprintf("VM %d", leaves.VMID)
 }
 
-// newCopy is a new VM of a plan, with its sources.
+// newCopy is a VM of a plan, with the sources that are new.
 type newCopy struct {
 	thing   string
 	sources []source
 }
 
-// noteCopy notes a new VM that is copied of something, and returns the VMs that plans of the run have destroyed.
-func (r *Run) noteCopy(c newCopy) []pve.Resource {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.copies = append(r.copies, c)
-	return slices.Clip(r.leaving) // no copy: it is only appended to
+// leaving is a VM that a plan destroys or, with disks, one that loses these or moves them.
+type leaving struct {
+	pve.Resource
+	disks []leavingDisk
 }
 
-// noteLeaving notes a VM that a plan destroys, and returns the new ones that are copied of something.
-func (r *Run) noteLeaving(leaves pve.Resource) []newCopy {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.leaving = append(r.leaving, leaves)
-	return slices.Clip(r.copies)
+type leavingDisk struct {
+	slot, volume string
+	moves        bool
 }
 
-// warnLeavingSources warns of a source that goes with a VM which the same configuration has no more. Terraform orders
-// neither of them first. A VM that is replaced stays in the configuration, where the new one may refer to it.
-func (p warnings) warnLeavingSources() {
+// noteCopies notes the sources of one plan and the VM that leaves by it, and returns those of all plans of the run
+// before it.
+func (r *Run) noteCopies(c newCopy, l *leaving) ([]newCopy, []leaving) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	copies, leave := slices.Clip(r.copies), slices.Clip(r.leaving) // no copies: they are only appended to
+	if len(c.sources) > 0 {
+		r.copies = append(r.copies, c)
+	}
+	if l != nil {
+		r.leaving = append(r.leaving, *l)
+	}
+	return copies, leave
+}
+
+// newSources are those that a plan names for the first time. One for a disk that is there is only recorded.
+func newSources(p *Planning) (c newCopy) {
+	if p.Value.IsNull() {
+		return c
+	}
+	old := sourcesOf(p.Prior)
+	for _, s := range sourcesOf(p.Plan) {
+		isOld := func(o source) bool { return o.At == s.At && o.Volume == s.Volume }
+		if !p.creating() && (s.Clone != nil || slices.ContainsFunc(old, isOld)) {
+			continue
+		}
+		s.filled = !p.creating() && p.delta().was(strings.TrimSuffix(s.At, "import_from")+"volume")
+		c.sources = append(c.sources, s)
+	}
+	c.thing = p.Plan.Thing()
+	return c
+}
+
+// leavingBy is the VM of a plan that destroys it, or disks of it, or moves some; nil: it does not.
+func leavingBy(p *Planning) *leaving {
+	l := leaving{Resource: listed(p.Prior)}
+	switch {
+	case p.creating():
+		return nil
+	case p.Value.IsNull():
+		return &l
+	}
+	was := p.before.Spec(false)
+	change, has := vm.Diff(was, p.after.Spec(false)), vm.Encode(was)
+	for _, m := range change.Moves {
+		l.disks = append(l.disks, leavingDisk{m.Slot, guest.VolumeOf(has[m.Slot]), true})
+	}
+	for _, slot := range change.Delete {
+		volume := guest.VolumeOf(has[slot])
+		owner, _ := volid.Owner(volume)
+		if mayDestroyRemoved(p) && vm.IsSlot(slot) && owner == l.VMID && !p.volumes.attaches(volume) {
+			l.disks = append(l.disks, leavingDisk{slot, volume, false})
+		}
+	}
+	if len(l.disks) == 0 {
+		return nil
+	}
+	return &l
+}
+
+// warnLeavingSources warns of a source that goes with a VM which the same configuration has no more, or that is a disk
+// which another VM loses or moves. Terraform orders neither of them first, and shows one plan after the other: the
+// later one warns. A VM that is replaced stays in the configuration, where the new one may refer to it.
+func (p warnings) warnLeavingSources(ctx context.Context) {
 	if p.Run.acts() || p.left {
 		return
 	}
-	warn := func(c newCopy, leaves pve.Resource, put func(at string, summary, detail string)) {
+	mine, goes := newSources(p.Planning), leavingBy(p.Planning)
+	copies, leave := p.Run.noteCopies(mine, goes)
+	for _, c := range copies {
 		for _, s := range c.sources {
-			if s.goesWith(leaves) {
-				put(s.At, fmt.Sprintf("%s is copied of a VM that is destroyed", c.thing),
-					fmt.Sprintf("%s of %s names %s, and the same plan destroys that VM. Terraform may do that first, and nothing "+
-						"would be left to copy. Let the copy be made in an apply of its own, while VM %d stays as it is.", s.At, c.thing,
-						s.named(leaves), leaves.VMID))
+			if summary, detail := s.lost(ctx, p.Planning, c.thing, goes); summary != "" {
+				p.diags.AddWarning(summary, detail)
 			}
 		}
 	}
-	if !p.creating() {
-		leaves := listed(p.Prior)
-		for _, c := range p.Run.noteLeaving(leaves) {
-			warn(c, leaves, func(_, summary, detail string) { p.diags.AddWarning(summary, detail) })
+	for i := range leave {
+		for _, s := range mine.sources {
+			if summary, detail := s.lost(ctx, p.Planning, mine.thing, &leave[i]); summary != "" {
+				where, _ := model.Locator{}.Attribute(s.At)
+				p.diags.AddAttributeWarning(where, summary, detail)
+			}
 		}
-		return
 	}
-	c := newCopy{p.Plan.Thing(), sourcesOf(p.Plan)}
-	if len(c.sources) == 0 {
-		return
+}
+
+// lost says that nothing may be left of a source of some VM to copy, or another disk under its name; "": it stays.
+func (s source) lost(ctx context.Context, p *Planning, thing string, l *leaving) (summary, detail string) {
+	var of, does string
+	then, i := "nothing would be left to copy", l.diskOf(ctx, p, s)
+	switch {
+	case l != nil && l.disks == nil && s.goesWith(l.Resource):
+		of, does = "a VM that is destroyed", "destroys that VM"
+	case i < 0 || s.filled && l.disks[i].moves:
+		return "", ""
+	case l.disks[i].moves:
+		of, does = "a disk that moves", fmt.Sprintf("moves that disk, which is in %s", l.disks[i].slot)
+		then = "another disk may have got the name"
+	case s.Clone != nil:
+		of, does = "a VM that loses a disk", fmt.Sprintf("destroys %s of it (%s)", l.disks[i].slot, l.disks[i].volume)
+		then = "the copy would be made without that disk"
+	default:
+		of, does = "a disk that is destroyed", fmt.Sprintf("destroys that disk, which is in %s", l.disks[i].slot)
 	}
-	for _, leaves := range p.Run.noteCopy(c) {
-		warn(c, leaves, func(at, summary, detail string) {
-			where, _ := model.Locator{}.Attribute(at)
-			p.diags.AddAttributeWarning(where, summary, detail)
-		})
+	summary, why := fmt.Sprintf("%s is copied of %s", thing, of), "Terraform may do that first, and "+then
+	if s.filled {
+		summary = fmt.Sprintf("%s gets no copy of %s", thing, of)
+		why = "But nothing is copied into a disk that is there: import_from is only recorded. Name it for a new disk"
 	}
+	return summary, fmt.Sprintf("%s of %s names %s, and the same plan %s. %s. Let the copy be made in an apply of its "+
+		"own, while VM %d stays as it is.", s.At, thing, s.named(l.Resource), does, why, l.VMID)
+}
+
+// diskOf is the place of the disk that takes a source with it, -1 if there is none. A clone finds a disk that has
+// moved, and those of a snapshot are not destroyed.
+func (l *leaving) diskOf(ctx context.Context, p *Planning, s source) int {
+	if l == nil {
+		return -1
+	}
+	return slices.IndexFunc(l.disks, func(d leavingDisk) bool {
+		if s.Clone != nil {
+			return !d.moves && s.Clone.Snapshot == "" && s.goesWith(l.Resource)
+		}
+		return areOne(ctx, p, d.volume, s.Volume)
+	})
+}
+
+// areOne reports whether two names are, or may be, of one volume: two storages can be one place.
+func areOne(ctx context.Context, p *Planning, a, b string) bool {
+	if volid.Same(a, b) || p.Machines == nil || !(volumeuse.Places{}).MayBe(a, []string{b}) {
+		return volid.Same(a, b)
+	}
+	places, err := p.Machines.Places(ctx)
+	return err != nil || places.MayBe(a, []string{b})
 }
 
 // copyFirst is how a copy is made before its source is destroyed.
