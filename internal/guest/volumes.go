@@ -219,14 +219,26 @@ func ImportPath(slot string) string {
 // CheckCopies refuses new drives that are copied of disks which the same change moves or destroys. has are the slots
 // before it. PVE makes the copies after the moves, and a name that came free is the next disk's (pve-storage Plugin.pm
 // get_next_vm_diskname). A copy that QEMU refuses is taken back, while its original has left its slot.
-func CheckCopies(vmid int, c vm.Change, has map[string]string, destroysRemoved bool) (refused []*FieldError) {
+func CheckCopies(vmid int, c vm.Change, has map[string]string, destroysRemoved bool) []*FieldError {
+	return CheckCopiesBy(volid.Same, vmid, c, has, destroysRemoved)
+}
+
+// CheckCopiesBy is CheckCopies with a comparison of names, since two storages can be one place.
+func CheckCopiesBy(areOne func(a, b string) bool, vmid int, c vm.Change, has map[string]string,
+	destroysRemoved bool) (refused []*FieldError) {
 	copies := c.Copies()
 	for _, slot := range slices.Sorted(maps.Keys(copies)) {
 		volume := copies[slot]
 		var detail string
 		owner, _ := volid.Owner(volume)
 		isIt := func(of map[string]string) func(slot string) bool {
-			return func(slot string) bool { return volid.Same(VolumeOf(of[slot]), volume) }
+			return func(slot string) bool { return areOne(VolumeOf(of[slot]), volume) }
+		}
+		original := func(in string) string {
+			if own := VolumeOf(has[in]); !volid.Same(own, volume) {
+				return fmt.Sprintf("%s (which is, or may be, %s)", volume, own)
+			}
+			return volume
 		}
 		stays := slices.ContainsFunc(slices.Collect(maps.Keys(c.Set)), isIt(c.Set))
 		moves := slices.IndexFunc(c.Moves, func(m vm.Move) bool { return isIt(has)(m.Slot) })
@@ -234,11 +246,12 @@ func CheckCopies(vmid int, c vm.Change, has map[string]string, destroysRemoved b
 		switch {
 		case moves >= 0:
 			detail = fmt.Sprintf("It is to be copied of %s, which is in %s. That disk moves first, and another disk may have "+
-				"the name by then. Make two applies: first the copy alone, then the move", volume, c.Moves[moves].Slot)
+				"the name by then. Make two applies: first the copy alone, then the move", original(c.Moves[moves].Slot),
+				c.Moves[moves].Slot)
 		case destroysRemoved && leaves >= 0 && owner == vmid && !stays:
 			detail = fmt.Sprintf("It is to be copied of %[1]s, which leaves %[2]s and is destroyed, since removed_disks is "+
 				"\"destroy\". If QEMU refuses the copy, neither is left. Make two applies: first the copy alone, then take "+
-				"%[2]s out of the configuration. Or set removed_disks = \"detach\"", volume, c.Delete[leaves])
+				"%[2]s out of the configuration. Or set removed_disks = \"detach\"", original(c.Delete[leaves]), c.Delete[leaves])
 		default:
 			continue
 		}

@@ -100,7 +100,9 @@ func (p *planCheck) look(ctx context.Context, c *Checker, r Request) {
 	p.nodeState(r)
 	p.clone(ctx, c, r)
 	p.restore(ctx, c, r)
-	for _, refused := range guest.CheckCopies(r.ID, vm.Diff(r.Prior, r.Planned), vm.Encode(r.Prior), r.DestroyRemoved) {
+	areOne := func(a, b string) bool { return c.areOne(ctx, a, b) }
+	for _, refused := range guest.CheckCopiesBy(areOne, r.ID, vm.Diff(r.Prior, r.Planned), vm.Encode(r.Prior),
+		r.DestroyRemoved) {
 		p.report(copiedMeanwhile, refused)
 	}
 	p.moving(ctx, c, r)

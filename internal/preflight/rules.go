@@ -119,7 +119,7 @@ func Rules() []Rule {
 		{notMigrated, Refused, "VM … cannot be migrated to node …", "`GET …/qemu/N/migrate`",
 			"PVE's own list of what stands in the way"},
 		{renamedOnTheWay, Refused, "The volume for … of VM … may have another name on node …", listing, newNames},
-		{copiedMeanwhile, Refused, copyRefused, "the plan alone", copiesFail},
+		{copiedMeanwhile, Refused, copyRefused, "the plan; `GET /storage` where two names may be one disk", copiesFail},
 		{movesAlong, Doubtful, "HA moves other guests to node … with VM …", "`GET …/qemu/N/migrate`",
 			"a plan names what it moves; a rule, which may be a third party's, keeps them together"},
 		{keptApart, Doubtful, "HA keeps VM … off node …", "`GET …/qemu/N/migrate`",

@@ -66,10 +66,7 @@ func (p *planCheck) orphans(ctx context.Context, c *Checker, r Request) {
 	if err != nil {
 		return
 	}
-	places, err := c.places.Get(ctx, c.clock, "", func(ctx context.Context) (volumeuse.Places, error) {
-		all, err := c.api.Cluster().StorageConfigs(ctx)
-		return volumeuse.PlacesOf(all), err
-	})
+	places, err := c.whereStoragesAre(ctx)
 	if err != nil { // the create looks
 		return
 	}
@@ -178,4 +175,20 @@ func (p *planCheck) images(r Request) {
 		p.say(storageNoDisks, path, "PVE makes disks on storages with the content type images only. Choose another one, or "+
 			"add images to what this one is for", id)
 	}
+}
+
+func (c *Checker) whereStoragesAre(ctx context.Context) (volumeuse.Places, error) {
+	return c.places.Get(ctx, c.clock, "", func(ctx context.Context) (volumeuse.Places, error) {
+		all, err := c.api.Cluster().StorageConfigs(ctx)
+		return volumeuse.PlacesOf(all), err
+	})
+}
+
+// areOne reports whether two names are, or may be, of one volume.
+func (c *Checker) areOne(ctx context.Context, a, b string) bool {
+	if volid.Same(a, b) || !(volumeuse.Places{}).MayBe(a, []string{b}) {
+		return volid.Same(a, b)
+	}
+	places, err := c.whereStoragesAre(ctx)
+	return err != nil || places.MayBe(a, []string{b})
 }

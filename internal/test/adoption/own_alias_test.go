@@ -98,6 +98,40 @@ func TestOwnDiskUnderAnotherName(t *testing.T) {
 	}
 }
 
+// TestCopyOfAnOwnDiskUnderAnotherName: a plan destroys or moves a disk that a new one is to be copied of, by the name of its storage's other
+// id. It is refused as one by the disk's own name: the copy would be of another disk, or both would be gone. So is such a name for a
+// disk that is there, into which nothing is copied.
+func TestCopyOfAnOwnDiskUnderAnotherName(t *testing.T) {
+	t.Parallel()
+	const copied, stays = `scsi5 = { storage = "local-lvm", import_from = "<alias>" }`, `scsi1 = { storage = "<id>", size = "2G", format = "raw" }`
+	for name, c := range map[string]struct{ at, disks, says string }{
+		"moves":         {"scsi5", `scsi1 = { storage = "local-lvm", size = "2G", format = "raw" }, ` + copied, "That disk moves first"},
+		"is destroyed":  {"scsi5", copied, "neither is left"},
+		"into a disk":   {"scsi0", `scsi0 = { storage = "local-zfs", size = "1G", import_from = "<alias>" }`, "import_from is only recorded"},
+		"stays":         {"", stays + ", " + copied, ""},
+		"to a new slot": {"", `scsi3 = { imported_disk = { volume = "<own>" } }, ` + copied, ""},
+	} {
+		for kind, s := range twiceNamed() {
+			t.Run(name+", "+kind, func(t *testing.T) {
+				t.Parallel()
+				l, volume := newTwice(t, s, rig.Stopped)
+				was := drives(l)
+				disks := strings.NewReplacer("<id>", s.id, "<own>", volume, "<alias>", s.alias(volume)).Replace(c.disks)
+				if !strings.Contains(disks, "scsi0") {
+					disks = ownDisks + disks
+				}
+				to := rig.Stopped + "removed_disks = \"destroy\"\ndisks = { " + disks + " }\n"
+				if c.at == "" {
+					l.To(to)
+					return
+				}
+				l.Refuses(to, `disks["`+c.at+`"].import_from`, s.alias(volume)+" (which is, or may be, "+volume+")", c.says)
+				wantOwnDisks(l, volume, was)
+			})
+		}
+	}
+}
+
 // own7 is a volume of VM 400 that no configuration names.
 func own7(w *state.World, storage string) string {
 	v := &state.Volume{Storage: storage, Name: "400/vm-400-disk-7.raw", Content: "images", VMID: 400, Format: "raw", Size: 2 << 30, Data: "another"}

@@ -152,7 +152,7 @@ func (p *Planning) update(ctx context.Context) {
 	p.before, p.after = model.Normalized(p.Prior, essence, p.private.Managed)
 	refusals{p}.refuseChanges()
 	refusals{p}.refuseSlotChanges()
-	refuseRecordedSources(p)
+	refuseRecordedSources(ctx, p)
 	warnings{p}.warnLeavingSources(ctx)
 	if p.Config.At("disks").IsKnown() { // else the apply looks
 		p.diags.Append(RefuseTaken(p.Prior, p.Plan)...)

@@ -61,7 +61,7 @@ func (s source) goesWith(leaves pve.Resource) bool {
 
 // refuseRecordedSources refuses to name a disk that the same apply destroys as the source of one that is there already:
 // nothing is copied of it.
-func refuseRecordedSources(p *Planning) {
+func refuseRecordedSources(ctx context.Context, p *Planning) {
 	for _, slot := range model.SortedSlots(p.Plan.Disks) {
 		was, is := p.Prior.Disks[slot], model.Value(p.Plan.Disks[slot].ImportFrom)
 		if was.Volume == nil || is == "" || is == model.Value(was.ImportFrom) || !mayDestroyRemoved(p) {
@@ -69,11 +69,15 @@ func refuseRecordedSources(p *Planning) {
 		}
 		for _, other := range model.SortedSlots(p.Prior.Disks) {
 			volume := model.Value(p.Prior.Disks[other].Volume)
-			if volid.Same(volume, is) && p.leaves(other) && !p.volumes.attaches(volume) {
+			if p.leaves(other) && !p.volumes.attaches(volume) && areOne(ctx, p, volume, is) {
+				named := is
+				if !volid.Same(volume, is) {
+					named = fmt.Sprintf("%s (which is, or may be, %s)", is, volume)
+				}
 				p.refuse(path.Root("disks").AtMapKey(slot).AtName("import_from"), fmt.Sprintf("%s has a disk already, so nothing "+
 					"is copied into it: import_from is only recorded. %s leaves %s and is destroyed, since removed_disks is "+
 					"\"destroy\". Give the copy a slot that is free, and apply that alone first. Or leave import_from out.",
-					slot, is, other))
+					slot, named, other))
 			}
 		}
 	}
