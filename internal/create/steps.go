@@ -179,7 +179,7 @@ func whyInUse(ctx context.Context, a *attempt, node string, config map[string]st
 		return ownership.HasSnapshots, nil
 	case !a.unwatched && !isOthers || !marked || guest.IsOwnLock(config["lock"]):
 		return "", nil
-	case config["lock"] == "backup": // starts a guest that is off (PVE/VZDump/QemuServer.pm enforce_vm_running_for_backup)
+	case config["lock"] == "backup": // it starts a guest (PVE/VZDump/QemuServer.pm enforce_vm_running_for_backup)
 		return "", request.LockedBy(config["lock"], fmt.Sprintf("destroy VM %d on node %s", a.vmid, node))
 	}
 	c := a.creator
@@ -189,8 +189,9 @@ func whyInUse(ctx context.Context, a *attempt, node string, config map[string]st
 	}
 	isOthers = isOthers || slices.ContainsFunc(v.Starts, func(upid string) bool { return !slices.Contains(starts, upid) })
 	isOwn := func(upid string) bool { return slices.Contains(starts, upid) }
-	started = slices.ContainsFunc(v.Starts, isOwn) || len(starts) == 0 && a.beside.started // well, or its answer was lost
-	if !isOthers {                                                                         // a start of another user may not be seen
+	// well, or its answer was lost
+	started = slices.ContainsFunc(v.Starts, isOwn) || len(starts) == 0 && a.beside.started
+	if !isOthers { // a start of another user may not be seen
 		status, err := c.api.QEMU(node, a.vmid).Status(ctx)
 		switch {
 		case err != nil:

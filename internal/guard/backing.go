@@ -32,8 +32,8 @@ var image = regexp.MustCompile(`:([0-9]+/.*)?[0-9]+/[^/]+\.(qcow2|vmdk|raw)$|` +
 const basesLife = 10 * time.Minute
 
 // CheckBases returns an *InUseError if one of some volumes is the backing file of another on its storage. Each storage
-// is listed once on each node for all that ask in a run. A listing that fails stops nothing: a storage that is away frees nothing,
-// and one with many images may not be listed in time.
+// is listed once on each node for all that ask in a run. A listing that fails stops nothing: a storage that is away
+// frees nothing, and one with many images may not be listed in time.
 func CheckBases(ctx context.Context, g *Guard, node string, volumes []string) error {
 	var away []string
 	for _, base := range volumes {

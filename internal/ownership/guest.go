@@ -224,14 +224,15 @@ func (g Guest) isLater(t, than Task) bool {
 	return !told || !alsoTold || age < old
 }
 
-// uses are tasks that no create begins on its guest.
+// uses are tasks that no create begins on its guest. They count for a run that is under way: its undo destroys. The
+// resume of a dead run completes the guest, and takes nothing from it.
 var uses = []string{"qmsnapshot", "qmdelsnapshot", "qmclone"}
 
 // usedByOthers finds a task that has worked with the guest since it was made: one of another identity, or one of this
 // identity that no create begins.
 func (g Guest) usedByOthers(maker Task) (Task, bool) {
 	for _, t := range g.Tasks {
-		isOthers := t.User != g.Identity && !slices.Contains(bystanders, t.Type) || slices.Contains(uses, t.Type)
+		isOthers := t.User != g.Identity && !slices.Contains(bystanders, t.Type) || g.Live && slices.Contains(uses, t.Type)
 		if t.ID == strconv.Itoa(g.VMID) && isOthers &&
 			(g.isLater(t, maker) || !g.isLater(maker, t)) { // one of the same second counts
 			return t, true

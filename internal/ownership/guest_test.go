@@ -272,10 +272,13 @@ func ageRows() []row {
 				row{name: at("by another before"), happens: since(typ, neighbor, node, 11*time.Minute), owner: Ours, whole: true},
 				row{name: at("by us before"), happens: since(typ, me, node, 11*time.Minute), owner: Ours, whole: true})
 			byUs := row{name: at("by us"), happens: since(typ, me, node, time.Minute), owner: Ours, whole: true}
-			if slices.Contains(uses, typ) {
-				byUs.owner, byUs.whole, byUs.says = Unknown, false, me+" has begun "+typ+" on it since"
-			}
 			rows = append(rows, byUs)
+			if slices.Contains(uses, typ) {
+				done := byUs.happens
+				byUs.name, byUs.happens = at("by us, amid the run"), func(f *facts) { done(f); f.Live = true }
+				byUs.owner, byUs.whole, byUs.says = Unknown, false, me+" has begun "+typ+" on it since"
+				rows = append(rows, byUs)
+			}
 		}
 		for _, typ := range bystanders {
 			rows = append(rows, row{name: typ + " on " + node, happens: since(typ, neighbor, node, time.Minute), owner: Ours, whole: true})
