@@ -187,12 +187,22 @@ func whyInUse(ctx context.Context, a *attempt, node string, config map[string]st
 	if err != nil || v.Owner != ownership.Ours {
 		return v.Reason, err
 	}
-	isOthers = isOthers || slices.ContainsFunc(v.Starts, func(upid string) bool { return !slices.Contains(starts, upid) })
+	if why, err := whyStarted(ctx, a, node, v.Starts, isOthers); why != "" || err != nil {
+		return why, err
+	}
+	return worksWith(a.plan, config), nil
+}
+
+// whyStarted says why the undo leaves a VM that was started, by tasks that the verdict has found: by another user
+// (isOthers: its guest runs, and this run has started none), or by this run, which was held up since.
+func whyStarted(ctx context.Context, a *attempt, node string, found []string, isOthers bool) (string, error) {
+	starts := startsOf(a)
 	isOwn := func(upid string) bool { return slices.Contains(starts, upid) }
+	isOthers = isOthers || slices.ContainsFunc(found, func(upid string) bool { return !isOwn(upid) })
 	// well, or its answer was lost
-	started = slices.ContainsFunc(v.Starts, isOwn) || len(starts) == 0 && a.beside.started
+	started := slices.ContainsFunc(found, isOwn) || len(starts) == 0 && a.beside.started
 	if !isOthers { // a start of another user may not be seen
-		status, err := c.api.QEMU(node, a.vmid).Status(ctx)
+		status, err := a.creator.api.QEMU(node, a.vmid).Status(ctx)
 		switch {
 		case err != nil:
 			return "", err
@@ -206,7 +216,7 @@ func whyInUse(ctx context.Context, a *attempt, node string, config map[string]st
 	if isOthers {
 		return "it was started, and not by this run: a user works with it", nil
 	}
-	return worksWith(a.plan, config), nil
+	return "", nil
 }
 
 // startsOf are the UPIDs of the tasks by which this run has started its guest.

@@ -131,15 +131,10 @@ func Judge(g Guest) Verdict {
 		return Verdict{Owner: Unknown, Reason: fmt.Sprintf("its mark names task %s, and task %s has made it what it is",
 			g.Mark.Task, maker.UPID)}
 	}
-	age, told := g.age(maker)
-	switch other, used := g.usedByOthers(maker); {
-	case !told && !g.Live:
-		return Verdict{Owner: Unknown, Reason: fmt.Sprintf("node %s does not tell its time, so the age of the mark is not "+
-			"known", maker.Node)}
-	case age > MaxAge && !g.Live:
-		return Verdict{Owner: Unknown, Reason: fmt.Sprintf("it was made %s ago; a mark counts for %s", age.Round(time.Minute),
-			MaxAge)}
-	case used:
+	if old := g.tooOld(maker); old != "" {
+		return Verdict{Owner: Unknown, Reason: old}
+	}
+	if other, used := g.usedByOthers(maker); used {
 		return Verdict{Owner: Unknown, Reason: fmt.Sprintf("%s has begun %s on it since (%s)", other.User, other.Type,
 			other.UPID)}
 	}
@@ -151,6 +146,19 @@ func Judge(g Guest) Verdict {
 	return Verdict{Owner: Ours, Maker: maker, Work: work, Starts: starts, Remade: g.remadeSince(maker),
 		Whole:  whole,
 		Reason: fmt.Sprintf("its mark is signed, and task %s of %s has made it", maker.UPID, maker.User)}
+}
+
+// tooOld says why the mark counts no more, "" if it does. That of a run which is under way has no age.
+func (g Guest) tooOld(maker Task) string {
+	switch age, told := g.age(maker); {
+	case g.Live:
+		return ""
+	case !told:
+		return fmt.Sprintf("node %s does not tell its time, so the age of the mark is not known", maker.Node)
+	case age > MaxAge:
+		return fmt.Sprintf("it was made %s ago; a mark counts for %s", age.Round(time.Minute), MaxAge)
+	}
+	return ""
 }
 
 // maker is the task that made the guest what it is: the last one that names it, or else the clone that the mark names,

@@ -176,8 +176,9 @@ func (p power) inTurn(ctx context.Context, config pve.PendingConfig, status pve.
 			return false, err
 		}
 	}
-	before, kept := p.restarting(status), (*guest.FieldError)(nil)
+	before := p.restarting(status)
 	before.sent = sent
+	var kept *guest.FieldError
 	if before.removed, kept = p.removedBeside(config, due, sent); kept != nil {
 		return false, kept
 	}
