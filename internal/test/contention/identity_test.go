@@ -129,8 +129,8 @@ func TestUUIDThatWaitedForARestart(t *testing.T) {
 			uuid+"\" }\n  description = \""+description+"\"\n  reboot_policy = \""+policy+"\"", 1)
 	}
 	const old, next = "22222222-2222-3333-4444-555555555555", "33333333-2222-3333-4444-555555555555"
-	for name, policy := range map[string]string{"left waiting": "never", "a restart that failed": "auto"} {
-		t.Run(name, func(t *testing.T) {
+	for _, policy := range []string{"never", "auto"} { // neither restarts a guest that was started since the plan
+		t.Run(policy, func(t *testing.T) {
 			w := rig.NewWorld(t)
 			s := w.Session(t, rig.TokenNoSSH, config(old, "first", policy))
 			if err := s.Run(t.Context()); err != nil {
@@ -147,7 +147,7 @@ func TestUUIDThatWaitedForARestart(t *testing.T) {
 				g.Running = &state.Running{QMPStatus: "running", PID: 77, StartedAt: world.Clock.Now(), Booted: maps.Clone(g.Config)}
 				g.Ignores = []string{"shutdown"}
 			})
-			if err := s.Apply(t.Context(), pl); (err != nil) != (policy == "auto") {
+			if err := s.Apply(t.Context(), pl); err != nil {
 				t.Fatal(err)
 			}
 			w.Change(func(world *state.World) {
