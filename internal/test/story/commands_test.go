@@ -299,7 +299,8 @@ func (s *story) awaitHA() {
 	filed := false
 	s.w.Change(func(w *state.World) { filed = len(w.HA) > 0 })
 	if filed {
-		s.w.Sim.Advance(15 * time.Second)
+		// A round of the manager, a start, and a round of pvestatd, from which the listing is.
+		s.w.Sim.Advance(30 * time.Second)
 	}
 }
 
