@@ -194,8 +194,8 @@ func remove(ctx context.Context, r *removal) error {
 	if reborn := r.deleted.reborn; len(reborn) > 0 {
 		r.notes = append(r.notes, rebornNote(r.VMID, r.Baseline.Node, reborn))
 	}
-	if why := r.view.inUse; why != "" {
-		r.notes = append(r.notes, inUseNote(r.VMID, r.view.node, why))
+	if r.view.inUse != "" {
+		r.notes = append(r.notes, inUseNote(r.VMID, r.view))
 	}
 	if len(r.unproven) > 0 {
 		r.notes = append(r.notes, unprovenNote(r.VMID, r.Baseline.Node, r.unproven))

@@ -291,10 +291,15 @@ func unmarkedNote(vmid int, node string) Note {
 		"%d`) before you import or remove it", vmid, node, vmid)}
 }
 
-// inUseNote names a VM that was left alone since a user works with it.
-func inUseNote(vmid int, node, why string) Note {
-	return Note{Doubt: true, Text: fmt.Sprintf("VM %d on node %s was left alone: %s. Look at it (`qm config %d`), then "+
-		"import it to keep it, or remove it", vmid, node, why, vmid)}
+// inUseNote names a VM that was left alone since a user works with it, and the volumes of ours beside it.
+func inUseNote(vmid int, v view) Note {
+	text := fmt.Sprintf("VM %d on node %s was left alone: %s. Look at it (`qm config %d`), then import it to keep it, or "+
+		"remove it", vmid, v.node, v.inUse, vmid)
+	if len(v.beside) > 0 {
+		text += fmt.Sprintf(". Volumes that this create has made, and that the VM does not name, stay with it: %s",
+			strings.Join(v.beside, ", "))
+	}
+	return Note{Doubt: true, Text: text}
 }
 
 // merge adds the leftovers of a later removal, which was the last to look at those that are known.
