@@ -3,6 +3,7 @@ package create
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -219,5 +220,36 @@ func TestLateUndoLeavesTheGuestThatItStarted(t *testing.T) {
 	}
 	if met == 0 {
 		t.Error("none was played")
+	}
+}
+
+// TestUndoNamesTheCopiesBesideAVMInUse: the worker of a clone dies, and another user starts the VM amid the undo. The VM is
+// left to them, and the copies that it does not name are in the warning.
+func TestUndoNamesTheCopiesBesideAVMInUse(t *testing.T) {
+	t.Parallel()
+	met := 0
+	for _, path := range []string{"config", "status/current"} {
+		for n := range 8 {
+			b := newBench(t, ticket)
+			b.sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: http.MethodPost, Path: "/nodes/{node}/qemu/{vmid}/clone"}, Phase: fault.KillTask}})
+			b.sim.SetThirdParties([]thirdparty.Order{{Act: thirdparty.Start, VMID: 150,
+				Before: fault.Match{Method: http.MethodGet, Path: "/nodes/{node}/qemu/{vmid}/" + path, VMID: 150, Nth: n + 1}}})
+			created, err := b.Create(t.Context(), Request{Node: "pve1", VMID: 150, Clone: &guest.Clone{VMID: 9000, Full: to(true)}})
+			g, said := b.vms()[150], fmt.Sprint(created.Warnings)
+			if err == nil || g == nil || !strings.Contains(said, "was left alone") {
+				continue
+			}
+			for volume := range b.volumesOf(150) {
+				if !guest.Uses(g, volume) {
+					met++
+					if !strings.Contains(said, volume) {
+						t.Errorf("%s #%d: %s is left, and not named: %s", path, n+1, volume, said)
+					}
+				}
+			}
+		}
+	}
+	if met == 0 {
+		t.Error("no copy was left")
 	}
 }

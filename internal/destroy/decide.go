@@ -136,11 +136,7 @@ func goAlone(f facts, m memory, p policy) bool {
 // leaveAll leaves a VM that a user works with, with all its volumes: a snapshot may need any of them.
 func leaveAll() func(*removal, context.Context, *facts) (outcome, error) {
 	return func(r *removal, _ context.Context, _ *facts) (outcome, error) {
-		for _, v := range r.left { // listed before its guest was seen to run
-			if !guest.Uses(r.view.config.Values, v) && !slices.Contains(r.view.beside, v) {
-				r.view.beside = append(r.view.beside, v)
-			}
-		}
+		r.view.beside = slices.DeleteFunc(r.left, func(v string) bool { return guest.Uses(r.view.config.Values, v) })
 		r.left, r.unproven = nil, nil
 		return finished, nil
 	}

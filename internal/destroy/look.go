@@ -20,7 +20,7 @@ type view struct {
 	// answered: the look could tell who has the VMID. hidden: a guest has it that this identity may not see, so the
 	// volumes may be that guest's.
 	answered, hidden bool
-	beside           []string // volumes of ours that a VM in use does not name
+	beside           []string // volumes of ours that a VM in use does not name, such as the copies of a clone that died
 }
 
 // standing reports whether there is a configuration that is ours, or may be.
@@ -98,8 +98,10 @@ func (r *removal) lookAtAll(ctx context.Context) error {
 	if r.committed && r.view.answered && r.view.owner != guest.Ours && r.tasks.lastDestroy() == "" {
 		noteGone(r, func(string) bool { return true }) // a third party has destroyed it
 	}
-	if r.view.inUse != "" {
-		return noteBeside(ctx, r)
+	if r.view.inUse != "" { // what is beside it is to be named
+		volumes, err := r.listOwn(ctx, r.view.config.Values)
+		r.left = volumes
+		return err
 	}
 	if r.view.owner == guest.ThirdParty {
 		if r.deleted.config == nil { // another user has destroyed ours, and its volumes with it
@@ -121,14 +123,6 @@ func (r *removal) lookAtAll(ctx context.Context) error {
 	if r.left = volumes; err != nil {
 		r.left = nil
 	}
-	return err
-}
-
-// noteBeside lists the volumes of ours that a VM which a user works with does not name, such as the copies of a clone
-// that died.
-func noteBeside(ctx context.Context, r *removal) error {
-	volumes, err := r.listOwn(ctx, r.view.config.Values)
-	r.view.beside = slices.DeleteFunc(volumes, func(v string) bool { return guest.Uses(r.view.config.Values, v) })
 	return err
 }
 

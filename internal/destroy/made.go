@@ -32,8 +32,8 @@ type Made struct {
 	died      []string          // the types of its tasks that were killed
 	read      map[pve.UPID]bool // tasks whose log was read
 	commands  int               // how many of the failed commands were read
-	unread    bool              // it could not be read
 	corrected bool              // the log of the task that makes the VM was asked for the first disks
+	unread    bool              // that log is there, and could not be read
 }
 
 // place is the name of a volume on a node.

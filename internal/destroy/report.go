@@ -108,8 +108,7 @@ func (r *report) leftovers(failed error) []saga.Residue {
 		left = append(left, r.unseen(reason))
 	}
 	has := r.view.has()
-	unread := r.Made != nil && r.Made.unread // a disk in a slot may be another user's
-	stays := r.committed || unread || spares(r.removal, has) || len(adopted(r.removal, has)) > 0
+	stays := r.committed || r.Made.isUnread() || spares(r.removal, has) || len(adopted(r.removal, has)) > 0
 	for _, v := range r.left {
 		if stays && r.view.at() != "" && isIn(r.removal, r.view.at(), has, v) {
 			continue // it is the VM's, which stands
@@ -145,8 +144,7 @@ func (r *report) guest(node, reason string) saga.Residue {
 		What: fmt.Sprintf("VM %d on node %s", r.VMID, node)}
 	isForeign := func(_, volume string) bool { return r.committed && !r.Baseline.HasNamed(volume) }
 	others := append(adopted(r.removal, has), disksIn(r.VMID, has, isForeign)...)
-	unread := r.Made != nil && r.Made.unread
-	if spares(r.removal, has) || len(others) > 0 || unread { // they would go with it
+	if spares(r.removal, has) || len(others) > 0 || r.Made.isUnread() { // they would go with it
 		left.Command = ""
 	}
 	for _, volume := range slices.Sorted(maps.Keys(r.users)) {

@@ -65,6 +65,9 @@ func (f fact) isOther(v pve.Volume, inSlot bool) bool {
 	return f.proof == freed || !inSlot && !f.isIt(v)
 }
 
+// isUnread reports whether a disk in a slot may be another user's, since the log that tells could not be read.
+func (m *Made) isUnread() bool { return m != nil && m.unread }
+
 // Grows notes that the create is about to grow the disk in a slot, in bytes.
 func (m *Made) Grows(name string, size int64) {
 	m.grown[name] = size
