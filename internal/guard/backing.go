@@ -62,10 +62,13 @@ func CheckBases(ctx context.Context, g *Guard, node string, volumes []string) er
 			away = append(away, place)
 			continue
 		}
-		if err == nil && len(users(listed)) > 0 { // it may be gone since
-			listed, err = g.api.Storage(node, storage).Content(ctx, "images", 0)
-		}
 		if err != nil {
+			return err
+		}
+		if len(users(listed)) == 0 {
+			continue
+		}
+		if listed, err = g.api.Storage(node, storage).Content(ctx, "images", 0); err != nil { // it may be gone since
 			return err
 		}
 		if names := users(listed); len(names) > 0 {

@@ -54,7 +54,10 @@ func namesOf(file string) []name {
 // IsParent reports whether the parent of a volume in a listing may be another volume: a path of it, whole or relative
 // to the volume, or its name with a snapshot of it (pve-storage, list_images of the plugins).
 func IsParent(parent, volume string) bool {
-	if strings.Contains(parent, "/") {
+	switch {
+	case parent == "": // as most have
+		return false
+	case strings.Contains(parent, "/"):
 		return share(path.Clean("/"+parent), volume)
 	}
 	parent, _, _ = strings.Cut(parent, "@")
