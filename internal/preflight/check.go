@@ -100,10 +100,9 @@ func (p *planCheck) look(ctx context.Context, c *Checker, r Request) {
 	p.nodeState(r)
 	p.clone(ctx, c, r)
 	p.restore(ctx, c, r)
-	areOne := func(a, b string) bool { return c.areOne(ctx, a, b) }
-	for _, refused := range guest.CheckCopiesBy(areOne, r.ID, vm.Diff(r.Prior, r.Planned), vm.Encode(r.Prior),
-		r.DestroyRemoved) {
-		p.report(copiedMeanwhile, refused)
+	if !r.Creating {
+		p.change = vm.Diff(r.Prior, r.Planned)
+		lostCopies(ctx, p, c, r)
 	}
 	p.moving(ctx, c, r)
 	p.storages(ctx, c, r.Storages)

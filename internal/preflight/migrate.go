@@ -102,7 +102,7 @@ func (p *planCheck) moving(ctx context.Context, c *Checker, r Request) {
 // renamed reports the VM's own volumes that are to come into slots, or to be copied, by their names: on arrival another
 // disk may have such a name. Those on a shared storage keep theirs (qemu-server QemuMigrate.pm scan_local_volumes).
 func renamed(p *planCheck, r Request) {
-	named, copies := maps.Clone(r.Moving.Attached), vm.Diff(r.Prior, r.Planned).Copies()
+	named, copies := maps.Clone(r.Moving.Attached), p.change.Copies()
 	if named == nil {
 		named = copies
 	}

@@ -65,7 +65,7 @@ func (p kept) moved(r Request) map[string]string {
 		pairs = vm.StorageMap(r.Prior, r.Prior, r.Planned)
 	}
 	has := vm.Encode(r.Prior)
-	for _, m := range vm.Diff(r.Prior, r.Planned).Moves {
+	for _, m := range p.change.Moves {
 		volume := guest.VolumeOf(has[m.Slot])
 		from := volid.Storage(volume)
 		at, _ := p.resources.Storage(r.from(), from)

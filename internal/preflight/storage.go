@@ -11,6 +11,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/nearest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/volumeuse"
 )
@@ -184,11 +185,11 @@ func (c *Checker) whereStoragesAre(ctx context.Context) (volumeuse.Places, error
 	})
 }
 
-// areOne reports whether two names are, or may be, of one volume.
-func (c *Checker) areOne(ctx context.Context, a, b string) bool {
-	if volid.Same(a, b) || !(volumeuse.Places{}).MayBe(a, []string{b}) {
-		return volid.Same(a, b)
+// lostCopies reports copies of disks that the change moves or destroys.
+func lostCopies(ctx context.Context, p *planCheck, c *Checker, r Request) {
+	places := func() (volumeuse.Places, error) { return c.whereStoragesAre(ctx) }
+	areOne := func(a, b string) bool { return volumeuse.AreOne(a, b, places) }
+	for _, refused := range guest.CheckCopiesBy(areOne, r.ID, p.change, vm.Encode(r.Prior), r.DestroyRemoved) {
+		p.report(copiedMeanwhile, refused)
 	}
-	places, err := c.whereStoragesAre(ctx)
-	return err != nil || places.MayBe(a, []string{b})
 }

@@ -111,6 +111,16 @@ func (p Places) MayBe(volume string, others []string) bool {
 	return how != Apart
 }
 
+// AreOne reports whether two names are, or may be, of one volume: two storages can be one place. The places are asked
+// for only where the names leave that open; if they cannot be read, the names may be of one.
+func AreOne(a, b string, places func() (Places, error)) bool {
+	if volid.Same(a, b) || (Places{}).CompareVolumes(a, b) == Apart {
+		return volid.Same(a, b)
+	}
+	all, err := places()
+	return err != nil || all.CompareVolumes(a, b) != Apart
+}
+
 // Likest is the first one of some others that a volume is most like, and how much.
 func (p Places) Likest(volume string, others iter.Seq[string]) (likest string, how Likeness) {
 	for other := range others {

@@ -253,6 +253,9 @@ func (p warnings) warnLeavingSources(ctx context.Context) {
 	}
 	mine, goes := newSources(p.Planning), leavingBy(p.Planning)
 	copies, leave := p.Run.noteCopies(mine, goes)
+	if goes == nil { // as in the create of each of a thousand copies
+		copies = nil
+	}
 	for _, c := range copies {
 		for _, s := range c.sources {
 			if summary, detail := s.lost(ctx, p.Planning, c.thing, goes); summary != "" {
@@ -275,7 +278,7 @@ func (s source) lost(ctx context.Context, p *Planning, thing string, l *leaving)
 	var of, does string
 	then, i := "nothing would be left to copy", l.diskOf(ctx, p, s)
 	switch {
-	case l != nil && l.disks == nil && s.goesWith(l.Resource):
+	case l.disks == nil && s.goesWith(l.Resource):
 		of, does = "a VM that is destroyed", "destroys that VM"
 	case i < 0 || s.filled && l.disks[i].moves:
 		return "", ""
@@ -300,9 +303,6 @@ func (s source) lost(ctx context.Context, p *Planning, thing string, l *leaving)
 // diskOf is the place of the disk that takes a source with it, -1 if there is none. A clone finds a disk that has
 // moved, and those of a snapshot are not destroyed.
 func (l *leaving) diskOf(ctx context.Context, p *Planning, s source) int {
-	if l == nil {
-		return -1
-	}
 	return slices.IndexFunc(l.disks, func(d leavingDisk) bool {
 		if s.Clone != nil {
 			return !d.moves && s.Clone.Snapshot == "" && s.goesWith(l.Resource)
@@ -311,13 +311,12 @@ func (l *leaving) diskOf(ctx context.Context, p *Planning, s source) int {
 	})
 }
 
-// areOne reports whether two names are, or may be, of one volume: two storages can be one place.
+// areOne reports whether two names are, or may be, of one volume; without a server, by the names alone.
 func areOne(ctx context.Context, p *Planning, a, b string) bool {
-	if volid.Same(a, b) || p.Machines == nil || !(volumeuse.Places{}).MayBe(a, []string{b}) {
+	if p.Machines == nil {
 		return volid.Same(a, b)
 	}
-	places, err := p.Machines.Places(ctx)
-	return err != nil || places.MayBe(a, []string{b})
+	return volumeuse.AreOne(a, b, func() (volumeuse.Places, error) { return p.Machines.Places(ctx) })
 }
 
 // copyFirst is how a copy is made before its source is destroyed.
