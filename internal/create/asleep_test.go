@@ -279,8 +279,8 @@ func takeSnapshot(t *testing.T, vm pve.QEMUClient) (pve.UPID, error) {
 
 // TestLateUndoLeavesAVMInUse: the machine of a create sleeps for five hours after any of its requests. Meanwhile a user
 // works with the VM, which still bears the mark: with another identity, or with that of the create. A snapshot counts
-// without a sleep, too. Then a request
-// fails, or the create is interrupted. The VM stays as it is and is named with the reason, as the next apply leaves it.
+// without a sleep, too. Then a request fails, or the create is interrupted. The VM stays as it is and is named with the
+// reason, as the next apply leaves it.
 func TestLateUndoLeavesAVMInUse(t *testing.T) {
 	t.Parallel()
 	refused := func(method, path string) []fault.Rule {
@@ -291,49 +291,37 @@ func TestLateUndoLeavesAVMInUse(t *testing.T) {
 		for why, faults := range map[string][]fault.Rule{"does not start": refused(http.MethodPost, "status/start"),
 			"cannot be committed": refused(http.MethodPut, "config"), "is interrupted": nil} {
 			for whose, identity := range map[string]func(*pve.Config, pvesim.Credentials){"another user": ticket, "its own user": token} {
-				met := 0
-				for n, came := 2, true; came; n++ {
-					synctest.Test(t, func(t *testing.T) {
-						b := benchOf(t, pvesim.Options{Clock: clock.Real{}, Latency: -1}, token)
-						r := onZFS()
-						r.VMID, r.Start = 150, true
-						ctx, interrupt := context.WithCancel(t.Context())
-						defer interrupt()
-						var wake func() (Created, error)
-						if came, wake = b.asleepIn(ctx, t, r, n); !came {
-							return
-						}
-						time.Sleep(use.asleep)
-						all := func() string { // but the mark, which is renewed
-							config := b.vms()[150]
-							delete(config, "description")
-							return fmt.Sprint(config, b.volumesOf(150))
-						}
-						isOn := func() bool { return strings.HasSuffix(b.everythingOf(150), "true") }
-						was := all()
-						user := creatorOf(t, b.sim, identity)
-						upid, err := use.do(t, user.api.QEMU("pve1", 150))
-						if err == nil {
-							_, err = user.api.Tasks().Wait(t.Context(), upid)
-						}
-						did := err == nil && (was != all() || isOn())
-						was, wasOn := all(), isOn()
-						if b.sim.SetFaults(faults); faults == nil {
-							interrupt()
-						}
-						created, err := wake()
-						if !did || err == nil {
-							return
-						}
-						met++
-						now, wrong := all(), unnamed(created)
-						if now != was || wasOn && !isOn() || wrong != "" || !strings.Contains(fmt.Sprint(created.Warnings), "works with it") &&
-							!strings.Contains(fmt.Sprint(created.Warnings), "has begun qmstart") {
-							t.Errorf("asleep after %d, %s %s, and it %s: VM 150 was\n%s\nand is\n%s\n%s\n%v", n, whose, what, why, was, now,
-								wrong, err)
-						}
-					})
-				}
+				met := eachSleep(t, true, func(t *testing.T, s sleeping) bool {
+					time.Sleep(use.asleep)
+					all := func() string { // but the mark, which is renewed
+						config := s.vms()[150]
+						delete(config, "description")
+						return fmt.Sprint(config, s.volumesOf(150))
+					}
+					isOn := func() bool { return strings.HasSuffix(s.everythingOf(150), "true") }
+					was := all()
+					user := creatorOf(t, s.sim, identity)
+					upid, err := use.do(t, user.api.QEMU("pve1", 150))
+					if err == nil {
+						_, err = user.api.Tasks().Wait(t.Context(), upid)
+					}
+					did := err == nil && (was != all() || isOn())
+					was, wasOn := all(), isOn()
+					if s.sim.SetFaults(faults); faults == nil {
+						s.interrupt()
+					}
+					created, err := s.wake()
+					if !did || err == nil {
+						return false
+					}
+					now, wrong := all(), unnamed(created)
+					if now != was || wasOn && !isOn() || wrong != "" || !strings.Contains(fmt.Sprint(created.Warnings), "works with it") &&
+						!strings.Contains(fmt.Sprint(created.Warnings), "has begun qmstart") {
+						t.Errorf("asleep after %d, %s %s, and it %s: VM 150 was\n%s\nand is\n%s\n%s\n%v", s.n, whose, what, why, was, now,
+							wrong, err)
+					}
+					return true
+				})
 				if t.Logf("%s %s, and it %s: %d played", whose, what, why, met); met == 0 {
 					t.Errorf("%s %s, and it %s: none was played", whose, what, why)
 				}

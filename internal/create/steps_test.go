@@ -151,39 +151,57 @@ func TestFirewallFileThatTheUndoNames(t *testing.T) {
 	}
 }
 
+// sleeping is a create of VM 150 whose machine sleeps after request n.
+type sleeping struct {
+	bench
+	n         int
+	wake      func() (Created, error)
+	interrupt func() // presses Ctrl-C
+}
+
+// eachSleep plays the create once for each request after which its machine can fall asleep, but the first. It returns how many of
+// these counted.
+func eachSleep(t *testing.T, starts bool, play func(t *testing.T, s sleeping) (counts bool)) (counted int) {
+	t.Helper()
+	for n, came := 2, true; came; n++ {
+		synctest.Test(t, func(t *testing.T) {
+			s := sleeping{bench: benchOf(t, pvesim.Options{Clock: clock.Real{}, Latency: -1}, token), n: n}
+			r := onZFS()
+			r.VMID, r.Start = 150, starts
+			ctx, interrupt := context.WithCancel(context.WithoutCancel(t.Context()))
+			defer interrupt()
+			s.interrupt = interrupt
+			if came, s.wake = s.asleepIn(ctx, t, r, n); came && play(t, s) {
+				counted++
+			}
+		})
+	}
+	return counted
+}
+
 // TestUndoLeavesAGuestThatOthersStarted: another user starts the guest of a create that is not to start it, and the
 // commit is refused 100 s later. The run has seen its VM less than a lease ago, and leaves it all the same.
 func TestUndoLeavesAGuestThatOthersStarted(t *testing.T) {
 	t.Parallel()
-	met := 0
-	for n, came := 2, true; came; n++ {
-		synctest.Test(t, func(t *testing.T) {
-			b := benchOf(t, pvesim.Options{Clock: clock.Real{}, Latency: -1}, token)
-			r := onZFS()
-			r.VMID = 150
-			var wake func() (Created, error)
-			if came, wake = b.asleep(t, r, n); !came {
-				return
-			}
-			user := creatorOf(t, b.sim, ticket)
-			upid, err := user.api.QEMU("pve1", 150).Start(t.Context(), pve.Params{})
-			if err == nil {
-				_, err = user.api.Tasks().Wait(t.Context(), upid)
-			}
-			did := err == nil
-			time.Sleep(100 * time.Second)
-			b.sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: http.MethodPut, Path: "/nodes/{node}/qemu/{vmid}/config"},
-				Phase: fault.Before, Status: 500, Reason: "no", Times: -1}})
-			created, err := wake()
-			if !did || err == nil {
-				return
-			}
-			met++
-			if wrong := unnamed(created); wrong != "" || !strings.HasSuffix(b.everythingOf(150), "true") {
-				t.Errorf("asleep after %d: VM 150 is %s: %v %s", n, b.everythingOf(150), err, wrong)
-			}
-		})
-	}
+	met := eachSleep(t, false, func(t *testing.T, s sleeping) bool {
+		user := creatorOf(t, s.sim, ticket)
+		upid, err := user.api.QEMU("pve1", 150).Start(t.Context(), pve.Params{})
+		if err == nil {
+			_, err = user.api.Tasks().Wait(t.Context(), upid)
+		}
+		did := err == nil
+		time.Sleep(100 * time.Second)
+		s.sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: http.MethodPut, Path: "/nodes/{node}/qemu/{vmid}/config"},
+			Phase: fault.Before, Status: 500, Reason: "no", Times: -1}})
+		created, err := s.wake()
+		if !did || err == nil {
+			return false
+		}
+		if wrong := unnamed(created); wrong != "" || !strings.HasSuffix(s.everythingOf(150), "true") {
+			t.Errorf("asleep after %d: VM 150 is %s: %v %s", s.n, s.everythingOf(150), err, wrong)
+		}
+		return true
+	})
 	if met == 0 {
 		t.Error("none was played")
 	}
@@ -193,31 +211,19 @@ func TestUndoLeavesAGuestThatOthersStarted(t *testing.T) {
 // create is interrupted. The guest may be in use: it runs on, and the VM is in state.
 func TestLateUndoLeavesTheGuestThatItStarted(t *testing.T) {
 	t.Parallel()
-	met := 0
-	for n, came := 2, true; came; n++ {
-		synctest.Test(t, func(t *testing.T) {
-			b := benchOf(t, pvesim.Options{Clock: clock.Real{}, Latency: -1}, token)
-			r := onZFS()
-			r.VMID, r.Start = 150, true
-			ctx, interrupt := context.WithCancel(t.Context())
-			defer interrupt()
-			var wake func() (Created, error)
-			if came, wake = b.asleepIn(ctx, t, r, n); !came {
-				return
-			}
-			time.Sleep(20 * time.Hour)
-			ran := strings.HasSuffix(b.everythingOf(150), "true")
-			interrupt()
-			created, err := wake()
-			if !ran || err == nil {
-				return
-			}
-			met++
-			if !strings.HasSuffix(b.everythingOf(150), "true") || created.Proof == nil || created.Stays == "" {
-				t.Errorf("asleep after %d: VM 150 is %s: %v %+v", n, b.everythingOf(150), err, created)
-			}
-		})
-	}
+	met := eachSleep(t, true, func(t *testing.T, s sleeping) bool {
+		time.Sleep(20 * time.Hour)
+		ran := strings.HasSuffix(s.everythingOf(150), "true")
+		s.interrupt()
+		created, err := s.wake()
+		if !ran || err == nil {
+			return false
+		}
+		if !strings.HasSuffix(s.everythingOf(150), "true") || created.Proof == nil || created.Stays == "" {
+			t.Errorf("asleep after %d: VM 150 is %s: %v %+v", s.n, s.everythingOf(150), err, created)
+		}
+		return true
+	})
 	if met == 0 {
 		t.Error("none was played")
 	}
