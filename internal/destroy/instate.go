@@ -97,7 +97,7 @@ func (d *destruction) removeStopped(ctx context.Context) ([]saga.Residue, error)
 	}
 	volumes = slices.DeleteFunc(volumes, func(volume string) bool { return slices.Contains(reused, volume) })
 	use, fresh := d.use, true
-	if d.acted {
+	if d.acted || isDetached(d, slices.Concat(volumes, snapshotOnly)) {
 		if again := d.readUseAgain(ctx, volumes); again != nil {
 			use = again
 		} else {

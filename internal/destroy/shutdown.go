@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
 // recent is the greatest age of the look at a guest that is shut down: that of the first look, which has read others
@@ -272,4 +274,21 @@ func hasUnnamed(b *guest.Baseline, config map[string]string) bool {
 		}
 	}
 	return false
+}
+
+// isDetached reports whether a disk that goes with the VM is in none of its slots, but unused or in a snapshot: a third
+// party may have given it to another guest, after that one was read, and detached it here.
+func isDetached(d *destruction, volumes []string) bool {
+	var attached []string
+	for _, config := range []map[string]string{d.config.Current(), d.config.Merged()} {
+		for option, volume := range guest.Volumes(config) {
+			if !vm.IsUnused(option) {
+				attached = append(attached, volume)
+			}
+		}
+	}
+	for _, snapshot := range d.snapshots {
+		attached = append(attached, guest.VolumeOf(snapshot["vmstate"]))
+	}
+	return slices.ContainsFunc(volumes, func(volume string) bool { return !slices.Contains(attached, volume) })
 }

@@ -69,6 +69,25 @@ func TestVolumeUseIsReadAfterTheShutdown(t *testing.T) {
 	}
 }
 
+// TestDiskHandedOnWhileTheGuestsAreRead: a third party attaches the disk to a guest that was read already, and detaches it here before
+// the VM is read. Only a snapshot names it then, and PVE would free it with the VM (qemu-server QemuServer.pm destroy_vm).
+func TestDiskHandedOnWhileTheGuestsAreRead(t *testing.T) {
+	for _, act := range []thirdparty.Act{thirdparty.Attach, thirdparty.AttachContainer} {
+		r := newRig(t, asToken)
+		ref := r.vm(300)
+		r.change(func(w *state.World) {
+			w.Guests[300].Snaps = map[string]map[string]string{"before": {"scsi0": contested + ",size=1G", "snaptime": "1"}}
+		})
+		r.sim.Advance(20 * time.Second)
+		r.comes("GET", theGuest+"/pending", 1, act, thirdparty.Detach)
+		_, _, err := r.s.Delete(t.Context(), Request{Ref: ref, Disks: Disks{Known: []string{contested}}})
+		r.came()
+		if is, kept := r.has(300, contested); !is || !kept || err == nil || !strings.Contains(err.Error(), contested+" is also used by") {
+			t.Errorf("%s: VM %t, disk %t: %v", act, is, kept, err)
+		}
+	}
+}
+
 // TestLockedVMIsLookedAtAgain: while a lock is waited for the VM is replaced, or its disk attached elsewhere. Nothing
 // planned for it is done to a third party's.
 func TestLockedVMIsLookedAtAgain(t *testing.T) {

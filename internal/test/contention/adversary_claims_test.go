@@ -67,7 +67,7 @@ func claimsOfGuests() []claim {
 	there := func(_ *state.World, g *state.Guest) bool { return g != nil }
 	return []claim{
 		{says: `VM (\d+)(?: on node \S+)? belongs to another user now`, holds: func(a *inspection, words []string) string {
-			return a.mustBe(words[1], "another user's", his)
+			return a.mustBe(words[1], "another user's", func(w *state.World, g *state.Guest) bool { return his(w, g) || a.restoredSince() })
 		}},
 		{says: `made another one under the same id`, holds: func(a *inspection, _ []string) string { return a.another() }},
 		{says: `VM (\d+) is gone(?: from node ([a-z0-9]+)|[:;,.]|$)`, seldom: "a VM that goes during PVE's own reboot", holds: func(a *inspection, words []string) string {
