@@ -232,3 +232,20 @@ func TestCopyAndItsOriginal(t *testing.T) {
 	_, err = l.Session.Plan(t.Context()) // the slot has a disk, which stays
 	rig.MustSay(t, err, `disks["scsi0"].import_from`, "nothing is copied into it")
 }
+
+// TestSlotChangeOfANewTemplate: a disk gets another slot by its name in the apply that makes its VM a template, which renames it. The plan
+// promised the name from before. It is refused now, and two applies do it.
+func TestSlotChangeOfANewTemplate(t *testing.T) {
+	t.Parallel()
+	body := func(more, rest string) string {
+		return "power_state = \"stopped\"\n" + more + `disks = { scsi0 = { storage = "local-zfs", size = "1G" }, ` + rest + " }\n"
+	}
+	l := rig.NewVM(t, body("", `scsi2 = { storage = "local-zfs", size = "2G" }`))
+	moved := l.Named(`scsi5 = { imported_disk = { volume = <scsi2> } }`)
+	l.Configure(body("template = true\n", moved))
+	_, err := l.Session.Plan(t.Context())
+	rig.MustSay(t, err, `disks["scsi5"].imported_disk.volume`, "first put the disk into scsi5")
+	l.To(body("", moved))
+	l.To(body("template = true\n", moved))
+	l.Want(map[string]string{"scsi0": "scsi0", "scsi5": "scsi2"})
+}

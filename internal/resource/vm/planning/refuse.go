@@ -11,6 +11,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/model"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/validation"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
 )
 
 // refusals are the errors of a plan that the state and the configuration show.
@@ -63,12 +64,25 @@ func (p refusals) refuseChanges() {
 	p.refuseDifferences()
 }
 
-// refuseTemplate refuses to convert a running VM.
+// refuseTemplate refuses to convert a running VM, or one that gets a disk by a name which the conversion changes
+// (qemu-server QemuServer.pm template_create).
 func (p refusals) refuseTemplate() {
-	if model.Value(p.Plan.Template) && !model.Value(p.Prior.Template) && p.runs() {
+	if !model.Value(p.Plan.Template) || model.Value(p.Prior.Template) {
+		return
+	}
+	if p.runs() {
 		p.refuse(path.Root("template"),
 			"The VM runs, and PVE makes templates of stopped VMs only. Set power_state = \"stopped\" as well: the VM is then "+
 				"shut down first.")
+	}
+	for _, slot := range model.SortedSlots(p.volumes.attached) {
+		volume := p.volumes.attached[slot]
+		if volid.IsDevice(volume) {
+			continue
+		}
+		at, _ := model.Locator{}.Attribute("disks." + slot + ".imported_disk.volume")
+		p.refuse(at, fmt.Sprintf("PVE gives the disks of a VM that becomes a template new names, %s too. Make two applies: "+
+			"first put the disk into %s, then set template = true.", volume, slot))
 	}
 }
 
