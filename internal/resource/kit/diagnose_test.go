@@ -166,3 +166,12 @@ func TestLawCommandsOfResidues(t *testing.T) {
 		t.Errorf("said %s", said)
 	}
 }
+
+// TestReasonOfAResidueIsOneLine: several errors are its reason, as errors.Join has them, and each leftover has its lines in the list.
+func TestReasonOfAResidueIsOneLine(t *testing.T) {
+	said := ListResidues([]saga.Residue{{ID: "100", Node: "pve1", What: "VM 100 on node pve1", Command: "qm config 100",
+		Reason: errors.Join(errors.New("no route"), errors.New("no answer")).Error()}})
+	if want := "Left on the server:\n  1. VM 100 on node pve1 (no route; no answer)\n     as root on pve1: qm config 100\n"; said != want {
+		t.Errorf("said %q", said)
+	}
+}

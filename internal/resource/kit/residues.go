@@ -21,7 +21,7 @@ func ListResidues(left []saga.Residue) string {
 			fmt.Fprintf(&text, " on %s", r.Node)
 		}
 		if r.Reason != "" {
-			fmt.Fprintf(&text, " (%s)", r.Reason)
+			fmt.Fprintf(&text, " (%s)", strings.ReplaceAll(r.Reason, "\n", "; ")) // several errors are a line each
 		}
 		text.WriteString("\n")
 		switch {
