@@ -56,7 +56,7 @@ func Diagnose(a Attempt, err error) diag.Diagnostics {
 	if errors.As(err, &failed) {
 		return a.diagnose(failed.Err, failed.Step, a.afterFailure(failed))
 	}
-	return a.diagnose(err, "", "")
+	return a.diagnose(err, "", a.whatStays())
 }
 
 // diagnose makes the diagnostics. The first one has the failed step and the text about its aftermath.

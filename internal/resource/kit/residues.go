@@ -34,12 +34,20 @@ func ListResidues(left []saga.Residue) string {
 	return text.String()
 }
 
+// whatStays tells of the VM that a failed create has left, and the next step; "" if it leaves none by itself.
+func (a Attempt) whatStays() string {
+	if a.Stays == "" {
+		return ""
+	}
+	return a.Stays + ".\nThe VM is in state and tainted: the next apply would replace it. Before that, \"terraform " +
+		"untaint\" of this resource's address keeps it, and the apply then does what is missing."
+}
+
 // afterFailure describes the leftovers of a failed saga, and the next step.
 func (a Attempt) afterFailure(failed *saga.Error) string {
 	switch {
 	case a.Stays != "":
-		return a.Stays + ".\nThe VM is in state and tainted: the next apply would replace it. Before that, \"terraform " +
-			"untaint\" of this resource's address keeps it, and the apply then does what is missing."
+		return a.whatStays()
 	case a.Kept:
 		return "What was made so far stays on the server, since on_failure is \"keep\". The VM is in state and tainted: " +
 			"the next apply replaces it."

@@ -49,13 +49,18 @@ func (r *Resource) adopt(ctx context.Context, plan model.Model, wait *guest.Wait
 	if whole.VMID == 0 {
 		whole = made
 	}
-	if err != nil {
-		err = fmt.Errorf("%w\n\nVM %d was made and stays, since a roll-back would destroy what was there before it: %s. "+
-			"Tell Terraform to keep the VM with `terraform untaint` and its address; the next apply then does what is "+
-			"missing", err, made.VMID,
-			strings.Join(model.VolumesOf(plan.Adopts()), ", "))
-	}
 	return whole, warnings, err
+}
+
+// whyAdoptingStays is why a VM stays that has not got all the volumes that were there before it, or was not started. An
+// apply starts a guest only where the configuration says so.
+func whyAdoptingStays(plan model.Model, vmid int) string {
+	text := fmt.Sprintf("VM %d was made and stays, since a roll-back would destroy what was there before it: %s", vmid,
+		strings.Join(model.VolumesOf(plan.Adopts()), ", "))
+	if plan.StartsWhenMade() && plan.PowerState == nil {
+		text += ". Where it is off, power_state = \"running\" has the next apply start it"
+	}
+	return text
 }
 
 // adoptAfter is what becomes of a VM that was made, with the volumes that it adopts, if any.
@@ -66,5 +71,8 @@ func (r *Resource) adoptAfter(ctx context.Context, plan model.Model, wait *guest
 	}
 	whole, warnings, err := r.adopt(ctx, plan, wait, made.Guest)
 	made.Guest = whole
+	if err != nil && !model.IsWaiting(err) {
+		made.Stays = whyAdoptingStays(plan, whole.VMID)
+	}
 	return made, kit.Warn(warnings), err
 }
