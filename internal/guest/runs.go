@@ -123,10 +123,11 @@ func (r *Runs) Judge(ctx context.Context, resources pve.Resources, node string, 
 		return ownership.Verdict{Reason: fmt.Sprintf("its snapshots cannot be read: %v", err)}
 	}
 	facts.Snapshots = len(snapshots) > 0
+	began := r.clock.Now()
 	for _, n := range resources.Nodes() {
 		err := r.seesTasks(ctx, n.Node)
 		if err == nil {
-			err = addTasks(ctx, r, &facts, n.Node)
+			err = addTasks(ctx, r, &facts, n.Node, began)
 		}
 		if err != nil {
 			facts.Unseen = err.Error()
@@ -156,6 +157,7 @@ func JudgeLive(ctx context.Context, r *Runs, resources pve.Resources, nodes []st
 	if len(at) < 2 { // the order of tasks on one node needs no clock
 		return ownership.Judge(facts), nil
 	}
+	began := r.clock.Now()
 	for _, node := range at {
 		now, err := r.api.Node(node).Time(ctx)
 		switch {
@@ -164,7 +166,7 @@ func JudgeLive(ctx context.Context, r *Runs, resources pve.Resources, nodes []st
 		case err != nil:
 			return ownership.Verdict{}, err
 		}
-		facts.Clocks[node] = now.Unix()
+		facts.Clocks[node] = r.at(began, now)
 	}
 	return ownership.Judge(facts), nil
 }
@@ -175,15 +177,18 @@ func (r *Runs) factsOf(resources pve.Resources, mark ownership.Mark, config map[
 		Marked: true, Genuine: r.IsGenuine(mark), UUID: IdentityOf(config).UUID, Clocks: map[string]int64{}}
 }
 
+// at is what a node's clock showed when a judgement began, which it shows now. Nodes are asked one after the other.
+func (r *Runs) at(began, now time.Time) int64 { return now.Add(began.Sub(r.clock.Now())).Unix() }
+
 // addTasks adds the tasks of a node that name a marked VM, or the one that it is a clone of, and the node's time.
-func addTasks(ctx context.Context, r *Runs, facts *ownership.Guest, node string) error {
+func addTasks(ctx context.Context, r *Runs, facts *ownership.Guest, node string, began time.Time) error {
 	tasks, err := r.listTasks(ctx, node, facts.Mark)
 	if err != nil || len(tasks) == 0 {
 		return err
 	}
 	facts.Tasks = append(facts.Tasks, tasks...)
 	if now, err := r.api.Node(node).Time(ctx); err == nil {
-		facts.Clocks[node] = now.Unix()
+		facts.Clocks[node] = r.at(began, now)
 	}
 	return nil
 }

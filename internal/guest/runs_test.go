@@ -399,3 +399,17 @@ func TestNow(t *testing.T) {
 		}
 	}
 }
+
+// TestTimesOfNodesAskedOneAfterTheOther: a node that is asked later than another one does not make its tasks older.
+func TestTimesOfNodesAskedOneAfterTheOther(t *testing.T) {
+	t.Parallel()
+	ticks := clock.NewManual(time.Unix(1_800_000_000, 0))
+	r := &Runs{clock: clock.Client{Cluster: ticks}}
+	began := r.clock.Now()
+	for _, ahead := range []time.Duration{0, time.Hour, -time.Hour} {
+		ticks.Advance(7 * time.Second)
+		if is, want := r.at(began, r.clock.Now().Add(ahead)), began.Add(ahead).Unix(); is != want {
+			t.Errorf("a clock that is %s ahead: %d, want %d", ahead, is, want)
+		}
+	}
+}

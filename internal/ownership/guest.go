@@ -219,7 +219,20 @@ func (g Guest) work(maker Task) (all, starts []string) {
 
 // isOursSince reports whether a task of this identity names the guest, and did not begin before another one.
 func (g Guest) isOursSince(t, since Task) bool {
-	return t.ID == strconv.Itoa(g.VMID) && t.User == g.Identity && (g.isLater(t, since) || !g.isLater(since, t))
+	return t.ID == strconv.Itoa(g.VMID) && t.User == g.Identity && g.isSince(t, since)
+}
+
+// sameTime is within what the clocks of two nodes tell no order: each tells whole seconds.
+const sameTime = 2 * time.Second
+
+// isSince reports whether a task may have begun after another one. One of the same time counts.
+func (g Guest) isSince(t, than Task) bool {
+	if t.Node == than.Node {
+		return t.Start >= than.Start
+	}
+	age, told := g.age(t)
+	old, alsoTold := g.age(than)
+	return !told || !alsoTold || age <= old+sameTime
 }
 
 // isLater reports whether a task began after another one. Of two nodes the ages are compared, each by its own clock.
@@ -241,8 +254,7 @@ var uses = []string{"qmsnapshot", "qmdelsnapshot", "qmclone"}
 func (g Guest) usedByOthers(maker Task) (Task, bool) {
 	for _, t := range g.Tasks {
 		isOthers := t.User != g.Identity && !slices.Contains(bystanders, t.Type) || g.Live && slices.Contains(uses, t.Type)
-		if t.ID == strconv.Itoa(g.VMID) && isOthers &&
-			(g.isLater(t, maker) || !g.isLater(maker, t)) { // one of the same second counts
+		if t.ID == strconv.Itoa(g.VMID) && isOthers && g.isSince(t, maker) {
 			return t, true
 		}
 	}

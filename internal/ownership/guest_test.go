@@ -361,6 +361,32 @@ func TestOwnershipNamesTheWork(t *testing.T) {
 	}
 }
 
+// TestOwnershipAtTheSameTime: nodes tell whole seconds, so tasks of two nodes that began within two have no order. Either may be the later
+// one: ours may have made a disk, and another's may be a use. On one node each second counts.
+func TestOwnershipAtTheSameTime(t *testing.T) {
+	for _, m := range makings() {
+		if unknownTask(m) {
+			continue // then all since an earlier guest counts
+		}
+		for _, c := range []struct {
+			node   string
+			before time.Duration
+			counts bool
+		}{{"pve1", 0, true}, {"pve1", time.Second, false}, {"pve2", time.Second, true}, {"pve2", 2 * time.Second, true}, {"pve2", 3 * time.Second, false}} {
+			f := factsOf(m)
+			f.Mark = f.Mark.Sign(theKey())
+			own := f.add("qmconfig", theVM, me, c.node, 10*time.Minute+c.before).UPID
+			if v := f.judged(); v.Owner != Ours || slices.Contains(v.Work, own) != c.counts {
+				t.Errorf("%s, our task on %s %s before: %+v", m, c.node, c.before, v)
+			}
+			f.add("qmconfig", theVM, neighbor, c.node, 10*time.Minute+c.before)
+			if v := f.judged(); (v.Owner == Unknown) != c.counts {
+				t.Errorf("%s, another's task on %s %s before: %+v", m, c.node, c.before, v)
+			}
+		}
+	}
+}
+
 // TestOwnershipOfAClonedSource: a source that was destroyed, made or restored since is another one.
 func TestOwnershipOfAClonedSource(t *testing.T) {
 	for typ, remade := range map[string]bool{"qmdestroy": true, "qmrestore": true, "qmcreate": true, "qmrollback": false,
