@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
-	"os"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -31,24 +29,7 @@ const disturbances = 12
 // COMBINATION=17 plays the change of this seed.
 func TestCombinations(t *testing.T) {
 	t.Parallel()
-	started, first, last := time.Now(), 1, share.Count(24, 3000)
-	if text := os.Getenv("COMBINATION"); text != "" {
-		n, err := strconv.Atoi(text)
-		if err != nil {
-			t.Fatalf("COMBINATION is %q, not a number", text)
-		}
-		first, last = n, n
-	}
-	sum := &tally{counts: map[string]int{}}
-	t.Run("changes", func(t *testing.T) {
-		for seed := first; seed <= last; seed++ {
-			t.Run(strconv.Itoa(seed), func(t *testing.T) {
-				t.Parallel()
-				play(t, uint64(seed), sum)
-			})
-		}
-	})
-	t.Logf("changes %d to %d: %s; %s", first, last, sum, time.Since(started).Round(time.Second))
+	playSeeds(t, "changes", "COMBINATION", share.Count(24, 3000), play)
 }
 
 // bench is a VM on a cluster, and a change of it.
@@ -183,20 +164,6 @@ func (b *bench) undisturbed(sum *tally) []pvesim.Op {
 	return ops
 }
 
-// disturbance is one thing that comes between.
-type disturbance struct {
-	kind   string
-	at     pvesim.Op
-	phase  fault.Phase
-	act    thirdparty.Act
-	cancel bool
-	plug   bool // QEMU refuses new devices
-}
-
-func (d disturbance) String() string {
-	return fmt.Sprintf("%s at %s %s (#%d)", d.kind, d.at.Method, d.at.Path, d.at.Seq)
-}
-
 func drawDisturbance(r *rand.Rand, ops []pvesim.Op) disturbance {
 	var writes []pvesim.Op
 	for _, op := range ops {
@@ -215,15 +182,15 @@ func drawDisturbance(r *rand.Rand, ops []pvesim.Op) disturbance {
 	switch r.IntN(5) {
 	case 0, 1:
 		p := phases[r.IntN(len(phases))]
-		return disturbance{kind: "fault " + string(p), at: write, phase: p}
+		return disturbance{kind: "fault " + string(p), at: write, match: fault.Match{Seq: write.Seq}, phase: p}
 	case 2:
 		if r.IntN(3) == 0 {
 			return disturbance{kind: "devices refused", at: write, plug: true}
 		}
-		return disturbance{kind: "interrupt", at: any, cancel: true}
+		return disturbance{kind: "interrupt", at: any, match: fault.Match{Seq: any.Seq}, cancel: true}
 	default:
 		a := acts[r.IntN(len(acts))]
-		return disturbance{kind: "third party " + string(a), at: any, act: a}
+		return disturbance{kind: "third party " + string(a), at: any, match: fault.Match{Seq: any.Seq}, act: a}
 	}
 }
 
@@ -232,21 +199,10 @@ func (b *bench) disturbed(d disturbance, sum *tally) {
 	b.again()
 	ctx, cancel := context.WithCancel(b.t.Context())
 	defer cancel()
-	switch {
-	case d.plug:
+	if d.plug {
 		b.refusing("plug")
-	case d.cancel:
-		b.w.Change(func(world *state.World) {
-			world.Served = func(seq int, _, _ string) {
-				if seq == d.at.Seq {
-					cancel()
-				}
-			}
-		})
-	case d.act != "":
-		b.w.Sim.SetThirdParties([]thirdparty.Order{{Act: d.act, VMID: vmid, Before: fault.Match{Seq: d.at.Seq}, ForMS: 20000}})
-	default:
-		b.w.Sim.SetFaults([]fault.Rule{{Match: fault.Match{Seq: d.at.Seq}, Phase: d.phase}})
+	} else {
+		d.arm(b.w, vmid, cancel)
 	}
 	err := b.s.Apply(ctx, b.plan)
 	b.w.Change(func(world *state.World) { world.Served = nil })

@@ -1,2 +1,2 @@
-// Package combination draws changes of a VM that do several things at once, and disturbs them.
+// Package combination draws VMs, and changes of a VM, that need several things at once, and disturbs their making.
 package combination

@@ -2,7 +2,6 @@ package contention_test
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"net/http"
@@ -149,7 +148,7 @@ func (a *inspection) sameThirdParties(was, is []byte, when string) {
 	if bytes.Equal(was, is) {
 		return
 	}
-	before, after := exported(was), exported(is)
+	before, after := engine.Exported(was), engine.Exported(is)
 	for _, section := range slices.Sorted(maps.Keys(before)) {
 		for name, object := range before[section] {
 			now, ok := after[section][name]
@@ -218,36 +217,6 @@ func isNamed(g *state.Guest, volume string) bool {
 		}
 	}
 	return false
-}
-
-// exported is an export by section and object.
-func exported(doc []byte) map[string]map[string]string {
-	var sections map[string]json.RawMessage
-	out := map[string]map[string]string{}
-	_ = json.Unmarshal(doc, &sections) // the simulator's own
-	for section, raw := range sections {
-		out[section] = map[string]string{}
-		var list []map[string]any
-		if json.Unmarshal(raw, &list) != nil {
-			out[section][""] = string(raw)
-			continue
-		}
-		for n, object := range list {
-			name := strconv.Itoa(n)
-			for _, key := range []string{"vmid", "volid", "id", "sid", "subject"} {
-				if v, ok := object[key]; ok {
-					name = fmt.Sprint(v, " ", object["on"], object["path"])
-					break
-				}
-			}
-			if object["shared"] != nil { // ours, and attached to one of theirs: it may grow
-				delete(object, "size")
-			}
-			text, _ := json.Marshal(object)
-			out[section][name] += string(text)
-		}
-	}
-	return out
 }
 
 // nothingWritten holds a scene that only reads to it.

@@ -53,6 +53,8 @@ type World struct {
 	DialSSH provider.Dialer
 	// TLS: the connections to the API are encrypted, as they are outside of tests.
 	TLS bool
+	// Adapt changes the options of the providers of a session that is made next; nil: none.
+	Adapt func(*provider.Options)
 
 	mu    sync.Mutex
 	base  []byte
@@ -211,6 +213,9 @@ func (w *World) Factory() terraformtest.Factory {
 		o.DialContext = w.Sim.DialContext
 	default:
 		o.DialTLSContext = w.Sim.DialTLSContext
+	}
+	if w.Adapt != nil {
+		w.Adapt(&o)
 	}
 	newProvider := provider.NewWith("test", o)
 	newServer := provider.NewServer(newProvider)
