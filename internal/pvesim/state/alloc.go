@@ -200,6 +200,9 @@ func (s *Storage) roundUp(size int64) int64 {
 func (w *World) put(v *Volume) {
 	if s := w.Storages[v.Storage]; s != nil {
 		v.Storage = s.place()
+		if s.LUN {
+			v.Node = ""
+		}
 	}
 	if w.Clock != nil {
 		v.Created = w.Clock.Now()

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"maps"
+	"path"
 	"slices"
 	"strings"
 )
@@ -97,14 +98,12 @@ func openedBy(w *World, node string, v *Volume) int {
 		if g.Running == nil || (g.Node != node && v.Node != "") {
 			continue
 		}
-		for key, value := range g.Running.Booted {
-			if strings.HasPrefix(key, "unused") || key == "vmstate" {
-				continue // known to the configuration, not to the process
-			}
-			file, _, _ := strings.Cut(value, ",")
-			if w.Volume(g.Node, strings.TrimPrefix(file, "file=")) == v {
-				return g.VMID
-			}
+		booted := maps.Clone(g.Running.Booted)
+		maps.DeleteFunc(booted, func(key, _ string) bool { // known to the configuration, not to the process
+			return strings.HasPrefix(key, "unused") || key == "vmstate"
+		})
+		if slices.Contains(usedIn(w, g.Node, booted), v) {
+			return g.VMID
 		}
 	}
 	return 0
@@ -142,4 +141,116 @@ func (g *Guest) NextConfig() map[string]string {
 	}
 	maps.Copy(next, g.Pending)
 	return next
+}
+
+// Paths are the paths under which a node has a volume, that of PVE first: udev and the device mapper give block devices
+// others (pve-storage filesystem_path of the plugins; RBDPlugin.pm get_rbd_dev_path; lvm2's 13-dm-disk.rules).
+func (s *Storage) Paths(name string) []string {
+	n, err := s.ParseName(name)
+	if err != nil {
+		return nil
+	}
+	paths := []string{s.VolumePath(name)}
+	switch s.Type {
+	case "zfspool":
+		if strings.HasPrefix(n.File, "subvol-") {
+			paths = []string{"/" + s.Path + "/" + n.File}
+		}
+	case "rbd":
+		paths = []string{"/dev/rbd/" + s.Path + "/" + n.File}
+	case "lvm", "lvmthin":
+		double := func(name string) string { return strings.ReplaceAll(name, "-", "--") }
+		mapped := double(s.VG()) + "-" + double(n.File)
+		paths = append(paths, "/dev/mapper/"+mapped, "/dev/disk/by-id/dm-name-"+mapped)
+	}
+	return paths
+}
+
+// UsedBy are the volumes that a guest's configuration refers to, also in its pending changes and its snapshots: by
+// their ids and by paths, with those that are the base or the backing file of one.
+func UsedBy(w *World, g *Guest) []*Volume {
+	var all []*Volume
+	for _, section := range append(sectionsOf(g), g.Config, g.Pending) {
+		for _, v := range usedIn(w, g.Node, section) {
+			if !slices.Contains(all, v) {
+				all = append(all, v)
+			}
+		}
+	}
+	return all
+}
+
+func sectionsOf(g *Guest) []map[string]string {
+	var all []map[string]string
+	for _, section := range g.Snaps {
+		all = append(all, section)
+	}
+	return all
+}
+
+// usedIn are the volumes that one section of a guest's configuration refers to.
+func usedIn(w *World, node string, section map[string]string) (all []*Volume) {
+	for opt, value := range section {
+		if slices.Contains([]string{"description", "name", "hostname", "tags"}, opt) {
+			continue
+		}
+		file, _, _ := strings.Cut(value, ",")
+		v := w.Volume(node, strings.TrimPrefix(strings.TrimPrefix(file, "file="), "volume="))
+		if strings.HasPrefix(opt, "net") {
+			v = nil
+		}
+		found := atPaths(w, node, value)
+		for _, v := range append(found, v) {
+			for v != nil && !slices.Contains(all, v) {
+				all = append(all, v)
+				v = below(w, node, v)
+			}
+		}
+	}
+	return all
+}
+
+// below is the base of a volume, or its backing file; nil: it has none here.
+func below(w *World, node string, v *Volume) *Volume {
+	if v.Backing == "" {
+		return w.Volumes[VolumeKey{v.Storage, v.Node, v.Parent}]
+	}
+	file := v.Backing
+	if s := w.Storages[v.Storage]; !strings.HasPrefix(file, "/") && s != nil {
+		file = path.Join(path.Dir(s.VolumePath(v.Name)), file)
+	}
+	for _, found := range atPaths(w, node, file) {
+		return found
+	}
+	return nil
+}
+
+// atPaths are the volumes of which a text has a path: that of the volume, of a part of it, or of a snapshot.
+func atPaths(w *World, node, text string) (all []*Volume) {
+	if !strings.Contains(text, "/") {
+		return nil
+	}
+	isBetween := func(r rune) bool { return strings.ContainsRune(" \t,=\"'{}[]", r) }
+	for _, word := range strings.FieldsFunc(text, isBetween) {
+		if !strings.HasPrefix(word, "/") {
+			continue
+		}
+		for key, v := range w.Volumes {
+			s := w.Storages[v.Storage]
+			if s == nil || key.Node != "" && key.Node != node || v.Content != "images" && v.Content != "rootdir" {
+				continue
+			}
+			if slices.ContainsFunc(s.Paths(v.Name), func(p string) bool { return isAt(word, p) }) {
+				all = append(all, v)
+			}
+		}
+	}
+	return all
+}
+
+// isAt reports whether a path leads to a volume, or into it.
+func isAt(file, volume string) bool {
+	rest, ok := strings.CutPrefix(path.Clean(file), volume)
+	return ok && volume != "" && (rest == "" || strings.HasPrefix(rest, "/") || strings.HasPrefix(rest, "-part") ||
+		strings.HasPrefix(rest, "@"))
 }

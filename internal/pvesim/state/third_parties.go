@@ -156,7 +156,8 @@ func thirdPartyGuestOf(w *World, g *Guest) thirdPartyGuest {
 	return out
 }
 
-// thirdPartyVolumes are the marked ones and those that third parties' guests refer to.
+// thirdPartyVolumes are the marked ones and those that third parties' guests refer to, by ids and by paths, with the
+// bases and the backing files of these.
 func thirdPartyVolumes(w *World) []thirdPartyVolume {
 	list := []thirdPartyVolume{}
 	seen := map[*Volume]bool{}
@@ -176,15 +177,12 @@ func thirdPartyVolumes(w *World) []thirdPartyVolume {
 			continue
 		}
 		for _, volid := range g.Volids() {
-			v := w.Volume(g.Node, volid)
-			if v == nil {
+			if w.Volume(g.Node, volid) == nil {
 				list = append(list, thirdPartyVolume{Volid: volid, On: g.Node, Gone: true})
-				continue
 			}
-			for v != nil && !seen[v] {
-				add(v)
-				v = w.Volumes[VolumeKey{v.Storage, v.Node, v.Parent}]
-			}
+		}
+		for _, v := range UsedBy(w, g) {
+			add(v)
 		}
 	}
 	slices.SortFunc(list, func(a, b thirdPartyVolume) int {

@@ -20,7 +20,7 @@ type VolumeName struct {
 }
 
 // The patterns follow the plugins' parse_volname (pve-storage ZFSPoolPlugin.pm, LvmThinPlugin.pm, LVMPlugin.pm,
-// Plugin.pm, ESXiPlugin.pm).
+// Plugin.pm, ISCSIPlugin.pm, ESXiPlugin.pm).
 var (
 	zfsName   = regexp.MustCompile(`^(?:(base-\d+-[^\s/]+)/)?((base|vm|subvol)-(\d+)-[^\s/]+)$`)
 	thinName  = regexp.MustCompile(`^((vm|base)-(\d+)-[^\s/]+)$`)
@@ -31,6 +31,7 @@ var (
 	template  = regexp.MustCompile(`(?i)^[^/]+\.tar\.(gz|xz|zst|bz2)$`)
 	backup    = regexp.MustCompile(`^[^/]+\.(tgz|(?:tar|vma)(?:\.(?:gz|lzo|zst|bz2))?)$`)
 	dumped    = regexp.MustCompile(`^vzdump-(?:openvz|lxc|qemu)-(\d+)-`)
+	lunName   = regexp.MustCompile(`^\d+\.\d+\.\d+\.([^/\s]+)$`)
 	esxiName  = regexp.MustCompile(`^[^/]+/[^/]+/(.+)$`)
 	// PBSPlugin.pm
 	pbsName = regexp.MustCompile(`^backup/((vm|ct|host)/(\S+)/[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z)$`)
@@ -45,8 +46,9 @@ func (s *Storage) IsDir() bool {
 // Has reports whether the storage is configured for the content type.
 func (s *Storage) Has(content string) bool { return slices.Contains(s.Content, content) }
 
-// IsEverywhere reports whether each node has the same volumes on it. An ESXi host's are, though nothing says shared.
-func (s *Storage) IsEverywhere() bool { return s.Shared || s.Type == "esxi" }
+// IsEverywhere reports whether each node has the same volumes on it. An ESXi host's are, and those on a LUN, though
+// nothing says shared.
+func (s *Storage) IsEverywhere() bool { return s.Shared || s.LUN || s.Type == "esxi" }
 
 // VG is the volume group of an LVM storage; Path is "vg" or "vg/thinpool".
 func (s *Storage) VG() string {
@@ -81,6 +83,11 @@ func (s *Storage) ParseName(name string) (VolumeName, error) {
 			return VolumeName{Content: "images", VMID: atoi(m[2]), File: m[1], Format: "raw"}, nil
 		}
 		return VolumeName{}, fmt.Errorf("unable to parse lvm volume name '%s'", name)
+	case s.Type == "iscsi":
+		if m := lunName.FindStringSubmatch(name); m != nil {
+			return VolumeName{Content: "images", File: m[1], Format: "raw"}, nil
+		}
+		return VolumeName{}, fmt.Errorf("unable to parse iscsi volume name '%s'", name)
 	case s.Type == "esxi":
 		return parseESXiName(name)
 	case s.Type == "pbs":
@@ -169,6 +176,8 @@ func (s *Storage) VolumePath(name string) string {
 		return "rbd:" + s.Path + "/" + n.File
 	case s.Type == "lvm" || s.Type == "lvmthin":
 		return "/dev/" + s.VG() + "/" + n.File
+	case s.Type == "iscsi":
+		return "/dev/disk/by-id/" + n.File
 	case s.Type == "esxi":
 		return "/run/pve/import/esxi/" + s.ID + "/mnt/" + name
 	}

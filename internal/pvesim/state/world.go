@@ -203,6 +203,7 @@ type Storage struct {
 	// checks neither paths nor pools for a storage that has them already (pve-storage API2/Storage/Config.pm, create).
 	Same     string `json:"same,omitempty"`
 	Shared   bool   `json:"shared"`
+	LUN      bool   `json:"lun,omitempty"` // other nodes reach it too, whether or not it is marked as shared
 	Disabled bool   `json:"disabled"`
 	Offline  bool   `json:"offline"` // configured, but not reachable
 	Total    int64  `json:"total"`   // bytes

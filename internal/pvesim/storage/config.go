@@ -28,6 +28,8 @@ func configEntry(s *state.Storage) map[string]any {
 		out["vgname"] = s.VG()
 	case "rbd":
 		out["pool"] = s.Path
+	case "iscsi":
+		out["portal"], out["target"] = "san.example", s.Path
 	case "nfs":
 		out["path"], out["server"], out["export"] = s.Path, "nas.example", cmp.Or(s.Export, "/export/"+s.ID)
 	default:

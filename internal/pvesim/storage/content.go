@@ -119,7 +119,7 @@ func contentItem(w *state.World, s *state.Storage, v *state.Volume) map[string]a
 	}
 	image := content == "images" || content == "rootdir"
 	switch {
-	case s.Type == "zfspool":
+	case s.Type == "zfspool", s.Type == "rbd": // no time (ZFSPoolPlugin.pm and RBDPlugin.pm, list_images)
 		n, err := s.ParseName(v.Name)
 		if err == nil {
 			out["name"] = n.File
@@ -128,6 +128,7 @@ func contentItem(w *state.World, s *state.Storage, v *state.Volume) map[string]a
 		if v.Parent != "" {
 			out["parent"] = v.Parent[strings.LastIndexByte(v.Parent, '/')+1:] + "@__base__"
 		}
+	case s.Type == "iscsi": // ISCSIPlugin.pm, list_images
 	case s.Type == "esxi": // ESXiPlugin.pm, list_volumes
 		out["size"], out["name"] = int64(0), strings.TrimSuffix(v.Name[strings.LastIndexByte(v.Name, '/')+1:], ".vmx")
 	case image && s.IsDir():
