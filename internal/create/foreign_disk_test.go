@@ -178,6 +178,9 @@ func TestTemplateWithADiskThatAnotherGuestHas(t *testing.T) {
 	for name, act := range map[string]func(w *state.World, g *state.Guest){
 		"taken": func(w *state.World, g *state.Guest) { w.Guests[8000].Config["scsi9"] = g.Config["scsi0"] },
 		"lent":  func(w *state.World, _ *state.Guest) { lend(w, "scsi5") },
+		"taken, while a node is off": func(w *state.World, g *state.Guest) {
+			w.Guests[8000].Config["scsi9"], w.Nodes["pve2"].Online = g.Config["scsi0"], false
+		},
 	} {
 		for how, r := range map[string]Request{"create": onZFS(), "clone": ofTemplate()} {
 			for n := range 3 {

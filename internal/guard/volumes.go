@@ -129,8 +129,8 @@ func isRunning(ctx context.Context, g *Guard, other pve.Resource) (bool, time.Du
 
 // CheckMade makes sure that no other guest has got a disk of a VM that a create has made and not committed, as far as
 // that can be told: an *InUseError. At the time alone no other guest had any of its disks, and a third party takes
-// longer than UseLife to find and attach one. A guest that cannot be read does not stop the create, and one on a node
-// that is away is not waited for: that node would keep the whole cluster from making VMs.
+// longer than UseLife to find and attach one. A guest that cannot be read does not stop the create. One on a node that
+// is away, and that can have such a disk, is not waited for: that node would keep the whole cluster from making VMs.
 func CheckMade(ctx context.Context, g *Guard, node string, mark ownership.Mark, alone time.Time) error {
 	if pve.Elapsed(alone, g.clock.Now()) < UseLife {
 		return nil
@@ -140,7 +140,8 @@ func CheckMade(ctx context.Context, g *Guard, node string, mark ownership.Mark, 
 		return ctx.Err()
 	}
 	for _, n := range resources.Nodes() {
-		if away, err := g.api.Listing().IsAway(ctx, n.Node); away || err != nil {
+		away, err := g.api.Listing().IsAway(ctx, n.Node)
+		if (away || err != nil) && !isOfNode(ctx, g, resources, node, mark.VMID) {
 			return ctx.Err()
 		}
 	}
@@ -149,4 +150,14 @@ func CheckMade(ctx context.Context, g *Guard, node string, mark ownership.Mark, 
 		return err
 	}
 	return ctx.Err()
+}
+
+// isOfNode reports whether the guests of its node alone can have the disks of a VM.
+func isOfNode(ctx context.Context, g *Guard, resources pve.Resources, node string, vmid int) bool {
+	config, err := g.api.QEMU(node, vmid).Config(ctx)
+	if err != nil {
+		return false
+	}
+	scope, err := g.use.Scope(ctx, resources, node, guest.OwnVolumes(vmid, config.Values))
+	return err == nil && scope == node
 }
