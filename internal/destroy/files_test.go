@@ -5,10 +5,13 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guard"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/clock"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 )
@@ -78,4 +81,22 @@ func TestBackingFilesAreListedAgain(t *testing.T) {
 	if err := check(); away != nil || !errors.As(err, &used) {
 		t.Errorf("%v, then %v", away, err)
 	}
+}
+
+// TestBackingFilesOnAStorageThatIsAway: a storage that has none of the volumes delays the first who asks, a few seconds, and no one after.
+func TestBackingFilesOnAStorageThatIsAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRigWith(t, asRoot, pvesim.Options{Clock: clock.Real{}, Latency: -1})
+		r.sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: http.MethodGet, Path: "/nodes/{node}/storage/{storage}/content", Nth: 3},
+			Phase: fault.Before, Status: 596, Reason: "Connection timed out", DelayMS: 30_000, Times: -1}})
+		began := time.Now()
+		for range 3 {
+			if err := guard.CheckBases(t.Context(), r.s.Guard, "pve1", []string{"local:300/vm-300-disk-0.qcow2"}); err != nil {
+				t.Error(err)
+			}
+		}
+		if took := time.Since(began); took < 5*time.Second || took > 7*time.Second {
+			t.Errorf("after %s", took)
+		}
+	})
 }

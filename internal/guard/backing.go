@@ -31,49 +31,82 @@ var image = regexp.MustCompile(`:([0-9]+/.*)?[0-9]+/[^/]+\.(qcow2|vmdk|raw)$|` +
 // list_images). A backing file is set by hand, and stays.
 const basesLife = 10 * time.Minute
 
-// CheckBases returns an *InUseError if one of some volumes is the backing file of another on its storage. Each storage
-// is listed once on each node for all that ask in a run. A listing that fails stops nothing: a storage that is away
-// frees nothing, and one with many images may not be listed in time.
+// lookElsewhere bounds the listing of a storage that has none of the volumes: one that is away would delay what does
+// not concern it.
+const lookElsewhere = 5 * time.Second
+
+// CheckBases returns an *InUseError if one of some volumes is the backing file of another, on its storage or on another
+// one of files of the node. Each storage is listed once on each node for all that ask in a run. A listing that fails
+// stops nothing: a storage that is away frees nothing, and one with many images may not be listed in time. Volumes that
+// are no files are not looked for: with every one of them PVE would look into the images of all storages.
 func CheckBases(ctx context.Context, g *Guard, node string, volumes []string) error {
-	var away []string
-	for _, base := range volumes {
-		if !image.MatchString(base) || volid.IsCloudInit(base) {
-			continue
-		}
-		storage := volid.Storage(base)
-		place := storage + " on " + node // no look at the cluster's listing, which would show guests that are not asked
-		if slices.Contains(away, place) {
-			continue
-		}
-		users := func(listed []pve.Volume) (names []string) {
-			for _, v := range listed {
-				if IsBasedOn(v, base, true) && !slices.Contains(volumes, v.ID) {
-					names = append(names, fmt.Sprintf("VM %d: it is the backing file of %s, which a move to another storage "+
-						"makes independent", v.VMID, v.ID))
+	bases := slices.DeleteFunc(slices.Clone(volumes), func(v string) bool {
+		return !image.MatchString(v) || volid.IsCloudInit(v)
+	})
+	if len(bases) == 0 {
+		return nil
+	}
+	places, err := g.Places(ctx)
+	if err != nil {
+		return fmt.Errorf("see on which storages another image may be based on %s: %w", bases[0], err)
+	}
+	var storages []string
+	for _, base := range bases {
+		storages = append(storages, volid.Storage(base))
+	}
+	own := slices.Compact(slices.Sorted(slices.Values(storages)))
+	storages = append(slices.Clone(own), slices.DeleteFunc(places.ForImages(node), func(id string) bool {
+		return slices.Contains(own, id)
+	})...)
+	for _, storage := range storages {
+		used := func(listed []pve.Volume) error {
+			for _, base := range bases {
+				near := places.Compare(storage, volid.Storage(base)) != volumeuse.Apart
+				if names := basedOn(listed, base, near, volumes); len(names) > 0 {
+					return &InUseError{Volume: base, Users: names}
 				}
 			}
-			return names
+			return nil
 		}
-		listed, err := g.bases.Get(ctx, g.clock, place, func(ctx context.Context) ([]pve.Volume, error) {
-			found, err := g.api.Storage(node, storage).Content(ctx, "images", 0)
-			return slices.DeleteFunc(found, func(v pve.Volume) bool { return v.Parent == "" }), err
-		})
-		if err != nil && ctx.Err() == nil { // the next that asks lists it again
-			away = append(away, place)
+		if used(overlays(ctx, g, node, storage, slices.Contains(own, storage))) == nil {
 			continue
+		}
+		listed, err := g.api.Storage(node, storage).Content(ctx, "images", 0) // it may be gone since
+		if err == nil {
+			err = used(listed)
 		}
 		if err != nil {
 			return err
 		}
-		if len(users(listed)) == 0 {
-			continue
-		}
-		if listed, err = g.api.Storage(node, storage).Content(ctx, "images", 0); err != nil { // it may be gone since
-			return err
-		}
-		if names := users(listed); len(names) > 0 {
-			return &InUseError{Volume: base, Users: names}
+	}
+	return ctx.Err()
+}
+
+// basedOn says which images of a storage have a base, but for some that go, too.
+func basedOn(listed []pve.Volume, base string, near bool, going []string) (names []string) {
+	for _, v := range listed {
+		if IsBasedOn(v, base, near) && !slices.Contains(going, v.ID) {
+			names = append(names, fmt.Sprintf("VM %d: it is the backing file of %s, which a move to another storage "+
+				"makes independent", v.VMID, v.ID))
 		}
 	}
-	return nil
+	return names
+}
+
+// overlays are the images with a backing file on a storage, as far as they can be listed.
+func overlays(ctx context.Context, g *Guard, node, storage string, own bool) []pve.Volume {
+	place := storage + " on " + node // no look at the cluster's listing, which would show guests that are not asked
+	listed, _ := g.bases.Get(ctx, g.clock, place, func(ctx context.Context) ([]pve.Volume, error) {
+		look, over := ctx, func() {}
+		if !own {
+			look, over = context.WithTimeout(ctx, lookElsewhere)
+		}
+		defer over()
+		found, err := g.api.Storage(node, storage).Content(look, "images", 0)
+		if look.Err() != nil && ctx.Err() == nil { // it would delay each that asks
+			err = nil
+		}
+		return slices.DeleteFunc(found, func(v pve.Volume) bool { return v.Parent == "" }), err
+	})
+	return listed // after an error nothing: the next that asks lists it again
 }

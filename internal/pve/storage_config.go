@@ -13,6 +13,8 @@ import (
 // StorageConfig is what a storage points to, by the cluster's configuration (pve-storage, options of the plugins).
 type StorageConfig struct {
 	ID, Type string
+	Content  string // the kinds of content, with commas between them
+	Disabled bool
 	// Nodes are those that have it, "" if all have.
 	Nodes string
 	// Path is the directory on the node, of storages of files.
@@ -44,6 +46,8 @@ func (s StorageConfig) IsMountpoint() bool {
 type storageConfigWire struct {
 	Storage      wire.String     `json:"storage"`
 	Type         wire.String     `json:"type"`
+	Content      wire.String     `json:"content"`
+	Disable      wire.Bool       `json:"disable"`
 	Nodes        wire.String     `json:"nodes"`
 	Path         wire.String     `json:"path"`
 	Shared       wire.Bool       `json:"shared"`
@@ -76,7 +80,7 @@ func (c ClusterReader) StorageConfigs(ctx context.Context) ([]StorageConfig, err
 		monitors := strings.FieldsFunc(string(w.MonHost), func(r rune) bool { return strings.ContainsRune(" ,;", r) })
 		slices.Sort(monitors)
 		s := StorageConfig{ID: string(w.Storage), Type: string(w.Type), Nodes: string(w.Nodes), Path: string(w.Path),
-			Shared: bool(w.Shared), Mountpoint: string(w.IsMountpoint),
+			Content: string(w.Content), Disabled: bool(w.Disable), Shared: bool(w.Shared), Mountpoint: string(w.IsMountpoint),
 			ContentDirs: string(w.ContentDirs), Server: string(w.Server), Subdir: string(w.Subdir),
 			Export: string(cmp.Or(w.Export, w.Share, w.Volume, w.FSName)), Pool: string(w.Pool),
 			Namespace: string(w.Namespace), Monitors: strings.Join(monitors, ","), VGName: string(w.VGName),

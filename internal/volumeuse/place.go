@@ -3,6 +3,7 @@ package volumeuse
 import (
 	"context"
 	"iter"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -182,6 +183,18 @@ func isNetwork(c pve.StorageConfig) bool {
 // isFile reports whether a volume is a file. On LVM a qcow2 volume is none (pve-storage LVMPlugin.pm).
 func (p Places) isFile(volume string) bool {
 	return families()[p[volid.Storage(volume)].Type] == "file"
+}
+
+// ForImages are the storages of files on which a node may have images of guests.
+func (p Places) ForImages(node string) (ids []string) {
+	for _, id := range slices.Sorted(maps.Keys(p)) {
+		c := p[id]
+		has := func(list, item string) bool { return slices.Contains(strings.Split(list, ","), item) }
+		if families()[c.Type] == "file" && !c.Disabled && has(c.Content, "images") && (c.Nodes == "" || has(c.Nodes, node)) {
+			ids = append(ids, id)
+		}
+	}
+	return ids
 }
 
 func isWithin(inner, outer string) bool {

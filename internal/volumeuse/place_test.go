@@ -2,6 +2,7 @@ package volumeuse
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -217,5 +218,17 @@ func TestDoubt(t *testing.T) {
 		if device == "none" && !errors.Is(s.Doubt(volumes[2], "pve2"), ErrUnseen) {
 			t.Error("hidden guests may use a file, too")
 		}
+	}
+}
+
+// TestStoragesForImages: those of files that a node may use for images of guests.
+func TestStoragesForImages(t *testing.T) {
+	p := PlacesOf([]pve.StorageConfig{
+		{ID: "dir", Type: "dir", Content: "iso,images"}, {ID: "nfs", Type: "nfs", Content: "images", Nodes: "pve2,pve1"},
+		{ID: "other-node", Type: "nfs", Content: "images", Nodes: "pve2"}, {ID: "disabled", Type: "dir", Content: "images", Disabled: true},
+		{ID: "iso", Type: "dir", Content: "iso"}, {ID: "pool", Type: "zfspool", Content: "images"}, {ID: "pbs", Type: "pbs", Content: "backup"},
+	})
+	if got := p.ForImages("pve1"); !slices.Equal(got, []string{"dir", "nfs"}) {
+		t.Errorf("got %v", got)
 	}
 }

@@ -151,6 +151,7 @@ func TestBackingFileOfAnotherDisk(t *testing.T) {
 			on              func(*state.Storage)
 		}{
 			"none":               {"", "qcow2", nil},
+			"another storage":    {"/var/lib/vz2/images/300/vm-300-disk-0.qcow2", "qcow2", nil},
 			"relative":           {"../300/vm-300-disk-0.qcow2", "qcow2", nil},
 			"absolute":           {"/mnt/local2/images/300/vm-300-disk-0.qcow2", "qcow2", nil},
 			"raw of btrfs":       {"/mnt/local2/images/300/vm-300-disk-0/disk.raw", "raw", on("btrfs", "/mnt/local2")},
@@ -158,7 +159,10 @@ func TestBackingFileOfAnotherDisk(t *testing.T) {
 		} {
 			t.Run(name+"/"+how, func(t *testing.T) {
 				t.Parallel()
-				w := rig.NewWorld(t)
+				w, over := rig.NewWorld(t), "local2"
+				if how == "another storage" {
+					over = "local"
+				}
 				if b.on != nil {
 					w.Change(func(world *state.World) { b.on(world.Storages["local2"]) })
 				}
@@ -166,7 +170,7 @@ func TestBackingFileOfAnotherDisk(t *testing.T) {
 				s := w.Session(t, rig.TokenNoSSH, written.Replace(c.before))
 				rig.Must(t, s.Converge(t.Context()))
 				w.Change(func(world *state.World) {
-					world.Put(&state.Volume{Storage: "local2", Node: "pve1", Name: theirs, Content: "images", VMID: 600,
+					world.Put(&state.Volume{Storage: over, Node: "pve1", Name: theirs, Content: "images", VMID: 600,
 						Format: "qcow2", Size: 1 << 30, Backing: b.backing})
 				})
 				w.Reconfigure(t, s, rig.TokenNoSSH, written.Replace(c.after))
@@ -175,7 +179,7 @@ func TestBackingFileOfAnotherDisk(t *testing.T) {
 				if stays := w.Sim.World().Volume("pve1", volume) != nil; stays != (b.backing != "") {
 					t.Errorf("the disk is there: %t; said: %v", stays, said)
 				}
-				if b.backing != "" && (said == nil || !strings.Contains(said.Error(), "backing file of local2:")) {
+				if b.backing != "" && (said == nil || !strings.Contains(said.Error(), "backing file of "+over+":")) {
 					t.Errorf("said: %v", said)
 				}
 			})
@@ -189,7 +193,7 @@ func TestImageThatIsABackingFile(t *testing.T) {
 	data := rig.QCOW2("one")
 	url := rig.ServeFiles(t, map[string][]byte{"/debian.qcow2": data})
 	for name, directory := range map[string]string{"another file": "/var/lib/vz/import/old-", "relative": "../../import/",
-		"absolute": "/var/lib/vz/import/"} {
+		"absolute": "/var/lib/vz/import/", "another storage": "/var/lib/vz/import/"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := rig.NewWorld(t)
@@ -198,9 +202,12 @@ func TestImageThatIsABackingFile(t *testing.T) {
 			})
 			s := w.Session(t, rig.RootTicket, rig.DownloadedImage(url+"/debian.qcow2", rig.SHA256(data)))
 			rig.Must(t, s.Converge(t.Context()))
-			volume := rig.ImageAttr(s, "volume")
+			volume, over := rig.ImageAttr(s, "volume"), "local"
+			if name == "another storage" {
+				over = "local2"
+			}
 			w.Change(func(world *state.World) {
-				world.Put(&state.Volume{Storage: "local", Node: "pve1", Name: "600/vm-600-disk-0.qcow2", Content: "images",
+				world.Put(&state.Volume{Storage: over, Node: "pve1", Name: "600/vm-600-disk-0.qcow2", Content: "images",
 					VMID: 600, Format: "qcow2", Size: 1 << 30, Backing: directory + path.Base(volume)})
 			})
 			err := s.Destroy(t.Context())
@@ -208,7 +215,7 @@ func TestImageThatIsABackingFile(t *testing.T) {
 				t.Errorf("%s is there: %t; said: %v", volume, stays, err)
 			}
 			if err != nil {
-				rig.MustSay(t, err, volume, "backing file of local:600/vm-600-disk-0.qcow2")
+				rig.MustSay(t, err, volume, "backing file of "+over+":600/vm-600-disk-0.qcow2")
 			}
 		})
 	}
