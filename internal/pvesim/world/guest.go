@@ -3,6 +3,7 @@ package world
 import (
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"strings"
 
@@ -21,8 +22,8 @@ func guestAxes() []Axis {
 			Name: "HA rules", Sets: "`profile` 9.2, `ha` and `ha_rules` for the VM at hand",
 			Means:   "Rules of an administrator name the VM, and PVE takes it out of them with its HA entry.",
 			Declare: func(w *state.World) { w.Profile = "9.2" },
-			Arrange: func(w *state.World, vmid int) {
-				managed(w, vmid)
+			Arrange: func(w *state.World, vmid int, draw *rand.Rand) {
+				managed(w, vmid, draw)
 				if w.HARules == nil {
 					w.HARules = map[string]map[string]string{}
 				}
@@ -49,7 +50,7 @@ func guestAxes() []Axis {
 }
 
 // managed puts the VM at hand under HA in the state in which it is.
-func managed(w *state.World, vmid int) {
+func managed(w *state.World, vmid int, _ *rand.Rand) {
 	sid := fmt.Sprintf("vm:%d", vmid)
 	if w.HA[sid] != nil || w.Guests[vmid].IsTemplate() {
 		return
@@ -61,7 +62,7 @@ func managed(w *state.World, vmid int) {
 }
 
 // replaced puts another cluster's VM, with disks of its own, in the place of the one at hand.
-func replaced(w *state.World, vmid int) {
+func replaced(w *state.World, vmid int, _ *rand.Rand) {
 	g := w.Guests[vmid]
 	for _, opt := range slices.Sorted(maps.Keys(g.Config)) {
 		volid, _, _ := strings.Cut(g.Config[opt], ",")

@@ -3,6 +3,7 @@ package world
 import (
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"strings"
 
@@ -93,7 +94,7 @@ func aliases(w *state.World) {
 }
 
 // aliased gives the first disk of the VM at hand that lies on such a storage to the third party's guest, too.
-func aliased(w *state.World, vmid int) {
+func aliased(w *state.World, vmid int, _ *rand.Rand) {
 	for _, opt := range slices.Sorted(maps.Keys(w.Guests[vmid].Config)) {
 		value := w.Guests[vmid].Config[opt]
 		volid, _, _ := strings.Cut(value, ",")

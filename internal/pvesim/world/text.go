@@ -2,6 +2,7 @@ package world
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"strings"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
@@ -52,7 +53,7 @@ func textAxes() []Axis {
 			Declare: func(w *state.World) { // qemu-server QemuServer.pm, parse_vm_config: blanks at the end go, the key stays
 				w.Guests[9000].Config["description"] = ""
 			},
-			Arrange: func(w *state.World, vmid int) {
+			Arrange: func(w *state.World, vmid int, _ *rand.Rand) {
 				if strings.HasPrefix(w.Guests[vmid].Config["description"], "Terraform is creating") {
 					return
 				}

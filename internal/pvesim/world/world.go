@@ -23,8 +23,8 @@ type Axis struct {
 	Means string // one sentence
 	// Declare changes a world before the cluster starts.
 	Declare func(*state.World)
-	// Arrange changes it once the VM at hand is there, if it is there before the operation.
-	Arrange func(w *state.World, vmid int)
+	// Arrange changes it once the VM at hand is there, if it is there before the operation. It may draw.
+	Arrange func(w *state.World, vmid int, draw *rand.Rand)
 	// Acts are what a background actor does, one after the other at a moment that is drawn.
 	Acts []thirdparty.Order
 	// Faults go wrong at moments that are drawn.
@@ -43,7 +43,7 @@ type World struct {
 
 // Axes are all axes.
 func Axes() []Axis {
-	return slices.Concat(accessAxes(), storageAxes(), nodeAxes(), guestAxes(), textAxes())
+	return slices.Concat(accessAxes(), storageAxes(), useAxes(), nodeAxes(), guestAxes(), textAxes())
 }
 
 // Draw draws a world with n axes. The same seed and number draw the same world.
@@ -94,9 +94,10 @@ func (w World) Arrange(cluster *state.World, vmid int) { w.arrange(cluster, vmid
 func (w World) Replace(cluster *state.World, vmid int) { w.arrange(cluster, vmid, true) }
 
 func (w World) arrange(cluster *state.World, vmid int, replaced bool) {
+	r := rand.New(rand.NewPCG(w.Seed, uint64(vmid)))
 	for _, a := range w.Axes {
 		if a.Arrange != nil && a.Replaced == replaced && cluster.Guests[vmid] != nil {
-			a.Arrange(cluster, vmid)
+			a.Arrange(cluster, vmid, r)
 		}
 	}
 }

@@ -166,7 +166,9 @@ func (a *inspection) sameThirdParties(was, is []byte, when string) {
 			}
 		}
 		for name, object := range after[section] {
-			if _, ok := before[section][name]; !ok && !(section == "broken" && a.crashed()) && !a.movedAlong(object) {
+			// one of ours, under a name that a guest of theirs has kept of one that is gone
+			ours := section == "volumes" && strings.Contains(object, `"shared":true`)
+			if _, ok := before[section][name]; !ok && !ours && !(section == "broken" && a.crashed()) && !a.movedAlong(object) {
 				a.add("%s, something is new among a third party's %s: %s", when, section, object)
 			}
 		}

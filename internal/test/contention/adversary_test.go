@@ -222,7 +222,8 @@ func (b *adversaryBench) play(t *testing.T, c cell) (*inspection, bool) {
 	b.w.Sim.SetFaults(nil)
 	a.acts = slices.DeleteFunc(b.w.Sim.Reports(), func(d thirdparty.Report) bool { return d.Ends })
 	a.reports, a.ops = slices.DeleteFunc(slices.Clone(a.acts), func(d thirdparty.Report) bool { return !slices.Contains(orders, d.Order) }), b.w.Sim.Ops()
-	if len(a.reports) == 0 || !a.reports[len(a.reports)-1].Done || c.intervention.all && !a.reports[len(a.reports)-2].Done {
+	last := a.reports[max(0, len(a.reports)-2):]
+	if len(last) == 0 || !last[len(last)-1].Done || c.intervention.all && (len(last) < 2 || !last[0].Done) {
 		return a, false
 	}
 	if len(b.world.Axes) > 0 {
