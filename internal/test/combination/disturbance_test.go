@@ -51,7 +51,7 @@ type disturbance struct {
 	failing []fault.Rule
 	cancel  bool
 	kill    bool
-	plug    bool // QEMU refuses new devices
+	deaf    string // the requests that QEMU refuses
 }
 
 func (d disturbance) String() string {

@@ -51,6 +51,11 @@ type change struct {
 	// firmware: the VM has an EFI disk and a TPM state; what becomes of them.
 	firmware bool
 	efi, tpm fate
+	// twoNames: an NFS export has two storages, and what names a disk on it takes the other one. snapped: there is a snapshot.
+	twoNames, snapped bool
+	held              [2]string // the slots of a proxmox_disk, before and after; "" if it is in none
+	parts             []*part
+	leaving           string // the data of a disk whose removal by a third party waits
 }
 
 var slots = []string{"scsi1", "scsi2", "scsi3", "virtio1", "virtio2", "sata1", "sata2", "ide1"}
@@ -61,8 +66,10 @@ func draw(r *rand.Rand) *change {
 	free := slices.Clone(slots)
 	r.Shuffle(len(free), func(i, j int) { free[i], free[j] = free[j], free[i] })
 	c := &change{running: r.IntN(3) > 0, removes: pick("destroy", "destroy", "detach"), policy: pick("auto", "never", "force"), node: pick("pve1", "pve1", "pve1", "pve2")}
+	c.snapped = r.IntN(5) == 0
+	c.twoNames = !c.snapped && r.IntN(6) == 0
 	for i := range 2 + r.IntN(2) {
-		d := &disk{label: fmt.Sprintf("data%d", i), slot: free[i], storage: pick("local-zfs", "local-zfs", "local-lvm", "shared-nfs"), size: pick("1G", "2G", "2G")}
+		d := &disk{label: fmt.Sprintf("data%d", i), slot: free[i], storage: c.drawStorage(r), size: pick("1G", "2G", "2G")}
 		d.options = fmt.Sprintf(", serial = \"ser%d\", backup = false", i)
 		if r.IntN(2) == 0 {
 			d.options += `, cache = "writeback"`
@@ -81,9 +88,22 @@ func draw(r *rand.Rand) *change {
 		c.more = "cpu = { cores = 2 }\n"
 	}
 	c.drawFates(r, free)
+	c.drawParts(r)
 	c.firmware = r.IntN(3) == 0
 	c.efi, c.tpm = []fate{kept, kept, moved, removed}[r.IntN(4)], []fate{kept, kept, moved, removed}[r.IntN(4)]
 	return c
+}
+
+// drawStorage draws where a disk is, or goes.
+func (c *change) drawStorage(r *rand.Rand) string {
+	all := []string{"local-zfs", "local-zfs", "local-lvm", "shared-nfs"}
+	switch {
+	case c.snapped:
+		all = all[:3] // raw files have no snapshots
+	case c.twoNames:
+		all = append(all, "shared-nfs", "shared-nfs", "shared-nfs")
+	}
+	return all[r.IntN(len(all))]
 }
 
 // drawFates draws what becomes of each disk, and the slots afterwards.
@@ -92,17 +112,20 @@ func (c *change) drawFates(r *rand.Rand, free []string) {
 	for _, d := range c.disks {
 		d.fate = []fate{kept, grown, moved, removed, removed, changes, changes, copied, doubled, returning}[r.IntN(10)]
 		d.target, d.to, d.grows = d.slot, d.storage, d.size
+		if c.snapped && (d.fate == moved || d.fate == removed) && r.IntN(3) > 0 {
+			d.fate = grown // PVE moves and destroys no disk that a snapshot has
+		}
 		unplugs := strings.HasPrefix(d.slot, "scsi") || strings.HasPrefix(d.slot, "virtio")
 		switch d.fate {
 		case grown:
 			d.grows = "4G"
 		case moved:
-			d.to = []string{"local-zfs", "local-lvm", "shared-nfs"}[r.IntN(3)]
+			d.to = c.drawStorage(r)
 		case removed:
 			d.target = ""
 			left = append(left, d.slot)
 		case returning:
-			if unplugs || !c.running {
+			if unplugs || !c.running || c.snapped {
 				d.fate = kept
 			}
 		}
@@ -127,8 +150,8 @@ func (c *change) drawFates(r *rand.Rand, free []string) {
 	}
 }
 
-// configuration is the VM with disks, on a node.
-func (c *change) configuration(node, arguments, disks string) string {
+// configuration is the VM with all that it has, on a node.
+func (c *change) configuration(node string, p piece) string {
 	return fmt.Sprintf(`
 resource "proxmox_vm" "x" {
   name          = "x"
@@ -142,42 +165,50 @@ resource "proxmox_vm" "x" {
     scsi0 = { storage = "local-zfs", size = "1G" }
 %s  }
 }
-`, vmid, node, c.policy, c.removes, arguments, disks)
+%s`, vmid, node, c.policy, c.removes, p.arguments, p.disks, p.blocks)
 }
 
-// before is the configuration before the change, without the disks of that fate.
-func (c *change) before(power string, without fate) string {
-	list := ""
+// before is the configuration before the change, without the disks of that fate. first is that with which the VM is made.
+func (c *change) before(power string, without fate, first bool) string {
+	all := piece{arguments: power + c.firmwareOf(kept, kept)}
 	for _, d := range c.disks {
 		if d.fate != without {
-			list += fmt.Sprintf("    %s = { storage = %q, size = %q%s }\n", d.slot, d.storage, d.size, d.options)
+			all.disks += fmt.Sprintf("    %s = { storage = %q, size = %q%s }\n", d.slot, d.storage, d.size, d.options)
 		}
 	}
-	return c.configuration("pve1", power+c.firmwareOf(kept, kept), list)
+	for _, p := range c.parts {
+		if !first || !p.late {
+			all.add(p.before)
+		}
+	}
+	return c.configuration("pve1", all)
 }
 
 // after is the configuration afterwards; volumes are those of the disks by their data.
 func (c *change) after(volumes map[string]string) string {
-	list := ""
+	all := piece{arguments: c.power + c.more + c.firmwareOf(c.efi, c.tpm)}
 	for _, d := range c.disks {
 		source := fmt.Sprintf("storage = %q, size = %q", d.to, d.grows)
 		switch d.fate {
 		case removed:
 			continue
 		case changes:
-			source = fmt.Sprintf("imported_disk = { volume = %q }, size = %q", volumes[d.label], d.grows)
+			source = fmt.Sprintf("imported_disk = { volume = %q }, size = %q", c.nameFor(d, volumes), d.grows)
 		case doubled:
-			list += fmt.Sprintf("    %s = { storage = %q, size = %q%s }\n", d.slot, d.storage, d.size, d.options)
+			all.disks += fmt.Sprintf("    %s = { storage = %q, size = %q%s }\n", d.slot, d.storage, d.size, d.options)
 			fallthrough
 		case copied:
-			source = fmt.Sprintf("storage = \"local-lvm\", import_from = %q, size = %q", volumes[d.label], d.grows)
+			source = fmt.Sprintf("storage = \"local-lvm\", import_from = %q, size = %q", c.nameFor(d, volumes), d.grows)
 		}
-		list += fmt.Sprintf("    %s = { %s%s }\n", d.target, source, d.options)
+		all.disks += fmt.Sprintf("    %s = { %s%s }\n", d.target, source, d.options)
 	}
 	if c.fresh != "" {
-		list += fmt.Sprintf("    %s = { storage = \"local-zfs\", size = \"2G\" }\n", c.fresh)
+		all.disks += fmt.Sprintf("    %s = { storage = \"local-zfs\", size = \"2G\" }\n", c.fresh)
 	}
-	return c.configuration(c.node, c.power+c.more+c.firmwareOf(c.efi, c.tpm), list)
+	for _, p := range c.parts {
+		all.add(p.after(volumes))
+	}
+	return c.configuration(c.node, all)
 }
 
 // firmwareOf are the arguments for an EFI disk and a TPM state, if the VM has them.
@@ -201,6 +232,9 @@ func (c *change) String() string {
 	text := fmt.Sprintf("running %t, removed_disks %s, reboot_policy %s, to %s, %q %q, a new disk in %q", c.running, c.removes, c.policy, c.node, c.power, c.more, c.fresh)
 	if c.firmware {
 		text += fmt.Sprintf("\n  efi_disk %s, tpm_state %s", c.efi, c.tpm)
+	}
+	for _, p := range c.parts {
+		text += "\n  " + p.name
 	}
 	for _, d := range c.disks {
 		text += fmt.Sprintf("\n  %s: %s (%s, %s) %s: %s (%s, %s)", d.label, d.slot, d.storage, d.size, d.fate, d.target, d.to, d.grows)

@@ -15,17 +15,24 @@ import (
 // wrong reports a law that was broken, with all that explains it.
 func (b *bench) wrong(when, law string, err error) {
 	b.t.Helper()
+	b.t.Errorf("%s: WRONG: %s\n%s\nplans: %s\napply: %v\n%s%s", when, law, b.change, b.said, err, b.s.Diagnostics(), b.look())
+}
+
+// look is what the cluster has, and what it was asked to change.
+func (b *bench) look() string {
 	var dump strings.Builder
 	b.w.Change(func(w *state.World) {
-		if g := w.Guests[vmid]; g != nil {
-			for _, opt := range slices.Sorted(maps.Keys(g.Config)) {
-				fmt.Fprintf(&dump, "\n    %s: %s", opt, g.Config[opt])
+		for _, id := range []int{vmid, otherVM, holder} {
+			if g := w.Guests[id]; g != nil {
+				for _, opt := range slices.Sorted(maps.Keys(g.Config)) {
+					fmt.Fprintf(&dump, "\n    %d %s: %s", id, opt, g.Config[opt])
+				}
+				fmt.Fprintf(&dump, "\n    %d on %s: pending %v %v, snapshots %v", id, g.Node, g.Pending, g.Deletes, g.Snaps)
 			}
-			fmt.Fprintf(&dump, "\n    pending %v %v", g.Pending, g.Deletes)
 		}
 		for _, v := range w.Volumes {
-			if v.VMID == vmid {
-				fmt.Fprintf(&dump, "\n    %s on %s: %q, %d MiB", v.Volid(), v.Node, v.Data, v.Size>>20)
+			if v.VMID == vmid || v.VMID == otherVM || v.VMID == holder {
+				fmt.Fprintf(&dump, "\n    %s on %s: %q, %d MiB %v", v.Volid(), v.Node, v.Data, v.Size>>20, v.Snaps)
 			}
 		}
 	})
@@ -34,7 +41,7 @@ func (b *bench) wrong(when, law string, err error) {
 			fmt.Fprintf(&dump, "\n    #%d %s %s %v: %d", op.Seq, op.Method, op.Path, op.Params, op.Status)
 		}
 	}
-	b.t.Errorf("%s: %s\n%s\nplans: %s\napply: %v\n%s%s", when, law, b.change, b.said, err, b.s.Diagnostics(), dump.String())
+	return dump.String()
 }
 
 // lawsHold looks at data, at third parties' objects, and at guests that went down.
@@ -58,6 +65,31 @@ func (b *bench) lawsHold(when string, err error) {
 		b.wrong(when, fmt.Sprintf("the guest went down, and no plan says so: %v", offs), err)
 	}
 	b.theirsStand(when, err)
+	b.partsHold(when, err, func(p *part, w *state.World) string {
+		if p.holds == nil {
+			return ""
+		}
+		return p.holds(b, w)
+	})
+}
+
+// partsHold asks each part, and wants each snapshot to have its disks.
+func (b *bench) partsHold(when string, err error, ask func(*part, *state.World) string) {
+	b.t.Helper()
+	var broken []string
+	b.w.Change(func(w *state.World) {
+		for _, p := range b.parts {
+			broken = append(broken, ask(p, w))
+		}
+		if g := w.Guests[vmid]; g != nil {
+			broken = append(broken, lacking(w, g))
+		}
+	})
+	for _, law := range broken {
+		if law != "" {
+			b.wrong(when, law, err)
+		}
+	}
 }
 
 // theirsStand wants the disks of third parties to be there still, unless a plan has named the slot.
@@ -81,15 +113,18 @@ func (b *bench) firmwareSlots() []string {
 }
 
 // data are the volumes by their contents.
-func (b *bench) data() map[string][]string {
+func (b *bench) data() (all map[string][]string) {
+	b.w.Change(func(w *state.World) { all = dataOf(w) })
+	return all
+}
+
+func dataOf(w *state.World) map[string][]string {
 	all := map[string][]string{}
-	b.w.Change(func(w *state.World) {
-		for _, v := range w.Volumes {
-			if v.Data != "" {
-				all[v.Data] = append(all[v.Data], v.Volid())
-			}
+	for _, v := range w.Volumes {
+		if v.Data != "" {
+			all[v.Data] = append(all[v.Data], v.Volid())
 		}
-	})
+	}
 	return all
 }
 
@@ -97,18 +132,24 @@ func (b *bench) data() map[string][]string {
 func (b *bench) isMade(when string, err error) {
 	b.t.Helper()
 	data, config := b.data(), map[string]string{}
+	defer b.partsHold(when, err, func(p *part, w *state.World) string {
+		if p.made == nil {
+			return ""
+		}
+		return p.made(b, w, config)
+	})
 	b.w.Change(func(w *state.World) {
 		if g := w.Guests[vmid]; g != nil {
 			config = g.NextConfig()
 		}
 	})
 	for _, d := range b.disks {
-		if d.fate == removed {
+		if d.fate == removed || d.label == b.leaving && d.fate != kept { // a third party's removal stands where the disk would not stay as it is
 			continue
 		}
 		value := config[d.target]
 		volume, _, _ := strings.Cut(value, ",")
-		if !slices.Contains(data[d.label], volume) {
+		if !slices.ContainsFunc(data[d.label], func(name string) bool { return plain(name) == plain(volume) }) {
 			b.wrong(when, fmt.Sprintf("%s is not in %s: %q", d.label, d.target, value), err)
 		}
 		for _, option := range []string{"serial=ser" + d.label[4:], "backup=0"} {
@@ -121,6 +162,9 @@ func (b *bench) isMade(when string, err error) {
 		}
 	}
 }
+
+// plain is a volume's name before its VM became a template.
+func plain(volume string) string { return strings.Replace(volume, "base-", "vm-", 1) }
 
 // tally counts what became of the changes.
 type tally struct {
