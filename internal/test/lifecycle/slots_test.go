@@ -249,3 +249,30 @@ func TestSlotChangeOfANewTemplate(t *testing.T) {
 	l.To(body("template = true\n", moved))
 	l.Want(map[string]string{"scsi0": "scsi0", "scsi5": "scsi2"})
 }
+
+// TestExchangeOfANewTemplate: nor does a slot that has a disk get another one in such an apply. The plan left the volumes of all slots open, so
+// each kept its own, and the disk that had left its slot was destroyed without a word.
+func TestExchangeOfANewTemplate(t *testing.T) {
+	t.Parallel()
+	const more, template = "power_state = \"stopped\"\nremoved_disks = \"destroy\"\n", "template = true\n"
+	with := func(disks string) string {
+		return `disks = { scsi0 = { storage = "local-zfs", size = "1G" }, ` + disks + " }\n"
+	}
+	const into1, into2 = `scsi1 = { imported_disk = { volume = <scsi2> } }`, `scsi2 = { imported_disk = { volume = <scsi1> } }`
+	for after, want := range map[string]map[string]string{
+		into1:                {"scsi0": "scsi0", "scsi1": "scsi2", "unused1": "scsi1"},
+		into1 + ", " + into2: {"scsi0": "scsi0", "scsi1": "scsi2", "scsi2": "scsi1"},
+	} {
+		t.Run(after, func(t *testing.T) {
+			t.Parallel()
+			l := rig.NewVM(t, more+with(`scsi1 = { storage = "local-zfs", size = "1G" }, scsi2 = { storage = "local-zfs", size = "2G" }`))
+			disks := with(l.Named(after))
+			l.Configure(more + template + disks)
+			_, err := l.Session.Plan(t.Context())
+			rig.MustSay(t, err, `disks["scsi1"].imported_disk.volume`, "first put the disk into scsi1")
+			l.To(more + disks)
+			l.To(more + template + disks)
+			l.Want(want)
+		})
+	}
+}
