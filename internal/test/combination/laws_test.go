@@ -18,7 +18,7 @@ func (b *bench) wrong(when, law string, err error) {
 	b.t.Errorf("%s: WRONG: %s\n%s\nplans: %s\napply: %v\n%s%s", when, law, b.change, b.said, err, b.s.Diagnostics(), b.look())
 }
 
-// look is what the cluster has, and what it was asked to change.
+// look lists the VMs of the change, their volumes, and the requests that may change something.
 func (b *bench) look() string {
 	var dump strings.Builder
 	b.w.Change(func(w *state.World) {

@@ -10,7 +10,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/thirdparty"
 )
 
-// The ids of what is beside the VM.
+// The ids of the VMs beside the one that changes.
 const (
 	otherVM = 401
 	holder  = 900
@@ -23,7 +23,7 @@ func (p *piece) add(q piece) {
 	p.blocks, p.arguments, p.disks = p.blocks+q.blocks, p.arguments+q.arguments, p.disks+q.disks
 }
 
-// part is one more thing that the VM has, or that is beside it, and what a change does with it.
+// part is one more thing that the VM has, or that is beside it, before and after the change.
 type part struct {
 	name    string
 	before  piece
@@ -34,7 +34,7 @@ type part struct {
 	profile string
 	prepare func(b *bench, w *state.World) // the world, before the change
 	theirs  thirdparty.Act                 // of a third party, before the change
-	// holds is a law, after every apply; made what a change that has succeeded has made. They tell what is wrong.
+	// holds is a law, after every apply; made is one for a change that has succeeded. They tell the fault.
 	holds func(b *bench, w *state.World) string
 	made  func(b *bench, w *state.World, config map[string]string) string
 }
