@@ -276,3 +276,36 @@ func TestExchangeOfANewTemplate(t *testing.T) {
 		})
 	}
 }
+
+// TestPlanTellsOfADiskThatIsUnplugged: a disk that changes its slot leaves the running guest for a moment, mounted or not, and the plan says so. A
+// guest that is off, or is shut down first, loses nothing, and in IDE and SATA a restart makes the change.
+func TestPlanTellsOfADiskThatIsUnplugged(t *testing.T) {
+	t.Parallel()
+	const moved = `disks = { scsi0 = { storage = "local-zfs", size = "1G" }, scsi3 = { imported_disk = { volume = <scsi1> } }, scsi2 = { storage = "local-zfs", size = "3G" } }
+`
+	const cold = `disks = { scsi0 = { storage = "local-zfs", size = "1G" }, sata1 = { storage = "local-zfs", size = "2G" } }
+`
+	for name, c := range map[string]struct {
+		before, after string
+		told          map[string]string // the slot that leaves the guest, by the one that it goes to
+	}{
+		"another slot":    {rig.ThreeDisks, moved, map[string]string{"scsi3": "scsi1"}},
+		"a swap":          {rig.ThreeDisks, `disks = { scsi0 = { storage = "local-zfs", size = "1G" }, scsi1 = { imported_disk = { volume = <scsi2> } }, scsi2 = { imported_disk = { volume = <scsi1> } } }`, map[string]string{"scsi1": "scsi2", "scsi2": "scsi1"}},
+		"off":             {rig.Stopped + rig.ThreeDisks, rig.Stopped + moved, nil},
+		"shut down first": {rig.ThreeDisks, rig.Stopped + moved, nil},
+		"at a restart":    {cold, `disks = { scsi0 = { storage = "local-zfs", size = "1G" }, sata2 = { imported_disk = { volume = <sata1> } } }`, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := rig.NewVM(t, c.before)
+			pl := l.Plan(l.Named(c.after))
+			for slot, old := range c.told {
+				l.Warned(`disks["`+slot+`"].imported_disk`, old+" of", "unplugged while the guest runs", "back in "+slot, "Unmount it", `power_state = "stopped"`)
+			}
+			if said := strings.Count(pl.Diagnostics.String(), "is unplugged while"); said != len(c.told) {
+				t.Errorf("told of %d, want %d:\n%s", said, len(c.told), pl.Diagnostics)
+			}
+			rig.Must(t, l.Session.Apply(t.Context(), pl))
+		})
+	}
+}

@@ -257,7 +257,7 @@ func (p refusals) wayOut(option string) string {
 
 // refuseSlotChanges refuses what a running VM does not let go of: disks that are to change their slots, the disk that
 // it boots from, where its slot gets another (qemu-server QemuServer.pm vmconfig_update_disk), and the state of its TPM
-// (clone_disk).
+// (clone_disk). It tells of the disks that it lets go of at once.
 func (p refusals) refuseSlotChanges() {
 	if !p.runs() {
 		return
@@ -277,10 +277,14 @@ func (p refusals) refuseSlotChanges() {
 			if volume == "" || old == slot || model.Value(p.Prior.Disks[old].Volume) != volume {
 				continue
 			}
+			at := path.Root("disks").AtMapKey(slot).AtName("imported_disk")
 			if why := p.whyNotUnplugged(old, slot); why != "" {
-				p.refuse(path.Root("disks").AtMapKey(slot).AtName("imported_disk"),
-					fmt.Sprintf("The VM runs, and %s does not change its slot then: %s. Stop the VM for it, with power_state = "+
-						"\"stopped\".", volume, why))
+				p.refuse(at, fmt.Sprintf("The VM runs, and %s does not change its slot then: %s. Stop the VM for it, with "+
+					"power_state = \"stopped\".", volume, why))
+			} else if vm.TakesDisk(old, p.Prior.Hotplug) {
+				p.diags.AddAttributeWarning(at, fmt.Sprintf("%s of %s is unplugged while the guest runs", old, p.Prior.Thing()),
+					fmt.Sprintf("PVE takes %s from the running guest, mounted or not, and the guest gets it back in %s. Unmount it "+
+						"in the guest first, or set power_state = \"stopped\" to change its slot while the VM is off.", volume, slot))
 			}
 		}
 	}
