@@ -104,6 +104,13 @@ func (m *Model) IsStoppedByHA(prior Model) bool {
 		keepsOff(m.HA) && !keepsOff(prior.HA)
 }
 
+// IsShutDownByHA reports whether PVE leaves the shutdown of a guest that runs to HA: the entry stays, and HA does not
+// ignore the VM (pve-ha-manager HA/Config.pm vm_is_ha_managed).
+func (m *Model) IsShutDownByHA(prior Model) bool {
+	return Value(prior.Status) == string(guest.Running) && Value(m.PowerState) == string(guest.Stopped) &&
+		m.HA != nil && prior.HA != nil && (prior.HA.State == nil || *prior.HA.State != "ignored")
+}
+
 // manages tells whether the configuration has set an attribute, or one below it. A slot or a sub-option beside those
 // that it has set is none of its own, though it has set the map or the group.
 func manages(managed plan.Managed, at string) bool {

@@ -149,3 +149,37 @@ func (p restart) certain(ctx context.Context, options []string) (left []string, 
 	}
 	return left, now
 }
+
+// warnMigrationUnderHA tells of a migration that HA may undo: the node of a guest under HA is HA's to choose.
+func (p warnings) warnMigrationUnderHA() {
+	if model.Differ(p.Prior.Node, p.Plan.Node) && p.Prior.HA != nil && p.Plan.HA != nil {
+		p.diags.AddAttributeWarning(path.Root("node"), p.Prior.Thing()+" is under HA",
+			fmt.Sprintf("It is migrated to %s through the HA manager, which may move it elsewhere again: a group or a rule, "+
+				"a failed node, a rebalance. Then the next plan migrates it back. Leave node out, or set nodes, to follow it "+
+				"instead.", *p.Plan.Node))
+	}
+}
+
+// warnStopByHA tells that HA will stop a running guest. Its manager stops it hard when its time is over (pve-ha-manager
+// HA/Resources/PVEVM.pm shutdown). That is a minute, whatever shutdown_timeout says, unless PVE is asked to shut the
+// guest down, which passes the request on (qemu-server API2/Qemu.pm vm_shutdown). An apply first takes the entry away
+// that is not planned any more.
+func (p warnings) warnStopByHA() {
+	if p.Plan.IsStoppedByHA(p.Prior) {
+		p.diags.AddAttributeWarning(path.Root("ha").AtName("state"), p.Prior.Thing()+" will be stopped by HA",
+			fmt.Sprintf("ha.state = %q has HA's manager shut the guest down, and cut it off when it is not off after 60 s. "+
+				"power_state = \"stopped\" beside it gives the guest its shutdown_timeout first.", *p.Plan.HA.State))
+	}
+	if p.Plan.IsShutDownByHA(p.Prior) {
+		p.diags.AddAttributeWarning(path.Root("power_state"), p.Prior.Thing()+" will be stopped by HA",
+			"It is under HA, and PVE passes the shutdown on to HA's manager. That cuts the guest off when it is not off within "+
+				"shutdown_timeout, and sets the state of the HA entry to \"stopped\". To have only the guest itself end its work, "+
+				"take the VM out of HA, or have HA ignore it, in an apply before this one.")
+	}
+	isKnown := p.Config.At("ha").IsKnown() && p.Config.At("ha.state").IsKnown()
+	if !isKnown && model.Value(p.Prior.Status) == "running" && !p.Plan.EndsStopped() && !p.Prior.EndsStopped() {
+		p.diags.AddAttributeWarning(path.Root("ha").AtName("state"), p.Prior.Thing()+" may be stopped by HA",
+			"The state is not known yet. If it is \"stopped\" or \"disabled\", HA's manager shuts the guest down, and cuts it "+
+				"off when it is not off after 60 s.")
+	}
+}

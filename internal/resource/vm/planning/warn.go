@@ -240,32 +240,6 @@ func (p warnings) warnResets() {
 	}
 }
 
-// warnMigrationUnderHA tells of a migration that HA may undo: the node of a guest under HA is HA's to choose.
-func (p warnings) warnMigrationUnderHA() {
-	if model.Differ(p.Prior.Node, p.Plan.Node) && p.Prior.HA != nil && p.Plan.HA != nil {
-		p.diags.AddAttributeWarning(path.Root("node"), p.Prior.Thing()+" is under HA",
-			fmt.Sprintf("It is migrated to %s through the HA manager, which may move it elsewhere again: a group or a rule, "+
-				"a failed node, a rebalance. Then the next plan migrates it back. Leave node out, or set nodes, to follow it "+
-				"instead.", *p.Plan.Node))
-	}
-}
-
-// warnStopByHA tells that HA will stop a running guest. Its manager waits for no longer than a minute, whatever
-// shutdown_timeout says (pve-ha-manager HA/Resources/PVEVM.pm shutdown: 60 unless a command says otherwise).
-func (p warnings) warnStopByHA() {
-	if p.Plan.IsStoppedByHA(p.Prior) {
-		p.diags.AddAttributeWarning(path.Root("ha").AtName("state"), p.Prior.Thing()+" will be stopped by HA",
-			fmt.Sprintf("ha.state = %q has HA's manager shut the guest down, and cut it off when it is not off after 60 s. "+
-				"power_state = \"stopped\" beside it gives the guest its shutdown_timeout first.", *p.Plan.HA.State))
-	}
-	isKnown := p.Config.At("ha").IsKnown() && p.Config.At("ha.state").IsKnown()
-	if !isKnown && model.Value(p.Prior.Status) == "running" && !p.Plan.EndsStopped() && !p.Prior.EndsStopped() {
-		p.diags.AddAttributeWarning(path.Root("ha").AtName("state"), p.Prior.Thing()+" may be stopped by HA",
-			"The state is not known yet. If it is \"stopped\" or \"disabled\", HA's manager shuts the guest down, and cuts it "+
-				"off when it is not off after 60 s.")
-	}
-}
-
 // warnUnknownFirewall looks at the firewall of a VM that gets its first one by the configuration: the state of such a
 // VM says nothing of one that was made by hand. It refuses to remove rules, since the plan would show none of them, and
 // names the options that get other values. Terraform hands an apply nothing of what its plan has read, so the update
