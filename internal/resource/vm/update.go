@@ -48,8 +48,9 @@ func (r *Resource) Update(ctx context.Context, req resource.UpdateRequest, resp 
 	vmid := int(model.Value(prior.VMID))
 	request := model.UpdateRequest(prior, plan, private, password)
 	managed := v.Shape.ManagedAfter(private.Managed, req.Config.Raw, req.State.Raw, req.Plan.Raw)
+	isExchanged := func(slot string) bool { return model.Differ(prior.Disks[slot].Volume, plan.Disks[slot].Volume) }
 	resp.Diagnostics.Append(planning.WriteGrown(ctx, resp.Private,
-		planning.StillGrown(model.Configuration{Raw: req.Config.Raw}, private.Grown), private)...)
+		planning.StillGrown(model.Configuration{Raw: req.Config.Raw}, private.Grown, isExchanged), private)...)
 	if model.ChangesNothing(request, prior) {
 		resp.Diagnostics.Append(private.Accept(ctx, vmid, resp.Private)...)
 		resp.State.Raw = v.Shape.Settle(req.Plan.Raw, req.State.Raw)

@@ -35,6 +35,30 @@ func TestDiskGrownByHand(t *testing.T) {
 	l.GuestIsGone()
 }
 
+// TestDiskGrownByHandLeavesItsSlot: the size of a disk that has grown by hand stays with the disk. Another one that comes into its slot keeps its own, and
+// is not grown for good.
+func TestDiskGrownByHandLeavesItsSlot(t *testing.T) {
+	t.Parallel()
+	for _, power := range []string{"", rig.Stopped} {
+		l := rig.NewVM(t, power+`disks = { scsi0 = { storage = "local-zfs", size = "1G" }, scsi1 = { storage = "local-zfs", size = "2G" }, scsi2 = { storage = "local-zfs", size = "2G" } }`)
+		l.Guest(func(world *state.World, g *state.Guest) {
+			world.Volume("pve1", l.File(g, "scsi1")).Size = 5 << 30
+			g.Config["scsi1"] = strings.Replace(g.Config["scsi1"], "size=2G", "size=5G", 1)
+		})
+		swapped := l.Named(power + `disks = { scsi0 = { storage = "local-zfs", size = "1G" }, scsi1 = { imported_disk = { volume = <scsi2> }, size = "2G" }, scsi2 = { imported_disk = { volume = <scsi1> }, size = "5G" } }`)
+		if pl := l.Plan(swapped); strings.Contains(pl.Diagnostics.String(), "has grown outside") {
+			t.Errorf("the plan says of another disk:\n%s", pl.Diagnostics)
+		}
+		l.To(swapped)
+		l.Want(map[string]string{"scsi0": "scsi0", "scsi1": "scsi2", "scsi2": "scsi1"})
+		for slot, size := range map[string]string{"scsi1": "size=2G", "scsi2": "size=5G"} {
+			if !strings.HasSuffix(l.Config()[slot], size) {
+				t.Errorf("%s is %s, want %s", slot, l.Config()[slot], size)
+			}
+		}
+	}
+}
+
 // TestDiskGrownByHandSinceThePlan: a disk that has grown since the plan stops no change of something else, a change of
 // node among them. The next plan tells of it. One that the plan is to grow to less is refused, with the next step.
 func TestDiskGrownByHandSinceThePlan(t *testing.T) {

@@ -44,11 +44,11 @@ func WriteGrown(ctx context.Context, out kit.PrivateWriter, grown map[string]str
 	return kit.Note[map[string]string](model.KeyGrown).Write(ctx, out, grown)
 }
 
-// StillGrown are those of which the configuration says the old size still.
-func StillGrown(c model.Configuration, grown map[string]string) map[string]string {
+// StillGrown are those of which the configuration says the old size still, and that no other disk takes the place of.
+func StillGrown(c model.Configuration, grown map[string]string, isExchanged func(slot string) bool) map[string]string {
 	still := map[string]string{}
 	for slot, size := range grown {
-		if c.IsSet("disks."+slot+".size") && model.SameSize(c.At("disks."+slot+".size"), model.Text(size)) {
+		if !isExchanged(slot) && c.IsSet("disks."+slot+".size") && model.SameSize(c.At("disks."+slot+".size"), model.Text(size)) {
 			still[slot] = size
 		}
 	}
@@ -57,7 +57,7 @@ func StillGrown(c model.Configuration, grown map[string]string) map[string]strin
 
 // withGrownSizes is a configuration with the present sizes of disks that a third party has grown.
 func (p *Planning) withGrownSizes(config tftypes.Value) tftypes.Value {
-	grown := StillGrown(p.Config, p.private.Grown)
+	grown := StillGrown(p.Config, p.private.Grown, func(slot string) bool { return p.volumes.attached[slot] != "" })
 	for _, slot := range model.SortedSlots(grown) {
 		if size := model.Value(p.Prior.Disks[slot].Size); size != "" {
 			p.diags.AddAttributeWarning(path.Root("disks").AtMapKey(slot).AtName("size"),
