@@ -11,19 +11,19 @@ import (
 type InForce struct {
 	Running bool
 	Spec    vm.Spec // without what waits for a restart; only where it was asked for, as is Removed
-	// Removed is what becomes of the disks that leave the VM at its restart, by slot.
+	// Removed is what becomes of the disks that leave the VM at its restart, its stop or its start, by slot.
 	Removed map[string]string
 }
 
-// InForce asks whether a guest runs, which the listing knows ten seconds late, and, if something waits for a restart,
-// with which values.
+// InForce asks whether a guest runs, which the listing knows ten seconds late, and, if something waits, which values the
+// VM has.
 func (c *Checker) InForce(ctx context.Context, node string, vmid int, waits bool) (is InForce, err error) {
 	status, err := c.api.Listing().Power(ctx, node, vmid)
 	if err != nil {
 		return is, err
 	}
 	is.Running = status == string(guest.Running)
-	if is.Running && waits {
+	if waits {
 		config, err := c.api.QEMU(node, vmid).Pending(ctx)
 		if err != nil {
 			return is, err

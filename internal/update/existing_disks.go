@@ -229,8 +229,8 @@ func (d disks) keepPendingDisks(ctx context.Context, t todo) (todo, error) {
 			slots = append(slots, slot)
 		}
 	}
-	if len(slots) == 0 {
-		return t, nil
+	if err := (power{d.update}).mayWrite(ctx, t, config, slots); err != nil || len(slots) == 0 {
+		return t, err
 	}
 	slices.Sort(slots)
 	if d.r.BootOrder == nil && lacksOnly(config, slots) {

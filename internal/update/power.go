@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -14,6 +15,8 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/backoff"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/shell"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
 // notSuspended refuses to change the options of a guest that is suspended to disk, since PVE takes none then. A start
@@ -62,7 +65,15 @@ func (p power) takeDown(ctx context.Context, status pve.GuestStatus) error {
 	}
 	timeout := guest.StopTimeout(p.r.StopTimeout)
 	p.warnOfHA(status, timeout)
-	err = p.changer.guests.ShutDown(ctx, p.view.Power(nil), p.view.Node(), p.vmid, timeout)
+	var kept error
+	look := func(ctx context.Context) error {
+		kept = mayCarryOut(ctx, p.update, "at the stop of the guest")
+		return kept
+	}
+	err = p.changer.guests.ShutDown(ctx, p.view.Power(look), p.view.Node(), p.vmid, timeout)
+	if kept != nil {
+		return kept
+	}
 	if err == nil || ctx.Err() != nil || pve.IsKind(err, pve.Locked) || pve.IsKind(err, pve.Denied) ||
 		pve.IsKind(err, pve.Unavailable) {
 		return err
@@ -88,6 +99,42 @@ func (p power) takeDown(ctx context.Context, status pve.GuestStatus) error {
 		Detail: "It was asked to, and nothing else of the plan was done", Err: err},
 		fmt.Sprintf("It runs on, and may go off later. Shut it down from inside, give it a guest agent or ACPI, or more "+
 			"time with shutdown_timeout, then apply. `qm stop %d` on node %s would cut it off", p.vmid, p.view.Node()))
+}
+
+// mayCarryOut refuses to have PVE carry out what waits while that takes a disk of the plan from its slot: another user
+// has set it since the plan. PVE carries out all of it at the stop of the guest, and with the first request to a VM that
+// is off, or its start (qemu-server QemuServer.pm vm_stop_cleanup, vm_start_nolock, API2/Qemu.pm update_vm_api). The
+// changes of some slots are taken back.
+func mayCarryOut(ctx context.Context, u *update, when string, back ...string) error {
+	config, err := u.view.Fresh(ctx)
+	if err != nil {
+		return err
+	}
+	becomes, current, planned := guest.RemovedAtStart(config), config.Current(), vm.Encode(u.r.Planned)
+	for _, slot := range slices.Sorted(maps.Keys(becomes)) {
+		if slices.Contains(back, slot) || !guest.HasInSlot(planned, guest.VolumeOf(current[slot])) {
+			continue
+		}
+		keep := shell.Or(shell.VM("qm set {vmid} --revert {}", u.vmid, slot), shell.ByHand)
+		return &guest.FieldError{Path: slotAttribute(slot), Summary: fmt.Sprintf("%s of VM %d would lose its disk", slot, u.vmid),
+			Detail: fmt.Sprintf("Another user has set that since the plan, and PVE carries it out %s: %s. Nothing else of the "+
+				"plan was done. Keep the disk (%s on node %s), or make a new plan, which names it", when, becomes[slot], keep,
+				u.view.Node())}
+	}
+	return nil
+}
+
+// mayWrite is mayCarryOut for a VM that is off, before the first request of an update to it.
+func (p power) mayWrite(ctx context.Context, t todo, config pve.PendingConfig, back []string) error {
+	isIdle := t.isEmpty() && p.r.PowerState != guest.Running && !p.r.HA.Starts()
+	if isIdle || len(guest.RemovedAtStart(config)) == 0 {
+		return nil
+	}
+	status, err := p.view.Status(ctx)
+	if err != nil || status.IsRunning() {
+		return err
+	}
+	return mayCarryOut(ctx, p.update, "with the first request to a VM that is off, or with its start", back...)
 }
 
 // warnOfHA says what becomes of the shutdown of a guest under HA: PVE only files it with HA's manager (qemu-server
@@ -248,6 +295,8 @@ func (p power) mayEnterHA(ctx context.Context) error {
 		return &guest.FieldError{Path: "ha", Summary: fmt.Sprintf("VM %d was not put under HA", p.vmid),
 			Detail: "HA would stop it. It was off when the plan was made, and another user or a backup has started it since. " +
 				"Make a new plan, which shows that"}
+	case p.r.HA.Stops() && status.IsRunning():
+		return mayCarryOut(ctx, p.update, "at the stop of the guest")
 	case p.r.HA.Stops() || status.IsRunning():
 		return nil
 	}

@@ -1,10 +1,13 @@
 package lifecycle_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/thirdparty"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
 )
 
@@ -185,5 +188,80 @@ func TestRestartBesideAReplacementByHand(t *testing.T) {
 				t.Errorf("%q: it is told: %t, the disk stays: %t, the plan is\n%s", value, isTold, has, pl.Diagnostics)
 			}
 		}
+	}
+}
+
+// TestWaitingExchangeWithoutARestart: an administrator has put another disk in the place of one of a guest that runs, or has set that to leave, and PVE carries
+// that out with a stop, with any request to a guest that has gone off since, and with its start. The plan names the disk. One that the plan does not
+// know is kept: nothing is sent.
+func TestWaitingExchangeWithoutARestart(t *testing.T) {
+	t.Parallel()
+	const disks = "disks = { scsi0 = { storage = \"local-zfs\", size = \"1G\" }, sata1 = { storage = \"local-zfs\", size = \"2G\" } }\n"
+	const his = "local-zfs:vm-400-disk-7"
+	exchange := func(g *state.Guest) { g.Pending = map[string]string{"sata1": his + ",size=2G"} }
+	remove := func(g *state.Guest) { g.Deletes = map[string]int{"sata1": 2} }
+	for name, c := range map[string]struct {
+		more    string
+		wentOff bool
+		waits   func(*state.Guest)
+		known   bool // to the plan
+	}{
+		"off, another description":         {"description = \"x\"\n", true, exchange, true},
+		"off, more memory":                 {"memory = { size = 1024 }\n", true, exchange, true},
+		"off, its start":                   {"power_state = \"running\"\n", true, exchange, true},
+		"its stop":                         {rig.Stopped, false, exchange, true},
+		"HA stops it":                      {"ha = { state = \"stopped\" }\n", false, exchange, true},
+		"off, since the plan":              {"description = \"x\"\n", true, exchange, false},
+		"off, its start, since the plan":   {"power_state = \"running\"\n", true, exchange, false},
+		"its stop, since the plan":         {rig.Stopped + "description = \"x\"\n", false, exchange, false},
+		"HA stops it, since the plan":      {"ha = { state = \"stopped\" }\n", false, exchange, false},
+		"off, a removal since the plan":    {"tags = [\"x\"]\n", true, remove, false},
+		"its stop, a removal since a plan": {rig.Stopped, false, remove, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := rig.NewWorld(t)
+			l := &rig.VM{T: t, World: w, Session: w.Session(t, rig.RootTicket, rig.NodeVMBlock(disks))}
+			rig.Must(t, l.Session.Converge(t.Context()))
+			w.ExpectPowerOffs(state.PowerShutdown, state.PowerStop)
+			ours := l.Volume("sata1")
+			if c.wentOff {
+				w.Sim.ThirdParty(thirdparty.Order{Act: thirdparty.Stop, VMID: 400})
+			}
+			comes := func() {
+				l.Guest(func(world *state.World, g *state.Guest) {
+					world.Put(&state.Volume{Storage: "local-zfs", Node: "pve1", Name: "vm-400-disk-7", Content: "images", VMID: 400, Format: "raw", Size: 2 << 30})
+					c.waits(g)
+				})
+			}
+			if c.known {
+				comes()
+			}
+			w.Sim.ResetPowerOffs()
+			w.Sim.Advance(time.Minute)
+			w.Reconfigure(t, l.Session, rig.RootTicket, rig.NodeVMBlock(disks+c.more))
+			pl, err := l.Session.Plan(t.Context())
+			rig.Must(t, err)
+			if !c.known {
+				comes()
+			} else {
+				l.Warned(`disks["sata1"]`, "sata1 of VM 400 on pve1 loses a disk", ours+" is detached", "`qm set 400 --revert sata1`")
+			}
+			err = l.Session.Apply(t.Context(), pl)
+			w.Sim.Advance(3 * time.Minute)
+			if c.known {
+				rig.Must(t, err)
+				if l.Volume("sata1") != his || l.Config()["unused0"] != ours {
+					t.Errorf("the exchange was not carried out: %v", l.Config())
+				}
+				rig.Must(t, l.Session.Converge(t.Context()))
+				return
+			}
+			rig.MustRefuse(t, err, []string{"sata1 of VM 400 would lose its disk", ours, "`qm set 400 --revert sata1`", `disks["sata1"]`})
+			if l.Volume("sata1") != ours || l.Config()["description"] != "" || !slices.Contains(l.Waiting(), "sata1") {
+				t.Errorf("the refused apply has changed the VM: %v", l.Config())
+			}
+			l.WantOffs()
+		})
 	}
 }

@@ -82,7 +82,8 @@ func (f foretelling) status() tftypes.Value {
 // started after the plan, too: by it the VM is known again after its restart.
 func (f foretelling) keepsPending() bool {
 	switch {
-	case f.private.Lost, plan.At(f.State, "pending_changes").IsNull(), f.delta().swaps("smbios.uuid") != same:
+	case f.private.Lost, plan.At(f.State, "pending_changes").IsNull(), f.delta().swaps("smbios.uuid") != same,
+		len(f.Prior.PendingChanges) > 0 && !f.runs(): // it is in force with the first request
 		return false
 	case f.atOnce:
 		return true

@@ -3,12 +3,14 @@ package planning
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	"github.com/hashicorp/terraform-plugin-framework/path"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/framework/plan"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/preflight"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/model"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/shell"
@@ -83,6 +85,41 @@ func (p restart) beside(options []string, is preflight.InForce) (said string) {
 		said += " The restart also brings in force changes by others that wait: " + strings.Join(theirs, "; ") + "."
 	}
 	return said
+}
+
+// warnOfLostDisks names the disks that a waiting change of their slots takes from the VM with this apply, where another
+// disk has the slot by the state, or a third party has it removed. PVE carries out all that waits at the stop of the
+// guest, and with the first request to a VM that is off, or its start (qemu-server QemuServer.pm vm_stop_cleanup,
+// vm_start_nolock, API2/Qemu.pm update_vm_api).
+func (p restart) warnOfLostDisks(ctx context.Context) {
+	if p.Machines == nil || p.Run.acts() || p.Prior.Node == nil || p.Prior.VMID == nil ||
+		!slices.ContainsFunc(p.Prior.PendingChanges, vm.IsSlot) {
+		return
+	}
+	before, after := p.before.Spec(false), p.after.Spec(false)
+	writes := p.isStarted() || p.Plan.HA.Starts() || !vm.Diff(before, after).Empty()
+	is, err := p.Machines.InForce(ctx, *p.Prior.Node, int(*p.Prior.VMID), true)
+	if err != nil || is.Running && !p.Plan.EndsStopped() || !is.Running && !writes {
+		return
+	}
+	when := "with the first request to the VM, which is off, or with its start"
+	if is.Running {
+		when = "at the stop of the guest"
+	}
+	has, known, gets := vm.Encode(is.Spec), vm.Encode(before), vm.Encode(after)
+	for _, slot := range slices.Sorted(maps.Keys(is.Removed)) {
+		isReplaced := known[slot] != "" && guest.VolumeOf(gets[slot]) != guest.VolumeOf(has[slot])
+		isRemoved := slices.Contains(p.private.Foreign(p.Prior), slot)
+		if gets[slot] != "" && !isReplaced || gets[slot] == "" && !isRemoved {
+			continue
+		}
+		a, _ := vm.AttributeOf(slot)
+		at, _ := p.Plan.Locator().Attribute(a.In(slot))
+		keep := shell.Or(shell.VM("qm set {vmid} --revert {}", int(*p.Prior.VMID), slot), shell.ByHand)
+		p.diags.AddAttributeWarning(at, slot+" of "+p.Prior.Thing()+" loses a disk",
+			fmt.Sprintf("A change of the slot waits, and PVE carries it out %s: %s. To keep that disk in %s, take the change "+
+				"back before this apply: %s on node %s.", when, is.Removed[slot], slot, keep, *p.Prior.Node))
+	}
 }
 
 // warnUnclaimed tells of options that wait for a restart, where the plan has nothing to do. The configuration sets
