@@ -265,3 +265,51 @@ func TestWaitingExchangeWithoutARestart(t *testing.T) {
 		})
 	}
 }
+
+// TestDiskDetachedByHandIsNamed: a plan that makes a disk anew, empty, whose slot a third party has emptied, names the detached one and the line that
+// takes it back with its data. It says nothing of a disk that an earlier configuration has let go, nor of one on another storage or of another size.
+func TestDiskDetachedByHandIsNamed(t *testing.T) {
+	t.Parallel()
+	body := func(disks ...string) string {
+		return "disks = {\nscsi0 = { storage = \"local-zfs\", size = \"1G\" }\n" + strings.Join(disks, "\n") + "\n}\n"
+	}
+	disk := func(slot, storage, size string) string {
+		return slot + " = { storage = \"" + storage + "\", size = \"" + size + "\" }"
+	}
+	for name, c := range map[string]struct {
+		power, again string
+		byHand, told bool
+	}{
+		"running":         {"", disk("scsi1", "local-zfs", "2G"), true, true},
+		"off":             {rig.Stopped, disk("scsi1", "local-zfs", "2G"), true, true},
+		"another size":    {"", disk("scsi1", "local-zfs", "3G"), true, false},
+		"another storage": {"", disk("scsi1", "local-lvm", "2G"), true, false},
+		"let go before":   {"", disk("scsi1", "local-zfs", "2G"), false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := rig.NewVM(t, c.power+body(disk("scsi1", "local-zfs", "2G")))
+			volume := l.Volume("scsi1")
+			if !c.byHand {
+				l.To(c.power + body())
+			} else {
+				l.Guest(func(_ *state.World, g *state.Guest) {
+					g.Config["unused0"] = volume
+					delete(g.Config, "scsi1")
+					if g.Running != nil {
+						delete(g.Running.Booted, "scsi1")
+					}
+				})
+			}
+			pl := l.Plan(c.power + body(c.again))
+			if c.told {
+				l.Warned(`disks["scsi1"]`, "scsi1 of VM 400 on pve1 will be a new, empty disk", `disks.scsi1.imported_disk = { volume = "`+volume+`" }`)
+			}
+			if said := strings.Contains(pl.Diagnostics.String(), "empty"); said != c.told {
+				t.Errorf("told %t, want %t:\n%s", said, c.told, pl.Diagnostics)
+			}
+			l.To(l.Named(c.power + body("scsi1 = { imported_disk = { volume = <unused0> } }")))
+			l.Want(map[string]string{"scsi0": "scsi0", "scsi1": "scsi1"})
+		})
+	}
+}
