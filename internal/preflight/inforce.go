@@ -15,8 +15,8 @@ type InForce struct {
 	Removed map[string]string
 }
 
-// InForce asks whether a guest runs, which the listing knows ten seconds late, and, if something waits, which values the
-// VM has.
+// InForce asks whether a guest runs, which the listing knows ten seconds late, and, if something waits, with which
+// values.
 func (c *Checker) InForce(ctx context.Context, node string, vmid int, waits bool) (is InForce, err error) {
 	status, err := c.api.Listing().Power(ctx, node, vmid)
 	if err != nil {

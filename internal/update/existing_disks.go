@@ -229,7 +229,7 @@ func (d disks) keepPendingDisks(ctx context.Context, t todo) (todo, error) {
 			slots = append(slots, slot)
 		}
 	}
-	if err := (power{d.update}).mayWrite(ctx, t, config, slots); err != nil || len(slots) == 0 {
+	if err := power(d).mayWrite(ctx, t, config, slots); err != nil || len(slots) == 0 {
 		return t, err
 	}
 	slices.Sort(slots)

@@ -102,9 +102,9 @@ func (p power) takeDown(ctx context.Context, status pve.GuestStatus) error {
 }
 
 // mayCarryOut refuses to have PVE carry out what waits while that takes a disk of the plan from its slot: another user
-// has set it since the plan. PVE carries out all of it at the stop of the guest, and with the first request to a VM that
-// is off, or its start (qemu-server QemuServer.pm vm_stop_cleanup, vm_start_nolock, API2/Qemu.pm update_vm_api). The
-// changes of some slots are taken back.
+// has set it since the plan. PVE carries out all of it at the stop of the guest, and with the first request to a VM
+// that is off, or its start (qemu-server QemuServer.pm vm_stop_cleanup, vm_start_nolock, API2/Qemu.pm update_vm_api).
+// The changes of some slots are taken back.
 func mayCarryOut(ctx context.Context, u *update, when string, back ...string) error {
 	config, err := u.view.Fresh(ctx)
 	if err != nil {
@@ -116,7 +116,8 @@ func mayCarryOut(ctx context.Context, u *update, when string, back ...string) er
 			continue
 		}
 		keep := shell.Or(shell.VM("qm set {vmid} --revert {}", u.vmid, slot), shell.ByHand)
-		return &guest.FieldError{Path: slotAttribute(slot), Summary: fmt.Sprintf("%s of VM %d would lose its disk", slot, u.vmid),
+		return &guest.FieldError{Path: slotAttribute(slot),
+			Summary: fmt.Sprintf("%s of VM %d would lose its disk", slot, u.vmid),
 			Detail: fmt.Sprintf("Another user has set that since the plan, and PVE carries it out %s: %s. Nothing else of the "+
 				"plan was done. Keep the disk (%s on node %s), or make a new plan, which names it", when, becomes[slot], keep,
 				u.view.Node())}

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/thirdparty"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
 )
 
@@ -226,7 +225,7 @@ func TestWaitingExchangeWithoutARestart(t *testing.T) {
 			w.ExpectPowerOffs(state.PowerShutdown, state.PowerStop)
 			ours := l.Volume("sata1")
 			if c.wentOff {
-				w.Sim.ThirdParty(thirdparty.Order{Act: thirdparty.Stop, VMID: 400})
+				l.Guest(func(_ *state.World, g *state.Guest) { g.Running = nil })
 			}
 			comes := func() {
 				l.Guest(func(world *state.World, g *state.Guest) {
@@ -237,7 +236,6 @@ func TestWaitingExchangeWithoutARestart(t *testing.T) {
 			if c.known {
 				comes()
 			}
-			w.Sim.ResetPowerOffs()
 			w.Sim.Advance(time.Minute)
 			w.Reconfigure(t, l.Session, rig.RootTicket, rig.NodeVMBlock(disks+c.more))
 			pl, err := l.Session.Plan(t.Context())
@@ -266,8 +264,8 @@ func TestWaitingExchangeWithoutARestart(t *testing.T) {
 	}
 }
 
-// TestDiskDetachedByHandIsNamed: a plan that makes a disk anew, empty, whose slot a third party has emptied, names the detached one and the line that
-// takes it back with its data. It says nothing of a disk that an earlier configuration has let go, nor of one on another storage or of another size.
+// TestDiskDetachedByHandIsNamed: a plan that makes a new, empty disk in a slot that a third party has emptied names the detached one and the line
+// that takes it back with its data. It says nothing of a disk that an earlier configuration has let go, nor of one on another storage or of another size.
 func TestDiskDetachedByHandIsNamed(t *testing.T) {
 	t.Parallel()
 	body := func(disks ...string) string {

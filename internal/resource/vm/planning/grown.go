@@ -48,7 +48,8 @@ func WriteGrown(ctx context.Context, out kit.PrivateWriter, grown map[string]str
 func StillGrown(c model.Configuration, grown map[string]string, isExchanged func(slot string) bool) map[string]string {
 	still := map[string]string{}
 	for slot, size := range grown {
-		if !isExchanged(slot) && c.IsSet("disks."+slot+".size") && model.SameSize(c.At("disks."+slot+".size"), model.Text(size)) {
+		at := "disks." + slot + ".size"
+		if !isExchanged(slot) && c.IsSet(at) && model.SameSize(c.At(at), model.Text(size)) {
 			still[slot] = size
 		}
 	}
