@@ -31,7 +31,13 @@ type plan struct {
 type beside struct {
 	ha       bool // an entry for the VM
 	firewall bool // requests about its firewall were sent
-	started  bool // a request that starts its guest was sent, and PVE has not refused it
+	started  starting
+}
+
+// starting is the start of the guest by this run.
+type starting struct {
+	sent       time.Time // the first request that PVE has not refused; zero: there was none
+	unanswered bool      // its answer was lost
 }
 
 // awaited is what the agent said while it was waited for.

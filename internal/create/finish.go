@@ -85,8 +85,9 @@ func (a *borrowing) start(ctx context.Context) error {
 	result, err := a.creator.guests.StartBy(ctx, func(ctx context.Context, r request.Request) (pve.TaskResult, error) {
 		send := r.Send
 		r.Send = func(ctx context.Context) (pve.UPID, error) {
+			now := a.creator.jobs.Clock.Now()
 			upid, err := send(ctx)
-			a.beside.started = a.beside.started || err == nil || pve.IsKind(err, pve.Ambiguous)
+			a.beside.started.note(now, err)
 			if err == nil && !a.cloudInit && !a.view.IsFresh() {
 				reading.Go(func() { _, _ = a.view.Fresh(ctx) }) // if it fails the commit reads, and reports the error
 			}

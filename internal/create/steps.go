@@ -171,9 +171,7 @@ func inUse(a *attempt) func(ctx context.Context, node string, config map[string]
 func whyInUse(ctx context.Context, a *attempt, node string, config map[string]string, runs bool) (string, error) {
 	mark, marked := ownership.Parse(config["description"])
 	noteGap(a)
-	starts := startsOf(a)
-	started := a.beside.started || len(starts) > 0
-	isOthers := runs && !started && !a.beside.ha
+	isOthers := runs && a.beside.started.sent.IsZero() && !a.beside.ha
 	switch {
 	case config["parent"] != "":
 		return ownership.HasSnapshots, nil
@@ -196,22 +194,19 @@ func whyInUse(ctx context.Context, a *attempt, node string, config map[string]st
 // whyStarted says why the undo leaves a VM that was started, by tasks that the verdict has found: by another user
 // (isOthers: its guest runs, and this run has started none), or by this run, which was held up since.
 func whyStarted(ctx context.Context, a *attempt, node string, found []string, isOthers bool) (string, error) {
-	starts := startsOf(a)
-	isOwn := func(upid string) bool { return slices.Contains(starts, upid) }
-	isOthers = isOthers || slices.ContainsFunc(found, func(upid string) bool { return !isOwn(upid) })
-	// well, or its answer was lost
-	started := slices.ContainsFunc(found, isOwn) || len(starts) == 0 && a.beside.started
+	isOthers = isOthers || hasOtherStarts(a, found)
 	if !isOthers { // a start of another user may not be seen
 		status, err := a.creator.api.QEMU(node, a.vmid).Status(ctx)
-		switch {
-		case err != nil:
+		if err != nil {
 			return "", err
-		case status.IsRunning() && started && status.Uptime >= int64(guest.Lease/time.Second):
+		}
+		isOwn := a.beside.started.mayBe(status.Uptime, a.creator.jobs.Clock.Now())
+		if status.IsRunning() && isOwn && status.Uptime >= int64(guest.Lease/time.Second) {
 			a.stays = fmt.Sprintf("The guest of VM %d has run for %s, in which this run was held up, and may be in use. So "+
 				"nothing was taken back", a.vmid, time.Duration(status.Uptime)*time.Second)
 			return a.stays, nil
 		}
-		isOthers = status.IsRunning() && !started
+		isOthers = status.IsRunning() && !isOwn
 	}
 	if isOthers {
 		return "it was started, and not by this run: a user works with it", nil
@@ -219,14 +214,35 @@ func whyStarted(ctx context.Context, a *attempt, node string, found []string, is
 	return "", nil
 }
 
-// startsOf are the UPIDs of the tasks by which this run has started its guest.
-func startsOf(a *attempt) (starts []string) {
+// note notes an answer to a request that starts the guest, and that was sent at that time.
+func (s *starting) note(at time.Time, err error) {
+	lost := pve.IsKind(err, pve.Ambiguous)
+	if s.sent.IsZero() && (err == nil || lost) {
+		s.sent = at
+	}
+	s.unanswered = s.unanswered || lost
+}
+
+// mayBe reports whether a guest that has run for so many seconds may have been started by this run. How its task ended
+// tells nothing: its worker may have been killed when the guest ran.
+func (s *starting) mayBe(uptime int64, now time.Time) bool {
+	const blur = 2 * time.Second // whole seconds
+	return !s.sent.IsZero() && time.Duration(uptime)*time.Second <= pve.Elapsed(s.sent, now)+blur
+}
+
+// hasOtherStarts reports whether tasks of this identity that have started the guest are another run's or a user's. One
+// that is not known is this run's where the answer was lost, and no search has found its task.
+func hasOtherStarts(a *attempt, found []string) bool {
+	unknown, lost := 0, a.beside.started.unanswered
 	for _, upid := range a.view.Tasks.UPIDs {
-		if upid.Type() == "qmstart" {
-			starts = append(starts, string(upid))
+		lost = lost && !(upid.Type() == "qmstart" && a.view.Tasks.Guessed[upid])
+	}
+	for _, upid := range found {
+		if !slices.Contains(a.view.Tasks.UPIDs, pve.UPID(upid)) {
+			unknown++
 		}
 	}
-	return starts
+	return unknown > 1 || unknown == 1 && !lost
 }
 
 // nodes are those that the configuration can be on: a clone to another node is at its source until the very end.

@@ -259,3 +259,75 @@ func TestUndoNamesTheCopiesBesideAVMInUse(t *testing.T) {
 		t.Error("no copy was left")
 	}
 }
+
+// TestSlowUndoKnowsItsOwnStart: a clone takes half an hour. Its start does what it should, and its worker is killed
+// then, or the answer is lost and the server is away for a while. No other user works with the VM: it is taken back, or
+// in state where the server was away for a lease.
+func TestSlowUndoKnowsItsOwnStart(t *testing.T) {
+	t.Parallel()
+	start := fault.Match{Method: http.MethodPost, Path: "/nodes/{node}/qemu/{vmid}/status/start"}
+	for name, c := range map[string]struct {
+		phase fault.Phase
+		away  int // requests that are not answered after the start
+	}{"its worker is killed": {fault.KillTask, 0}, "its answer is lost": {fault.After, 20}, "for long": {fault.After, 60}} {
+		synctest.Test(t, func(t *testing.T) {
+			b := benchOf(t, pvesim.Options{Clock: clock.Real{}, Latency: -1}, ticket)
+			b.change(func(w *state.World) { delete(w.Guests[9000].Config, "protection") })
+			b.sim.SetTaskTime(30 * time.Minute)
+			b.sim.SetFaults([]fault.Rule{{Match: start, Phase: c.phase}})
+			config := pve.Config{Endpoint: b.sim.Endpoint(), CACertificate: b.sim.CAPEM(), DialTLSContext: b.sim.DialTLSContext,
+				Clock: b.jobs.Clock, Trace: func(_ context.Context, message string, fields map[string]string) {
+					switch {
+					case message == "PVE request" && strings.HasSuffix(fields["path"], "/clone"):
+						b.sim.SetTaskTime(2 * time.Second)
+					case message == "PVE request" && strings.HasSuffix(fields["path"], "/status/start") && c.away > 0:
+						b.sim.SetFaults([]fault.Rule{{Phase: fault.Before, Status: 503, Times: c.away}})
+					}
+				}}
+			ticket(&config, b.sim.Credentials())
+			r := ofTemplate()
+			r.VMID, r.Start = 150, true
+			created, err := creatorWith(t, config).Create(t.Context(), r)
+			if err == nil || b.vms()[150] != nil && created.Guest.VMID != 150 {
+				t.Errorf("%s: there is %v, in state VM %d: %v %v", name, b.vms()[150], created.Guest.VMID, err, created.Warnings)
+			}
+		})
+	}
+}
+
+// TestStartsOfOthersAmidAnUndo: a start that is not this run's, by a task of its own identity or without one that it
+// sees, is another user's, whatever became of its own.
+func TestStartsOfOthersAmidAnUndo(t *testing.T) {
+	t.Parallel()
+	own, other, third := pve.UPID("UPID:pve1:1:2:3:qmstart:150:a@pve:"), "UPID:pve1:4:5:6:qmstart:150:a@pve:", "UPID:pve1:7:8:9:qmstart:150:a@pve:"
+	for name, c := range map[string]struct {
+		known, guessed, lost bool
+		found                []string
+		others               bool
+	}{
+		"own":                        {known: true, found: []string{string(own)}},
+		"own and another":            {known: true, found: []string{string(own), other}, others: true},
+		"own found by a search":      {known: true, guessed: true, lost: true, found: []string{string(own)}},
+		"that, and another":          {known: true, guessed: true, lost: true, found: []string{string(own), other}, others: true},
+		"lost, one":                  {lost: true, found: []string{other}},
+		"lost, two":                  {lost: true, found: []string{other, third}, others: true},
+		"own failed, and a lost one": {known: true, lost: true, found: []string{other}},
+		"none sent":                  {found: []string{other}, others: true},
+	} {
+		a := &attempt{view: &guest.View{}}
+		if a.beside.started.unanswered = c.lost; c.known {
+			a.view.Tasks.Add(own)
+		}
+		if c.guessed {
+			a.view.Tasks.Guess(own)
+		}
+		if is := hasOtherStarts(a, c.found); is != c.others {
+			t.Errorf("%s: %t", name, is)
+		}
+	}
+	now := time.Unix(1_800_000_000, 0)
+	s := starting{sent: now}
+	if s.mayBe(600, now.Add(time.Minute)) || !s.mayBe(60, now.Add(time.Minute)) || (&starting{}).mayBe(1, now) {
+		t.Error("a guest that runs since before the request was taken for one that this run has started")
+	}
+}
