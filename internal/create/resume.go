@@ -18,7 +18,6 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/property"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
 )
 
@@ -195,43 +194,7 @@ func whyNotOurs(ctx context.Context, c *Creator, p plan, u unfinished, v ownersh
 			"them to it, or its source had them when it was cloned. Give them to another VM (in PVE's interface: "+
 			"Hardware, Disk Action, Reassign Owner), and the next apply goes on with this one", strings.Join(others, ", "))
 	}
-	return worksWith(p, u.config)
-}
-
-// worksWith is why the configuration of an uncommitted VM shows that a user works with it, "" where nothing shows that.
-func worksWith(p plan, config map[string]string) string {
-	if config["lock"] == request.Suspended {
-		return "it is suspended to disk, as no create leaves a VM: a user works with it"
-	}
-	if config["template"] == "1" && (p.r.Spec.Template == nil || !*p.r.Spec.Template) {
-		return "it is a template, and this create makes none: a user works with it"
-	}
-	if slot, size := grownSince(p, config); slot != "" {
-		return fmt.Sprintf("its disk %s has %s by now, more than this create gives it: a user works with it", slot,
-			property.FormatSize(size))
-	}
-	return ""
-}
-
-// grownSince is a disk of an uncommitted VM that is larger than the create makes it, and its size in bytes; "": none.
-func grownSince(p plan, config map[string]string) (slot string, size int64) {
-	var source vm.Spec
-	if p.from != nil {
-		source = vm.Decode(p.copied())
-	}
-	has := vm.Decode(config).Disks
-	for _, slot := range slices.Sorted(maps.Keys(has)) {
-		is, largest := has[slot].Size, int64(0)
-		for _, planned := range []*int64{p.spec.Disks[slot].Size, source.Disks[slot].Size} {
-			if planned != nil {
-				largest = max(largest, *planned)
-			}
-		}
-		if is != nil && largest > 0 && *is > largest && !vm.FitsSize(*is, largest) {
-			return slot, *is
-		}
-	}
-	return "", 0
+	return worksWith(p, u.config, nil)
 }
 
 // whyNotCompleted is why a dead run's VM stays as it is: its source is another one by now, by PVE's tasks (remade), by

@@ -188,7 +188,7 @@ func whyInUse(ctx context.Context, a *attempt, node string, config map[string]st
 	if why, err := whyStarted(ctx, a, node, v.Starts, isOthers); why != "" || err != nil {
 		return why, err
 	}
-	return worksWith(a.plan, config), nil
+	return worksWith(a.plan, config, a.made), nil
 }
 
 // whyStarted says why the undo leaves a VM that was started, by tasks that the verdict has found: by another user

@@ -5,16 +5,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/destroy"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guard"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/ownership"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/property"
 )
 
 // A create that was killed is continued by the next create with its key, and by nothing else. No plan, no refresh and
@@ -264,4 +268,45 @@ func (p plan) notCopied(u unfinished) []string {
 	return slices.DeleteFunc(vm.Slots(p.filledAtFirst()), func(slot string) bool {
 		return u.config[slot] != "" || borrows(wanted[slot], u.listed.VMID)
 	})
+}
+
+// worksWith is why the configuration of an uncommitted VM shows that a user works with it, "" where nothing shows that.
+// made is known to the run that makes the VM.
+func worksWith(p plan, config map[string]string, made *destroy.Made) string {
+	if config["lock"] == request.Suspended {
+		return "it is suspended to disk, as no create leaves a VM: a user works with it"
+	}
+	if config["template"] == "1" && (p.r.Spec.Template == nil || !*p.r.Spec.Template) {
+		return "it is a template, and this create makes none: a user works with it"
+	}
+	if slot, size := grownSince(p, config, made); slot != "" {
+		return fmt.Sprintf("its disk %s has %s by now, more than this create gives it: a user works with it", slot,
+			property.FormatSize(size))
+	}
+	return ""
+}
+
+// grownSince is a disk of an uncommitted VM that is larger than the create makes it, and its size in bytes; "": none.
+// An import has the size of its image, which may be larger: PVE then refuses to shrink the disk.
+func grownSince(p plan, config map[string]string, made *destroy.Made) (slot string, size int64) {
+	var source vm.Spec
+	if p.from != nil {
+		source = vm.Decode(p.copied())
+	}
+	has := vm.Decode(config).Disks
+	for _, slot := range slices.Sorted(maps.Keys(has)) {
+		is, want, largest := has[slot].Size, p.spec.Disks[slot], int64(0)
+		for _, planned := range []*int64{want.Size, source.Disks[slot].Size} {
+			if planned != nil {
+				largest = max(largest, *planned)
+			}
+		}
+		if want.ImportFrom != nil && made != nil {
+			largest = max(largest, made.FirstSize(slot))
+		}
+		if is != nil && largest > 0 && *is > largest && !vm.FitsSize(*is, largest) {
+			return slot, *is
+		}
+	}
+	return "", 0
 }

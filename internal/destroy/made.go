@@ -60,12 +60,6 @@ const (
 	byName // a configuration of its VM names it
 )
 
-// slot is what is known of a slot that the create fills.
-type slot struct {
-	first string // its first disk, by the first look or by the log of its task; "": not known
-	moved bool   // the create has moved its disk, once that was seen to have ended well
-}
-
 // NewMade makes a Made from the volumes that a create is known to have made on a node, all that it asks for, and the
 // slots that it fills without a task that tells; nil: a disk in any slot is its own.
 func NewMade(node string, known []string, wanted []Wanted, unlogged []string) *Made {
@@ -140,7 +134,7 @@ func (m *Made) Saw(node string, vmid int, config map[string]string, others ...st
 	}
 	for name, s := range m.slots {
 		if s.first == "" && isDiskOf(vmid, config, name) {
-			s.first = guest.VolumeOf(config[name])
+			s.first, s.size = guest.VolumeOf(config[name]), sizeIn(name, config[name])
 			m.slots[name] = s
 		}
 	}
@@ -241,8 +235,7 @@ func (m *Made) correct(ctx context.Context, api pve.Reader, tasks []pve.UPID) er
 	for name, volume := range task.DisksMade(log) {
 		if s := m.slots[name]; m.isExchanged(name, volume) {
 			m.end(func(at place) bool { return at.volume == s.first })
-			s.first = volume
-			m.slots[name] = s
+			m.slots[name] = slot{first: volume, moved: s.moved}
 		}
 	}
 	return nil

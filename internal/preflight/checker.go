@@ -38,8 +38,9 @@ type Checker struct {
 
 	promised promises
 
-	mu      sync.Mutex
-	planned map[string]bool // files that this run is to make: by node and volume, or by volume on a shared storage
+	mu sync.Mutex
+	// planned are the files that this run is to make, by node and volume, or by volume on a shared storage. true: it has.
+	planned map[string]bool
 }
 
 // New makes a Checker. exclusive are the shared storages that no other cluster uses.
@@ -59,13 +60,28 @@ func (c *Checker) WillHave(ctx context.Context, node, volume string) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.planned[node+" "+volume] = true
+	c.planned[node+" "+volume] = false
 }
 
-func (c *Checker) willHave(node, volume string) bool {
+// Has notes that the run has made a file. Terraform plans a VM of it again before it makes the VM.
+func (c *Checker) Has(node, volume string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.planned[node+" "+volume] || c.planned[" "+volume]
+	for _, at := range []string{node, ""} {
+		if _, planned := c.planned[at+" "+volume]; planned {
+			c.planned[at+" "+volume] = true
+		}
+	}
+}
+
+// willHave reports whether the run makes a file, and whether it has made it.
+func (c *Checker) willHave(node, volume string) (planned, made bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if made, planned = c.planned[node+" "+volume]; !planned {
+		made, planned = c.planned[" "+volume]
+	}
+	return planned, made
 }
 
 // nodeNetworks are the bridges of a node, asked for once per run.

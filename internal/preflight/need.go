@@ -42,7 +42,10 @@ func (p *planCheck) need(ctx context.Context, c *Checker, n Need) *guest.FieldEr
 			return refused
 		}
 	}
-	if n.Kind.isVolume() && c.willHave(p.node, n.Value) {
+	if planned, made := c.willHave(p.node, n.Value); n.Kind.isVolume() && planned {
+		if made {
+			return tooSmall(ctx, c, p.node, n)
+		}
 		return nil
 	}
 	names, err := c.names.Get(ctx, c.clock, p.listed(n), func(ctx context.Context) ([]string,
@@ -55,12 +58,20 @@ func (p *planCheck) need(ctx context.Context, c *Checker, n Need) *guest.FieldEr
 	if err != nil || n.Kind.isVolume() && !p.holds(n) || !c.certain(ctx, n) {
 		return nil //nolint:nilerr // who cannot look does not judge
 	}
-	if report := missing(n, names, p.node); report != nil || n.Size == 0 || n.Kind != Import {
+	if report := missing(n, names, p.node); report != nil {
 		return report
 	}
-	size, err := c.api.Volume(p.node, n.Value).Size(ctx)
+	return tooSmall(ctx, c, p.node, n)
+}
+
+// tooSmall reports a disk that is to be smaller than the image that it is made of.
+func tooSmall(ctx context.Context, c *Checker, node string, n Need) *guest.FieldError {
+	if n.Size == 0 || n.Kind != Import {
+		return nil
+	}
+	size, err := c.api.Volume(node, n.Value).Size(ctx)
 	if err != nil || size <= n.Size {
-		return nil //nolint:nilerr // likewise
+		return nil //nolint:nilerr // who cannot look does not judge
 	}
 	return finding(imageTooLarge, strings.TrimSuffix(n.Path, "import_from")+"size",
 		fmt.Sprintf("%s has %s, and PVE cannot shrink a disk to "+

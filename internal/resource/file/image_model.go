@@ -152,6 +152,7 @@ func (i *imageModel) create(ctx context.Context, o operation) (memory, error) {
 	}
 	o.diags.Append(kit.Warn(warnings)...)
 	i.set(f)
+	o.session.VMs.Has(f.Node, f.Volume)
 	if !f.Made {
 		return nil, nil
 	}

@@ -58,3 +58,21 @@ func TestImageImport(t *testing.T) {
 	}
 	w.MustBeClean(t)
 }
+
+// TestImageOfThisApplyThatIsLargerThanItsDisk: the image is made by the same apply. Once it is there the VM is refused
+// by its plan, before anything of it is made.
+func TestImageOfThisApplyThatIsLargerThanItsDisk(t *testing.T) {
+	t.Parallel()
+	data := rig.QCOW2("an image")
+	url := rig.ServeFiles(t, map[string][]byte{"/debian.qcow2": data})
+	w := rig.NewWorld(t)
+	s := w.Session(t, rig.TokenNoSSH, rig.DownloadedImage(url+"/debian.qcow2", rig.SHA256(data))+rig.VMBlock(
+		"node = \"pve1\"\nvmid = 300\ndisks = { scsi0 = { storage = \"local-zfs\", size = \"8M\", "+
+			"import_from = proxmox_image.disk.volume } }\n"))
+	rig.MustSay(t, s.Run(t.Context()), "cannot shrink a disk to 8M")
+	for _, op := range w.Sim.Ops() {
+		if op.Method == http.MethodPost && strings.HasSuffix(op.Path, "/qemu") {
+			t.Errorf("sent %s %s", op.Method, op.Path)
+		}
+	}
+}
