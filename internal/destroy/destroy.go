@@ -19,6 +19,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/saga"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/shell"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/volumeuse"
 )
 
@@ -118,13 +119,46 @@ func (d *Destroyer) deleteInState(ctx context.Context, r Request) ([]saga.Residu
 	all := &destruction{d: d, r: r, pool: r.Pool}
 	left, err := all.destroyInState(ctx)
 	if err != nil {
-		err = errors.Join(err, all.inHA.putBack(ctx, all))
+		putBack := all.inHA.putBack(ctx, all)
+		all.warnings = append(all.warnings, nameSwitchedOff(ctx, all, err, putBack)...)
+		err = errors.Join(err, putBack)
 	}
 	// A plan may be made for one cluster and applied to another.
 	if err == nil && all.gone && !d.guests.HasTrace(ctx, r.Ref.VMID) {
 		all.warnings = append(all.warnings, notInCluster(r.Ref.VMID))
 	}
 	return left, all.warnings, err
+}
+
+// nameSwitchedOff warns of a VM that stands after all, and whose guest this destroy has asked to shut down. HA starts one
+// again that it had started, once its entry is put back. A guest that did not obey in its time has an error of its own.
+func nameSwitchedOff(ctx context.Context, d *destruction, err, putBack error) []guest.Warning {
+	vmid, restarts := d.r.Ref.VMID, putBack == nil && d.inHA.options["state"] == "started"
+	asked := slices.ContainsFunc(d.tasks.UPIDs, func(upid pve.UPID) bool {
+		return slices.Contains([]string{"qmshutdown", "qmstop", "hastop"}, upid.Type())
+	})
+	if !asked || restarts {
+		return nil
+	}
+	late, cancel := d.d.jobs.LookAfter(ctx)
+	defer cancel()
+	now, lookErr := d.d.api.QEMU(d.node, vmid).Config(late)
+	if lookErr != nil || !d.mine(now.Values) || guest.IsHalfDestroyed(now.Values) {
+		return nil
+	}
+	status, lookErr := d.d.api.QEMU(d.node, vmid).Status(late)
+	is := "is off"
+	switch {
+	case lookErr != nil:
+		is = "may be off"
+	case status.IsRunning() && pve.IsKind(err, pve.Busy) && ctx.Err() == nil:
+		return nil
+	case status.IsRunning():
+		is = "still runs, and may go off"
+	}
+	return []guest.Warning{{Summary: fmt.Sprintf("VM %d was asked to shut down", vmid),
+		Detail: fmt.Sprintf("The destroy did that, and has not removed the VM. Its guest %s: `%s` on node %s starts it again.",
+			is, shell.VM("qm start {vmid}", vmid), d.node)}}
 }
 
 // notInCluster is the warning of a destroy that has found nothing of a VM, not even a task.

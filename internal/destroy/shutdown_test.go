@@ -1,6 +1,7 @@
 package destroy
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"strings"
@@ -126,5 +127,49 @@ func TestDiskThatComesDuringTheShutdown(t *testing.T) {
 				t.Errorf("it comes: %v; its volume is there: %v", comes, kept)
 			}
 		})
+	}
+}
+
+// TestDestroyThatFailsNamesTheGuestThatIsOff: a destroy has asked its guest to shut down, and is interrupted, or refused
+// for a disk that has come meanwhile. A warning has the command that starts the guest, unless HA does, or the guest has
+// not obeyed and runs on.
+func TestDestroyThatFailsNamesTheGuestThatIsOff(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		interrupted, deaf, underHA bool
+		says                       string
+	}{
+		"interrupted":           {interrupted: true, says: "Its guest still runs, and may go off: `qm start 300`"},
+		"refused":               {says: "Its guest is off: `qm start 300`"},
+		"interrupted, under HA": {interrupted: true, underHA: true},
+		"does not obey":         {deaf: true},
+	} {
+		r := newRig(t, asRoot)
+		ref := r.vm(300)
+		if r.running(); c.underHA {
+			r.change(func(w *state.World) { w.HA["vm:300"] = &state.HAResource{SID: "vm:300", State: "started"} })
+		}
+		r.change(func(w *state.World) {
+			if g := w.Guests[300]; c.interrupted || c.deaf {
+				g.Ignores = []string{"shutdown"}
+			}
+		})
+		ctx, interrupt := context.WithCancel(t.Context())
+		r.answered = func(method, path string) {
+			switch {
+			case method != http.MethodPost || !strings.HasSuffix(path, "/status/shutdown") || c.deaf:
+			case c.interrupted:
+				interrupt()
+			default:
+				r.change(func(w *state.World) { w.Guests[300].Config["scsi7"] = "local-zfs:vm-300-disk-77,size=1G" })
+			}
+		}
+		_, warnings, err := r.s.Delete(ctx, Request{Ref: ref, GracefulOnly: true, Disks: Disks{Known: []string{contested},
+			Slots: map[string]string{"scsi0": contested}}})
+		interrupt()
+		said := fmt.Sprint(warnings)
+		if err == nil || strings.Contains(said, "asked to shut down") != (c.says != "") || !strings.Contains(said, c.says) {
+			t.Errorf("%s: %s: %v", name, said, err)
+		}
 	}
 }
