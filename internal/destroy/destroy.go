@@ -120,7 +120,7 @@ func (d *Destroyer) deleteInState(ctx context.Context, r Request) ([]saga.Residu
 	left, err := all.destroyInState(ctx)
 	if err != nil {
 		putBack := all.inHA.putBack(ctx, all)
-		all.warnings = append(all.warnings, nameSwitchedOff(ctx, all, err, putBack)...)
+		all.warnings = append(all.warnings, nameAsItStands(ctx, all, err, putBack)...)
 		err = errors.Join(err, putBack)
 	}
 	// A plan may be made for one cluster and applied to another.
@@ -130,14 +130,16 @@ func (d *Destroyer) deleteInState(ctx context.Context, r Request) ([]saga.Residu
 	return left, all.warnings, err
 }
 
-// nameSwitchedOff warns of a VM that stands after all, and whose guest this destroy has asked to shut down. HA starts one
-// again that it had started, once its entry is put back. A guest that did not obey in its time has an error of its own.
-func nameSwitchedOff(ctx context.Context, d *destruction, err, putBack error) []guest.Warning {
-	vmid, restarts := d.r.Ref.VMID, putBack == nil && d.inHA.options["state"] == "started"
-	asked := slices.ContainsFunc(d.tasks.UPIDs, func(upid pve.UPID) bool {
+// nameAsItStands warns of a VM that stands after all: its guest was asked to shut down, or HA ignores it since before.
+// HA starts a guest again that it had started, once its entry is put back. A guest that did not obey in its time has an
+// error of its own.
+func nameAsItStands(ctx context.Context, d *destruction, err, putBack error) (warnings []guest.Warning) {
+	vmid, ha := d.r.Ref.VMID, d.inHA.options["state"]
+	asked := (ha != "started" || putBack != nil) && slices.ContainsFunc(d.tasks.UPIDs, func(upid pve.UPID) bool {
 		return slices.Contains([]string{"qmshutdown", "qmstop", "hastop"}, upid.Type())
 	})
-	if !asked || restarts {
+	ignored := ha == "ignored" && !d.r.OwnHA
+	if !asked && !ignored {
 		return nil
 	}
 	late, cancel := d.d.jobs.LookAfter(ctx)
@@ -146,19 +148,24 @@ func nameSwitchedOff(ctx context.Context, d *destruction, err, putBack error) []
 	if lookErr != nil || !d.mine(now.Values) || guest.IsHalfDestroyed(now.Values) {
 		return nil
 	}
+	if ignored {
+		warnings = append(warnings, guest.IgnoredByHA(vmid))
+	}
 	status, lookErr := d.d.api.QEMU(d.node, vmid).Status(late)
+	disobeys := status.IsRunning() && pve.IsKind(err, pve.Busy) && ctx.Err() == nil
+	if !asked || disobeys {
+		return warnings
+	}
 	is := "is off"
 	switch {
 	case lookErr != nil:
 		is = "may be off"
-	case status.IsRunning() && pve.IsKind(err, pve.Busy) && ctx.Err() == nil:
-		return nil
 	case status.IsRunning():
 		is = "still runs, and may go off"
 	}
-	return []guest.Warning{{Summary: fmt.Sprintf("VM %d was asked to shut down", vmid),
-		Detail: fmt.Sprintf("The destroy did that, and has not removed the VM. Its guest %s: `%s` on node %s starts it again.",
-			is, shell.VM("qm start {vmid}", vmid), d.node)}}
+	return append(warnings, guest.Warning{Summary: fmt.Sprintf("VM %d was asked to shut down", vmid),
+		Detail: fmt.Sprintf("The destroy did that, and has not removed the VM. Its guest %s: `%s` on node %s starts it "+
+			"again.", is, shell.VM("qm start {vmid}", vmid), d.node)})
 }
 
 // notInCluster is the warning of a destroy that has found nothing of a VM, not even a task.

@@ -1,6 +1,7 @@
 package destroy
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -68,5 +69,24 @@ func TestRemovedHAEntryStaysSo(t *testing.T) {
 	_, lookErr := r.s.api.HA().Resource(t.Context(), 300)
 	if !came || err == nil || !pve.IsKind(lookErr, pve.NotFound) {
 		t.Errorf("an administrator came: %t; %v; the entry: %v", came, err, lookErr)
+	}
+}
+
+// TestEntryThatAKilledDestroyHasLeftIsNamed: a destroy was killed after it had HA ignore an administrator's VM. The next
+// one does not remove the VM either. It does not know the state before, and names the entry with the command.
+func TestEntryThatAKilledDestroyHasLeftIsNamed(t *testing.T) {
+	t.Parallel()
+	for _, ours := range []bool{false, true} {
+		r := newRig(t, asRoot)
+		ref := managedVM(t, r)
+		r.change(func(w *state.World) {
+			w.Guests[300].Ignores, w.HA["vm:300"].State = []string{"shutdown"}, "ignored"
+		})
+		_, warnings, err := r.s.Delete(t.Context(), Request{Ref: ref, GracefulOnly: true, OwnHA: ours})
+		named := strings.Contains(fmt.Sprint(warnings), "`ha-manager set vm:300 --state started`")
+		entry, lookErr := r.s.api.HA().Resource(t.Context(), 300)
+		if err == nil || named == ours || lookErr != nil || entry.Options["state"] != "ignored" {
+			t.Errorf("of the configuration %t: named %t: %v %v; %v", ours, named, entry, lookErr, err)
+		}
 	}
 }

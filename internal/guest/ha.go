@@ -11,6 +11,7 @@ import (
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/shell"
 )
 
 // HA is a VM's entry in the HA configuration. Nil options are the entry's defaults.
@@ -97,6 +98,15 @@ func (h *HAEntries) contend(ctx context.Context, vmid int, prove, send func(cont
 func (h *HAEntries) EnterHA(ctx context.Context, vmid int, options pve.Params,
 	prove func(context.Context) error) error {
 	return h.contend(ctx, vmid, prove, func(ctx context.Context) error { return h.api.HA().Create(ctx, vmid, options) })
+}
+
+// IgnoredByHA warns of a VM whose HA entry, which is not of the configuration, has the state ignored. A destroy sets
+// that for its shutdown, and one that is killed leaves it so.
+func IgnoredByHA(vmid int) Warning {
+	return Warning{Summary: fmt.Sprintf("HA ignores VM %d", vmid),
+		Detail: fmt.Sprintf("Its HA entry is not of the configuration and has the state ignored, so HA neither starts nor "+
+			"moves the VM. A destroy that was killed leaves an entry like that. If it is not meant, `%s` on a node has HA "+
+			"manage the VM.", shell.VM("ha-manager set vm:{vmid} --state started", vmid))}
 }
 
 // RefusedHA explains a refusal: HA belongs to the cluster, so a role on VMs is not enough.

@@ -78,14 +78,14 @@ func (r *Resource) Read(ctx context.Context, req resource.ReadRequest, resp *res
 		r.run.NoteRefreshed(model.Value(found.Spec.Name), noted.Failed(found.Identity), state.DeleteRequest(noted))
 		resp.Diagnostics.Append(model.WriteLegacyBoot(ctx, resp.Private, found.LegacyBoot, private)...)
 		refresh(ctx, model.WithTagStyle(ctx, r.Session, v, state.Tags, found.Spec.Tags), req, resp,
-			state.WithKnownAddresses(found), private,
-			state.IsUnseen(private))
+			state.WithKnownAddresses(found), private, state.IsUnseen(private))
 		sayable, left := r.sayable(ctx, req.State.Raw, resp.State.Raw)
 		resp.State.Raw = sayable
 		resp.Diagnostics.Append(private.HideUUID(ctx, &resp.State)...)
 		if private.Moved != nil {
 			resp.Diagnostics.Append(leftAlone(attempt.Thing, left)...)
 		}
+		resp.Diagnostics.Append(ignoredByHA(state.HA, found)...)
 		resp.Diagnostics.Append(planning.NoteGrown(ctx, resp.Private, state.Disks, resp.State.Raw, private)...)
 	}
 	left := r.recheckResidues(ctx, state.Ref(private), private.Residues, attempt, resp)
@@ -95,6 +95,14 @@ func (r *Resource) Read(ctx context.Context, req resource.ReadRequest, resp *res
 		return
 	}
 	resp.Diagnostics.Append(model.WriteGone(ctx, resp.Private, seen == guest.Gone || found.Placeholder, private)...)
+}
+
+// ignoredByHA warns of an HA entry that is not of the configuration.
+func ignoredByHA(configured *guest.HA, found guest.Guest) diag.Diagnostics {
+	if configured != nil || found.HA == nil || model.Value(found.HA.State) != "ignored" {
+		return nil
+	}
+	return kit.Warn([]guest.Warning{guest.IgnoredByHA(found.VMID)})
 }
 
 // whyNotRead is what is said where the server does not tell what is true of the VM in state; nothing where it does.

@@ -61,3 +61,33 @@ func TestDestroyNamesHARules(t *testing.T) {
 		})
 	}
 }
+
+// TestRefreshNamesAnEntryThatHAIgnores: a destroy was killed and has left an administrator's HA entry ignored. The next
+// plan says so, with the command. That of an entry of the configuration does not.
+func TestRefreshNamesAnEntryThatHAIgnores(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		ha, state string
+		named     bool
+	}{
+		"an administrator's": {"", "ignored", true},
+		"in force":           {"", "started", false},
+		"configured":         {`ha = { state = "ignored" }`, "ignored", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := rig.NewWorld(t)
+			s := w.Session(t, rig.RootTicket, rig.DestroyBlock(c.ha))
+			rig.Must(t, s.Converge(t.Context()))
+			w.Change(func(world *state.World) {
+				world.HA["vm:400"] = &state.HAResource{SID: "vm:400", State: c.state}
+			})
+			_, err := s.Plan(t.Context())
+			rig.Must(t, err)
+			said := fmt.Sprint(s.Diagnostics())
+			if named := strings.Contains(said, "`ha-manager set vm:400 --state started`"); named != c.named {
+				t.Errorf("named %t: %s", named, said)
+			}
+		})
+	}
+}
