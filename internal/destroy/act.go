@@ -44,7 +44,9 @@ func (r *removal) askPower(ctx context.Context, f *facts) (outcome, error) {
 	return decideAgain, err
 }
 
-// stop stops a running guest hard. With a ticket of root@pam a lock is skipped.
+// stop stops a running guest hard. With a ticket of root@pam a lock is skipped. A guest of a create that is taken back
+// is not asked before, although a disk that survives it loses its unwritten data, too: it has run for minutes at most,
+// and an undo that waits for a guest would leave the VM where that does not obey.
 func (r *removal) stop(ctx context.Context, f *facts) (outcome, error) {
 	params := pve.Params{}
 	if f.power.Lock != "" && r.d.api.Identity().IsRootTicket() {

@@ -88,8 +88,8 @@ func (d shutdown) shutDownFromHA(ctx context.Context) error {
 // request.
 const asks = 2
 
-// powerOff asks the guest to shut down, and stops it hard afterwards unless the policy forbids that: its disks are
-// about to go.
+// powerOff asks the guest to shut down, and stops it hard afterwards unless the policy forbids that, or one of its
+// disks survives it: the others are about to go.
 func (d shutdown) powerOff(ctx context.Context) error {
 	d.acted, d.sizedAt = true, time.Time{} // and others go on while the guest shuts down
 	timeout, times := guest.StopTimeout(d.r.StopTimeout), asks
@@ -108,9 +108,9 @@ func (d shutdown) powerOff(ctx context.Context) error {
 		}
 	}
 	if d.r.ForceStop || d.r.GracefulOnly {
-		return disobedientError(d.r.Ref.VMID, timeout, err)
+		return disobedientError(d.r.Ref.VMID, timeout, nil, err)
 	}
-	return d.cutOff(ctx, timeout)
+	return d.cutOff(ctx, timeout, err)
 }
 
 // askOnce asks the guest to shut down, and waits until it has, or until its time is over.
@@ -150,9 +150,12 @@ func lastType(tasks []pve.UPID) string {
 
 // cutOff stops a guest hard that has not obeyed, with a warning. It looks at the VM once more before: the wait was
 // long.
-func (d shutdown) cutOff(ctx context.Context, timeout time.Duration) error {
+func (d shutdown) cutOff(ctx context.Context, timeout time.Duration, disobeyed error) error {
 	if err := d.lookAgain(ctx); err != nil || d.gone {
 		return err
+	}
+	if stays := surviving(d.r.Ref.VMID, d.config.Current()); len(stays) > 0 {
+		return disobedientError(d.r.Ref.VMID, timeout, stays, disobeyed)
 	}
 	prove := func(ctx context.Context) (guard.Evidence, error) { return d.proveSelf(ctx, false) }
 	if err := d.d.StopHard(ctx, &d.tasks, d.node, d.r.Ref.VMID, prove); err != nil {
@@ -202,13 +205,59 @@ func (d shutdown) request(timeout time.Duration, since time.Time) request.Reques
 		}}
 }
 
-// disobedientError is the error for a guest that did not shut down: nothing is lost, and there are two ways out.
-func disobedientError(vmid int, timeout time.Duration, err error) error {
+// disobedientError is the error for a guest that did not shut down: nothing is lost, and there are two ways out. stays
+// are the disks that alone keep it from being cut off.
+func disobedientError(vmid int, timeout time.Duration, stays []string, err error) error {
+	why, policies := "", "\"graceful\" or \"force\""
+	if len(stays) > 0 {
+		why = fmt.Sprintf(". %s not destroyed with the VM, and a cut-off would lose the data that the guest has not "+
+			"written there yet", are(stays))
+		policies = "\"force\""
+	}
 	return &guest.FieldError{Path: "on_destroy.power_off", Summary: fmt.Sprintf("VM %d did not shut down within %s", vmid,
 		timeout),
-		Detail: "The guest did not obey ACPI or its agent. It runs on, and nothing of it was removed. Shut it down from " +
-			"inside, or give it more time with on_destroy.timeout, and destroy again; or set on_destroy.power_off = " +
-			"\"graceful\" or \"force\" and apply to have it cut off", Err: err}
+		Detail: fmt.Sprintf("The guest did not obey ACPI or its agent. It runs on, and nothing of it was removed%s. Shut it "+
+			"down from inside, or give it more time with on_destroy.timeout, and destroy again; or set on_destroy.power_off = "+
+			"%s and apply to have it cut off", why, policies), Err: err}
+}
+
+// surviving are the disks of a VM that PVE does not destroy with it: a volume that carries another id, such as that of
+// a proxmox_disk, and a device (qemu-server QemuServer.pm destroy_vm, $remove_owned_drive).
+func surviving(vmid int, config map[string]string) []string {
+	var stays []string
+	own := guest.OwnVolumes(vmid, config)
+	for _, slot := range vm.Slots(config) {
+		volume := guest.VolumeOf(config[slot])
+		if !vm.IsOptical(config[slot]) && !slices.Contains(own, volume) {
+			stays = append(stays, fmt.Sprintf("%s (%s)", slot, volume))
+		}
+	}
+	return stays
+}
+
+// are begins a sentence about disks.
+func are(disks []string) string {
+	if len(disks) == 1 {
+		return "Its disk " + disks[0] + " is"
+	}
+	return "Its disks " + strings.Join(disks, ", ") + " are"
+}
+
+// unsaved refuses to destroy a VM whose saved memory may hold data that a surviving disk lacks. PVE destroys a VM that
+// is suspended to disk (qemu-server QemuServer.pm destroy_vm, has_lock 'suspended'), and starts one whose lock alone
+// was taken away from that memory (vm_start, $conf->{vmstate}).
+func unsaved(d *destruction) error {
+	config := d.config.Current()
+	isSaved := config["vmstate"] != "" && (config["lock"] == suspended || config["lock"] == "")
+	stays := surviving(d.r.Ref.VMID, config)
+	if !isSaved || d.r.ForceStop || len(stays) == 0 {
+		return nil
+	}
+	return &guest.FieldError{Path: "on_destroy.power_off", Summary: fmt.Sprintf("VM %d is suspended to disk",
+		d.r.Ref.VMID),
+		Detail: fmt.Sprintf("%s not destroyed with the VM, and data that the guest has not written there yet may be in its "+
+			"saved memory alone. Nothing was touched. Start the guest and shut it down, then destroy again; or set "+
+			"on_destroy.power_off = \"force\" and apply to have that memory destroyed, then destroy", are(stays))}
 }
 
 // findKnown finds the guest, also on another node, until a configuration of a committed VM is one whose volumes are

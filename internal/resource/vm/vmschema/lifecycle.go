@@ -71,7 +71,9 @@ func lifecycleAttributes(ctx context.Context) map[string]schema.Attribute {
 					stringvalidator.OneOf("graceful", "graceful_only", "force")},
 					MarkdownDescription: "`graceful` (default): ask the guest twice to shut down, then cut " +
 						"it off with a warning; `graceful_only`: fail instead. `force`: cut it off, also if " +
-						"it is paused, or if HA manages it and the identity may not take it out."},
+						"it is paused, or if HA manages it and the identity may not take it out. `graceful` fails too " +
+						"where one of the disks is not destroyed with the VM, such as that of a `proxmox_disk`: data that the " +
+						"guest has not written there yet would be lost. So do both where such a guest is suspended to disk."},
 				"timeout": schema.StringAttribute{Optional: true, Validators: []validator.String{kit.PositiveDuration()},
 					MarkdownDescription: "Time that the guest has to shut down, such as `90s`. Default: `shutdown_timeout`, else " +
 						"3 minutes."},

@@ -1,0 +1,110 @@
+package destroy
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+)
+
+// stays is a disk of another id, as that of a proxmox_disk, and a device.
+var stays = map[string]string{"a volume of another id": "local-zfs:vm-310-disk-0", "a device": "/dev/disk/by-id/scsi-abc"}
+
+// survivor puts such a disk into VM 300.
+func (r *rig) survivor(volume string) {
+	r.change(func(w *state.World) {
+		if strings.Contains(volume, ":") {
+			w.Put(&state.Volume{Storage: "local-zfs", Node: "pve1", Name: "vm-310-disk-0", VMID: 310, Content: "images", Format: "raw", Size: 1 << 30})
+		}
+		w.Guests[300].Config["scsi1"] = volume + ",size=1G"
+	})
+}
+
+// TestDeafGuestWithADiskThatSurvives: what the guest has not written yet to a disk that the destroy leaves is worth as much as that disk. So
+// only force cuts such a guest off, and only where such a disk is in a slot.
+func TestDeafGuestWithADiskThatSurvives(t *testing.T) {
+	t.Parallel()
+	for name, volume := range stays {
+		for _, policy := range []string{"graceful", "graceful_only", "force", "obeys", "comes late", "detached"} {
+			t.Run(name+", "+policy, func(t *testing.T) {
+				t.Parallel()
+				r := newRig(t, asToken)
+				ref := r.vm(300)
+				if policy != "comes late" {
+					r.survivor(volume)
+				}
+				ignores := []string{"shutdown"}
+				if policy == "obeys" {
+					ignores = nil
+				}
+				r.running(ignores...)
+				r.answered = func(_, path string) {
+					if policy == "comes late" && strings.HasSuffix(path, "/300/status/shutdown") {
+						r.survivor(volume)
+					}
+				}
+				if policy == "detached" {
+					r.change(func(w *state.World) {
+						w.Guests[300].Config["unused0"] = volume
+						delete(w.Guests[300].Config, "scsi1")
+					})
+				}
+				refused := slices.Contains([]string{"graceful", "graceful_only", "comes late"}, policy)
+				_, _, err := r.s.Delete(t.Context(), Request{Ref: ref, StopTimeout: 20 * time.Second, GracefulOnly: policy == "graceful_only",
+					ForceStop: policy == "force"})
+				is, _ := r.has(300, contested)
+				if (err != nil) != refused || is != refused || refused && len(r.sim.PowerOffs()) > 0 {
+					t.Errorf("it is there: %t; cut off: %v; the destroy says %v", is, r.sim.PowerOffs(), err)
+				}
+				if refused && policy != "graceful_only" && (!strings.Contains(fmt.Sprint(err), "scsi1 ("+volume+")") || strings.Contains(fmt.Sprint(err), `"graceful"`)) {
+					t.Errorf("it does not name the disk and the ways out: %v", err)
+				}
+			})
+		}
+	}
+}
+
+// TestSuspendedGuestWithADiskThatSurvives: the memory that was saved may hold what the guest has not written yet to a disk that the destroy
+// leaves, and PVE destroys a VM that is suspended to disk.
+func TestSuspendedGuestWithADiskThatSurvives(t *testing.T) {
+	t.Parallel()
+	const memory = "local-zfs:vm-300-state-suspend-2026-01-01"
+	for name, c := range map[string]struct {
+		volume, lock           string
+		graceful, force, stays bool
+	}{
+		"graceful":         {volume: stays["a volume of another id"], lock: suspended, stays: true},
+		"graceful_only":    {volume: stays["a device"], lock: suspended, graceful: true, stays: true},
+		"without the lock": {volume: stays["a device"], stays: true},
+		"force":            {volume: stays["a device"], lock: suspended, force: true},
+		"all disks go":     {volume: contested, lock: suspended},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, asToken)
+			ref := r.vm(300)
+			if c.volume != contested {
+				r.survivor(c.volume)
+			}
+			r.change(func(w *state.World) {
+				_, volume, _ := strings.Cut(memory, ":")
+				w.Put(&state.Volume{Storage: "local-zfs", Node: "pve1", Name: volume, VMID: 300, Content: "images", Format: "raw", Size: 1 << 30})
+			})
+			r.option("vmstate", memory)
+			if c.lock != "" {
+				r.change(func(w *state.World) { w.Guests[300].SetLock(c.lock, "the test") })
+			}
+			_, _, err := r.s.Delete(t.Context(), Request{Ref: ref, GracefulOnly: c.graceful, ForceStop: c.force})
+			is, kept := r.has(300, memory)
+			if (err != nil) != c.stays || is != c.stays || kept != c.stays {
+				t.Errorf("the VM is there: %t, its memory: %t; the destroy says %v", is, kept, err)
+			}
+			if c.stays && !strings.Contains(fmt.Sprint(err), "scsi1 ("+c.volume+")") {
+				t.Errorf("it does not name the disk: %v", err)
+			}
+		})
+	}
+}
