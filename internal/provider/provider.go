@@ -150,7 +150,8 @@ func (p *Proxmox) hand(resp *provider.ConfigureResponse, session *kit.Session) {
 
 // Resources returns the constructors of all resources.
 func (p *Proxmox) Resources(context.Context) []func() resource.Resource {
-	return []func() resource.Resource{func() resource.Resource { return vm.New(p.vms) }, snapshot.New, file.NewImage,
+	return []func() resource.Resource{func() resource.Resource { return vm.New(p.vms) },
+		func() resource.Resource { return snapshot.New(p.vms) }, file.NewImage,
 		file.NewCloudInitISO, file.NewSnippet,
 		func() resource.Resource { return disk.New(p.vms) }, harule.New}
 }

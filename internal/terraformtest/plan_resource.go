@@ -108,13 +108,42 @@ func (c *Change) take(pl planned) {
 
 // planOrphans plans the destruction of objects that are in state and not wanted.
 func (w *walk) planOrphans(ctx context.Context, o planOptions, pl *Plan, wanted map[string]bool) {
-	for _, address := range sortedKeys(w.state) {
+	order := sortedKeys(w.state)
+	if o.destroy {
+		order = usersFirst(w.state)
+	}
+	for _, address := range order {
 		i := w.state[address]
 		if wanted[address] || w.failed[i.block] {
 			continue
 		}
 		w.report(w.planOrphan(ctx, address, i, o, pl))
 	}
+}
+
+// usersFirst is the order of a plan to destroy: an object after those that depend on it (terraform internal/terraform,
+// graph_builder_plan.go, DestroyEdgeTransformer).
+func usersFirst(state map[string]*instance) (order []string) {
+	users, seen := map[string][]string{}, map[string]bool{}
+	for _, address := range sortedKeys(state) {
+		for _, block := range state[address].deps {
+			users[block] = append(users[block], address)
+		}
+	}
+	var visit func(address string)
+	visit = func(address string) {
+		if !seen[address] {
+			seen[address] = true
+			for _, user := range users[state[address].block] {
+				visit(user)
+			}
+			order = append(order, address)
+		}
+	}
+	for _, address := range sortedKeys(state) {
+		visit(address)
+	}
+	return order
 }
 
 // planOrphan plans a destroy, as Terraform does before it refreshes; an object that the refresh misses needs none. A deposed

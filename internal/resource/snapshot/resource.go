@@ -18,7 +18,15 @@ import (
 )
 
 // Resource is proxmox_vm_snapshot.
-type Resource struct{ kit.ResourceBase }
+type Resource struct {
+	kit.ResourceBase
+	run Run
+}
+
+// Run is told which snapshots go, so that the plans of their VMs need not say so.
+type Run interface {
+	NoteSnapshotGoes(vmid int, name string)
+}
 
 var (
 	_ resource.ResourceWithConfigure   = &Resource{}
@@ -27,7 +35,7 @@ var (
 )
 
 // New makes the resource.
-func New() resource.Resource { return &Resource{} }
+func New(run Run) resource.Resource { return &Resource{run: run} }
 
 // Metadata names the resource.
 func (r *Resource) Metadata(_ context.Context, req resource.MetadataRequest, resp *resource.MetadataResponse) {
@@ -51,7 +59,9 @@ func (r *Resource) ModifyPlan(ctx context.Context, req resource.ModifyPlanReques
 	if !ok && !resp.Diagnostics.HasError() {
 		verb = "remove a snapshot of"
 		resp.Diagnostics.Append(req.State.Get(ctx, &m)...)
-		ok = !resp.Diagnostics.HasError()
+		if ok = !resp.Diagnostics.HasError(); ok {
+			r.run.NoteSnapshotGoes(m.vmid(), m.Name.ValueString())
+		}
 	}
 	if !ok || !r.Session.Known() || r.Session.LeavesToCreate(req) ||
 		m.VMID.IsUnknown() || req.Plan.Raw.Equal(req.State.Raw) {

@@ -11,7 +11,7 @@ import (
 )
 
 // TestCostPlanOfADestroy: the plans of n destroys ask for the jobs once for all of them, also where that is refused. A refresh of n VMs takes
-// n + 1 requests, and the privileges of the identity one.
+// n + 1 requests, and the privileges of the identity one. Each plan asks for the snapshots of its VM, which no listing tells.
 func TestCostPlanOfADestroy(t *testing.T) {
 	t.Parallel()
 	counts, _ := sizes()
@@ -24,7 +24,7 @@ func TestCostPlanOfADestroy(t *testing.T) {
 				w.Sim.SetFaults([]fault.Rule{{Match: fault.Match{Path: "/cluster/backup"}, Times: -1, Phase: fault.Before, Status: 403}})
 			}
 			ops := requestsOf(t, w, func() error { _, err := s.Plan(t.Context()); return err })
-			held(t, fmt.Sprintf("plan of a destroy, denied %t", isDenied), ops, n, 20, n+shared)
+			held(t, fmt.Sprintf("plan of a destroy, denied %t", isDenied), ops, n, 20, 2*n+shared)
 			for _, path := range []string{"/cluster/backup", "/cluster/replication"} {
 				if asked := slices.DeleteFunc(slices.Clone(ops), func(op pvesim.Op) bool { return op.Path != path }); len(asked) != 1 {
 					t.Errorf("%s is asked for %d times for %d VMs", path, len(asked), n)

@@ -59,7 +59,7 @@ func TestDestroyTakesDetachedDisksAndNoneOfARescan(t *testing.T) {
 func TestDestroyOfAVMThatCannotBeSeen(t *testing.T) {
 	t.Parallel()
 	unseen := 0
-	for n := 1; n <= 30; n += 3 {
+	for n := 1; n <= 40; n += 3 {
 		w, s := rig.Applied(t, rig.TokenNoSSH, rig.VMBlock("vmid = 400\nnode = \"pve1\"\n"+
 			`disks = { scsi0 = { storage = "local-zfs", size = "1G" } }`))
 		w.Sim.ResetOps()

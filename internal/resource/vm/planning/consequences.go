@@ -250,6 +250,40 @@ func (p warnings) warnPurged(ctx context.Context) {
 			next))
 }
 
+// warnSnapshots names the snapshots of a VM, which go with it. A destroy is silent about those that a
+// proxmox_vm_snapshot of the same plan removes. A replacement names them all: they are of the old VM's disks.
+func (p warnings) warnSnapshots(ctx context.Context) {
+	vmid := int(model.Value(p.Prior.VMID))
+	if !p.Session.Known() || p.Machines == nil || p.Run.acts() || vmid == 0 || p.private.Proof != nil {
+		return
+	}
+	names := p.snapshots(ctx, model.Value(p.Prior.Node), vmid)
+	next := " The VM that takes its place has none of them."
+	if len(p.replace) == 0 {
+		goes := p.Run.seen(vmid).snapshots
+		names, next = slices.DeleteFunc(names, func(name string) bool { return slices.Contains(goes, name) }), ""
+	}
+	if len(names) > 0 {
+		p.diags.AddWarning(p.Prior.Thing()+" has snapshots, which are destroyed with it",
+			fmt.Sprintf("They are: %s.%s", strings.Join(names, ", "), next))
+	}
+}
+
+// snapshots are the names of a VM's snapshots; none where they cannot be read.
+func (p warnings) snapshots(ctx context.Context, node string, vmid int) []string {
+	names, err := p.Session.API.QEMU(node, vmid).SnapshotNames(ctx)
+	if err != nil {
+		return nil
+	}
+	slices.Sort(names)
+	return names
+}
+
+// NoteSnapshotGoes notes that a plan removes a snapshot. Terraform plans it before the VM, on which it depends.
+func (r *Run) NoteSnapshotGoes(vmid int, name string) {
+	r.note(vmid, func(vm *seenVM) { vm.snapshots = append(vm.snapshots, name) })
+}
+
 // warnUnshown names the jobs and the settings of a VM that no plan was shown, and that this new one may replace, once
 // for each. The leftover of a failed create goes only while no job names it (Purged).
 func (p warnings) warnUnshown(ctx context.Context, r destroy.Request) {

@@ -70,6 +70,7 @@ func (p *Planning) destroy(ctx context.Context) {
 		refusals{p}.refuseProtected("destroy")
 		refusals{p}.refuseTaken(p.Prior.Taken())
 		warnings{p}.warnPurged(ctx)
+		warnings{p}.warnSnapshots(ctx)
 		serverCheck{p}.checkDestroy(ctx)
 	}
 }
@@ -140,6 +141,7 @@ func (p *Planning) update(ctx context.Context) {
 		warnings{p}.warnAddedDisks()
 		warnings{p}.warnLostSettings(ctx)
 		warnings{p}.warnPurged(ctx)
+		warnings{p}.warnSnapshots(ctx)
 		serverCheck{p}.checkDestroy(ctx)
 		p.diags.Append(model.WriteReplaced(ctx, p.out, p.Prior)...)
 		p.warnOfReplacement(ctx)

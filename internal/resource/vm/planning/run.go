@@ -45,6 +45,8 @@ type seenVM struct {
 	named    bool // and of its jobs and settings, where they were looked for
 	// former are names by which its disks were attached, and that they do not have any more
 	former []string
+	// snapshots are those that a proxmox_vm_snapshot removes
+	snapshots []string
 }
 
 // refreshedVM is not changed once it is noted: the plans of many new VMs share it.
