@@ -75,6 +75,21 @@ func (t *taking) look(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := t.isFit(at); err != nil {
+		return err
+	}
+	if err := t.lookAtName(ctx); err != nil || !t.want.Memory {
+		return err
+	}
+	if err := t.runs(ctx); err != nil {
+		return err
+	}
+	t.memoryBefore, err = t.memory(ctx)
+	return err
+}
+
+// isFit is an error for another VM than the wanted one, and for one of which no snapshot can be taken.
+func (t *taking) isFit(at guest.Location) error {
 	t.node, t.vm = at.Node, guest.IdentityOf(at.Config.Current())
 	if t.want.UUID != "" && !strings.EqualFold(t.want.UUID, t.vm.UUID) {
 		return &guest.FieldError{Path: "uuid",
@@ -85,20 +100,47 @@ func (t *taking) look(ctx context.Context) error {
 	if why := refuse(at.Config.Current()); why != "" {
 		return field("vmid", fmt.Sprintf("VM %d on node %s %s", t.want.VMID, t.node, why))
 	}
-	if err := t.lookAtName(ctx); err != nil || !t.want.Memory {
-		return err
-	}
+	return nil
+}
+
+// runs refuses to save the memory of a guest that is off: PVE would leave it out without a word (AbstractConfig.pm
+// __snapshot_prepare).
+func (t *taking) runs(ctx context.Context) error {
 	status, err := t.api.QEMU(t.node, t.want.VMID).Status(ctx)
-	// PVE would leave the memory out without a word (AbstractConfig.pm __snapshot_prepare)
 	if err == nil && !status.IsRunning() {
 		err = field("vmstate", fmt.Sprintf("VM %d on node %s does not run, so it has no memory to save. Start it, or "+
 			"leave vmstate out",
 			t.want.VMID, t.node))
 	}
-	if err == nil {
-		t.memoryBefore, err = t.memory(ctx)
-	}
 	return err
+}
+
+// Foresee is why a snapshot that replaces one in state cannot be taken, nil for none: the old one is removed first, and
+// none would be left. keepsName: the old one has its name. A look that fails refuses nothing.
+func (s *Snapshots) Foresee(ctx context.Context, want Wanted, keepsName bool) *guest.FieldError {
+	listed, ok, err := s.api.Listing().Guest(ctx, want.VMID)
+	if err != nil || !ok {
+		return nil
+	}
+	at, _, err := s.guests.Find(ctx, guest.Ref{VMID: want.VMID, Node: listed.Node}, nil)
+	if err != nil {
+		return nil
+	}
+	t := &taking{Snapshots: s, want: want, mark: newMark(want.VMID)}
+	err = t.isFit(at)
+	if err == nil && !keepsName {
+		err = t.lookAtName(ctx)
+	}
+	if err == nil && want.Memory {
+		err = t.runs(ctx)
+	}
+	var refused *guest.FieldError
+	if !errors.As(err, &refused) {
+		return nil
+	}
+	refused.Detail = "Nothing was touched. The change removes the old snapshot and then takes a new one, which would be " +
+		"refused for this reason: none would be left"
+	return refused
 }
 
 // refuse is why no snapshot can be taken of a VM, as its configuration tells.

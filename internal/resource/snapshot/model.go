@@ -36,6 +36,19 @@ func (m *model) set(s snapshot.Snapshot) {
 
 func (m *model) vmid() int { return int(m.VMID.ValueInt64()) }
 
+// wanted is the snapshot to be taken.
+func (m *model) wanted() snapshot.Wanted {
+	return snapshot.Wanted{VMID: m.vmid(), UUID: m.UUID.ValueString(), Name: m.Name.ValueString(),
+		Description: m.Description.ValueString(), Memory: m.VMState.ValueBool()}
+}
+
+// replaces reports whether a plan whose name is known takes a new snapshot in the place of the one in state.
+func (m *model) replaces(prior *model) bool {
+	return !m.Name.IsUnknown() && (m.vmid() != prior.vmid() || !m.Name.Equal(prior.Name) ||
+		!m.VMState.IsUnknown() && !m.VMState.Equal(prior.VMState) ||
+		!m.UUID.IsUnknown() && !strings.EqualFold(m.UUID.ValueString(), prior.UUID.ValueString()))
+}
+
 // ref returns the snapshot in state.
 func (m *model) ref() snapshot.Ref {
 	identity := guest.Identity{UUID: strings.ToLower(m.UUID.ValueString())}

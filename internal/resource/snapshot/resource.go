@@ -23,9 +23,11 @@ type Resource struct {
 	run Run
 }
 
-// Run is told which snapshots go, so that the plans of their VMs need not say so.
+// Run is told which snapshots go, so that the plans of their VMs need not say so, and tells which VMs this run makes,
+// changes or removes.
 type Run interface {
 	NoteSnapshotGoes(vmid int, name string)
+	Touches(vmid int) bool
 }
 
 var (
@@ -52,9 +54,10 @@ func (r *Resource) attempt(verb string, m *model) kit.Attempt {
 	return kit.Attempt{Verb: verb, Thing: thing, VMID: m.vmid(), At: locator{}, As: r.Session.Identity()}
 }
 
-// ModifyPlan refuses to take, to describe or to remove a snapshot without the privilege for it.
+// ModifyPlan refuses to take, to describe or to remove a snapshot without the privilege for it, and to replace one by
+// one that cannot be taken.
 func (r *Resource) ModifyPlan(ctx context.Context, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse) {
-	m, _, ok := kit.Planned[model](ctx, req, resp)
+	m, prior, ok := kit.Planned[model](ctx, req, resp)
 	verb := "take a snapshot of"
 	if !ok && !resp.Diagnostics.HasError() {
 		verb = "remove a snapshot of"
@@ -73,6 +76,13 @@ func (r *Resource) ModifyPlan(ctx context.Context, req resource.ModifyPlanReques
 			AnyOf: []string{privilege}}
 	}
 	lacks := r.Session.VMs.Permit(ctx, take("see", "VM.Audit"), take(verb, "VM.Snapshot"))
+	if len(lacks) == 0 && !req.State.Raw.IsNull() && !req.Plan.Raw.IsNull() && m.replaces(&prior) &&
+		!r.run.Touches(m.vmid()) { // else the VM is not yet as it will be
+		isSame := m.vmid() == prior.vmid() && m.Name.Equal(prior.Name)
+		if refused := r.Session.VMs.Snapshots.Foresee(ctx, m.wanted(), isSame); refused != nil {
+			lacks = append(lacks, refused)
+		}
+	}
 	resp.Diagnostics.Append(kit.Verdicts(r.attempt("plan", &m), lacks, nil)...)
 }
 
@@ -86,8 +96,7 @@ func (r *Resource) Create(ctx context.Context, req resource.CreateRequest, resp 
 	resp.Diagnostics.Append(req.Plan.Get(ctx, &plan)...)
 	limit := kit.Duration(plan.Timeouts.Limits().Create, kit.CreateTimeout)
 	r.Do(ctx, &resp.Diagnostics, limit, r.attempt("take", &plan), func(ctx context.Context) error {
-		taken, err := r.Session.VMs.Snapshots.Take(ctx, snapshot.Wanted{VMID: plan.vmid(), UUID: plan.UUID.ValueString(),
-			Name: plan.Name.ValueString(), Description: plan.Description.ValueString(), Memory: plan.VMState.ValueBool()})
+		taken, err := r.Session.VMs.Snapshots.Take(ctx, plan.wanted())
 		var failed *saga.Error
 		if errors.As(err, &failed) && (len(failed.Left) == 0 || taken.Taken == 0) {
 			return err

@@ -284,6 +284,12 @@ func (r *Run) NoteSnapshotGoes(vmid int, name string) {
 	r.note(vmid, func(vm *seenVM) { vm.snapshots = append(vm.snapshots, name) })
 }
 
+// Touches reports whether a plan makes, changes or removes a VM: it may be another in the apply.
+func (r *Run) Touches(vmid int) bool {
+	_, made := r.Planned(PlannedVM{VMID: vmid})
+	return made || r.changes(vmid)
+}
+
 // warnUnshown names the jobs and the settings of a VM that no plan was shown, and that this new one may replace, once
 // for each. The leftover of a failed create goes only while no job names it (Purged).
 func (p warnings) warnUnshown(ctx context.Context, r destroy.Request) {

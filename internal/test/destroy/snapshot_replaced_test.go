@@ -1,0 +1,62 @@
+package destroy_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
+)
+
+// TestSnapshotIsNotReplacedByNone: a replacement removes the old snapshot before it takes the new one. The plan refuses one whose new
+// snapshot cannot be taken, and no other: not where the same apply starts the guest first.
+func TestSnapshotIsNotReplacedByNone(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		attrs, power string
+		says         string // "": the apply succeeds
+	}{
+		"memory of a guest that is off":         {"name = \"before\"\nvmstate = true\n", "stopped", "does not run"},
+		"another name, of a guest that is off":  {"name = \"after\"\nvmstate = true\n", "stopped", "does not run"},
+		"a name that is taken":                  {"name = \"theirs\"\n", "stopped", "has a snapshot theirs already"},
+		"a name that is free":                   {"name = \"after\"\n", "stopped", ""},
+		"memory of a guest that is started now": {"name = \"before\"\nvmstate = true\n", "running", ""},
+		"a description":                         {"name = \"before\"\ndescription = \"x\"\n", "stopped", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			block := func(power, attrs string) string {
+				return rig.NodeVMBlock("power_state = \""+power+"\"\ndisks = { scsi0 = { storage = \"local-zfs\", size = \"1G\" } }\n") +
+					"resource \"proxmox_vm_snapshot\" \"s\" {\n  vmid = proxmox_vm.x.vmid\n" + attrs + "}\n"
+			}
+			w := rig.NewWorld(t)
+			s := w.Session(t, rig.TokenNoSSH, block("stopped", "name = \"before\"\n"))
+			rig.Must(t, s.Converge(t.Context()))
+			w.Change(func(world *state.World) {
+				theirs := map[string]string{}
+				for option, value := range world.Guests[400].Snaps["before"] {
+					theirs[option] = value
+				}
+				theirs["snaptime"] = "1700000000"
+				world.Guests[400].Snaps["theirs"] = theirs
+			})
+			w.Reconfigure(t, s, rig.TokenNoSSH, block(c.power, c.attrs))
+			pl, err := s.Plan(t.Context())
+			if c.says != "" {
+				if err == nil {
+					err = s.Apply(t.Context(), pl)
+					t.Errorf("the plan refuses nothing, and the apply says %v", err)
+				}
+				wantSaid(t, "the plan", fmt.Sprint(s.Diagnostics()), []string{c.says, "none would be left"}, nil)
+			} else {
+				rig.Must(t, err)
+				rig.Must(t, s.Apply(t.Context(), pl))
+			}
+			w.Change(func(world *state.World) {
+				if has := len(world.Guests[400].Snaps); has != 2 {
+					t.Errorf("the VM has %d snapshots", has)
+				}
+			})
+		})
+	}
+}
