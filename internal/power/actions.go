@@ -12,6 +12,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/shell"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
 // isDeaf reports whether a guest hears no request to shut down, so that PVE refuses to send one (qemu-server
@@ -33,7 +34,41 @@ func (r *run) start(ctx context.Context) error {
 	case r.lock == request.Suspended:
 		r.tell(ctx, r.vm()+" was suspended to disk: its start resumes it")
 	}
+	r.first = r.hasItsDisks
 	return r.startNow(ctx)
+}
+
+// hasItsDisks refuses to start the guest beside another one that runs with one of its disks: PVE does not ask
+// (qemu-server QemuServer.pm vm_start_nolock). One that a restart has ended is started again, as it ran before.
+func (r *run) hasItsDisks(ctx context.Context) error {
+	config, err := r.api.QEMU(r.node, r.VMID).Pending(ctx)
+	if err != nil {
+		return err
+	}
+	var disks []string
+	next := config.Merged() // with which it starts
+	for _, slot := range vm.Slots(next) {
+		if !vm.IsOptical(next[slot]) {
+			disks = append(disks, guest.VolumeOf(next[slot]))
+		}
+	}
+	beside := fmt.Sprintf("VM %d is started beside guests that were not seen", r.VMID)
+	r.warnings = slices.DeleteFunc(r.warnings, func(w guest.Warning) bool { return w.Summary == beside })
+	err = guard.CheckRunning(ctx, r.guard, r.node, r.VMID, disks, func(guard.Neighbor) bool { return false })
+	var used *guard.InUseError
+	switch {
+	case errors.As(err, &used):
+		return &guest.FieldError{Path: "action", Summary: fmt.Sprintf("VM %d was not started", r.VMID),
+			Detail: fmt.Sprintf("Two guests on one disk destroy what is on it. Detach the disk there or shut that guest down, "+
+				"then start VM %d. `qm start %d` on node %s starts it without that, for guests that are made to share the disk, "+
+				"such as the nodes of a cluster", r.VMID, r.VMID, r.node), Err: err}
+	case ctx.Err() != nil:
+		return err
+	case err != nil: // such as for a node that is off, whose guests are mostly off, too
+		r.warnings = append(r.warnings, guest.Warning{Summary: beside,
+			Detail: "Whether one that runs has a disk of the VM could not be told: " + err.Error()})
+	}
+	return nil
 }
 
 func (r *run) startNow(ctx context.Context) error {
@@ -244,6 +279,7 @@ func (r *run) resume(ctx context.Context) error {
 	case isRunning(r.before):
 		return r.nothing(ctx, " runs: there is nothing to do")
 	case !r.before.IsRunning() && r.lock == request.Suspended:
+		r.first = r.hasItsDisks
 		return r.startNow(ctx)
 	case !r.before.IsRunning():
 		return r.refuse(ctx, "is off", "There is nothing to resume. The action \"start\" starts it")

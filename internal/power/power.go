@@ -70,6 +70,8 @@ type run struct {
 	tasks    request.Tasks
 	sent     bool // a request may have been carried out
 	warnings []guest.Warning
+	// first is asked before each try; nil: nothing is. It may take its time, so the proof which VM it is comes after it.
+	first func(context.Context) error
 }
 
 // look finds the VM, and the present state of its guest.
@@ -143,6 +145,11 @@ func (r *run) perform(ctx context.Context, j request.Request) (result pve.TaskRe
 	})
 	j.Send = func(ctx context.Context) (pve.UPID, error) {
 		begun = ""
+		if r.first != nil {
+			if err := r.first(ctx); err != nil {
+				return "", err
+			}
+		}
 		err := try(ctx)
 		if err == nil {
 			r.tell(ctx, "Task "+string(begun))
