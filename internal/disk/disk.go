@@ -74,6 +74,8 @@ type Disk struct {
 	Leftover *guest.Proof
 	// Protected: PVE refuses to remove that VM.
 	Protected bool
+	// BackedUp: a backup of that VM has the disk, too.
+	BackedUp bool
 }
 
 // Storage is the storage of the disk.
@@ -116,6 +118,7 @@ func of(g guest.Guest, pool string) Disk {
 	d := Disk{VMID: g.VMID, Node: g.Node, Identity: g.Identity, Pool: cmp.Or(g.Pool, pool), Leftover: g.Leftover}
 	if owner, ok := volid.Owner(is.Volume); ok && owner == g.VMID {
 		d.Volume, d.Format, d.Size = is.Volume, volid.Format(is.Volume), is.Bytes()
+		d.BackedUp = is.Backup == nil || *is.Backup
 	}
 	if g.Spec.Name != nil {
 		d.Name = *g.Spec.Name

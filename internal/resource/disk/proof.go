@@ -11,6 +11,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/kit"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/saga"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
 const (
@@ -64,10 +65,20 @@ func accept(ctx context.Context, ref guest.Ref, now disk.Disk, failed error, to 
 	return false, keyProof.Write(ctx, to, nil)
 }
 
-// unprotected is the warning of a refresh for a disk whose VM PVE would remove.
-func unprotected(d disk.Disk) diag.Diagnostic {
-	return diag.NewWarningDiagnostic(fmt.Sprintf("VM %d is not protected", d.VMID),
-		fmt.Sprintf("It holds the disk %s, and removing it in PVE's interface would destroy the disk. A third party has "+
-			"switched its protection off, or a destroy that did not end. The next apply that changes the disk switches it on "+
-			"again; `qm set %d --protection 1` on node %s does so now.", d.Volume, d.VMID, d.Node))
+// exposed are the warnings of a refresh for a disk whose VM PVE would remove, or back up with the disk. The next update
+// takes both back.
+func exposed(d disk.Disk) (diags diag.Diagnostics) {
+	if !d.Protected {
+		diags.AddWarning(fmt.Sprintf("VM %d is not protected", d.VMID),
+			fmt.Sprintf("It holds the disk %s, and removing it in PVE's interface would destroy the disk. A third party has "+
+				"switched its protection off, or a destroy that did not end. The next apply that changes the disk switches it on "+
+				"again; `qm set %d --protection 1` on node %s does so now.", d.Volume, d.VMID, d.Node))
+	}
+	if d.BackedUp {
+		diags.AddWarning(fmt.Sprintf("A backup of VM %d opens the disk that it holds", d.VMID),
+			fmt.Sprintf("Its %s has no backup=0. For a backup of that VM PVE would open %s a second time while another VM runs "+
+				"with it. The next apply that changes the disk sets the option again. A backup of the VM that has the disk "+
+				"attached contains it.", vm.HolderSlot, d.Volume))
+	}
+	return diags
 }

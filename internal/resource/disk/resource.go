@@ -126,11 +126,11 @@ func (r *Resource) Read(ctx context.Context, req resource.ReadRequest, resp *res
 				resp.Diagnostics.Append(keyProof.Write(ctx, resp.Private, ref.Proof)...)
 			}
 			was := state
-			switch state.set(found); {
-			case ref.Proof != nil:
+			state.set(found)
+			if ref.Proof != nil {
 				state.UUID = types.StringNull() // see leave
-			case !found.Protected:
-				resp.Diagnostics.Append(unprotected(found))
+			} else {
+				resp.Diagnostics.Append(exposed(found)...)
 			}
 			resp.Diagnostics.Append(resp.State.Set(ctx, &state)...)
 			resp.Diagnostics.Append(noteGrown(ctx, req.Private, resp.Private, was.Size, state.Size)...)

@@ -84,6 +84,39 @@ func TestDiskIsProtectedAgain(t *testing.T) {
 	}
 }
 
+// TestDiskIsLeftOutOfBackupsAgain: an administrator has backups of the VM that holds a disk have the disk, too. A refresh warns, since any
+// update takes that back.
+func TestDiskIsLeftOutOfBackupsAgain(t *testing.T) {
+	t.Parallel()
+	d := newDataDisk(t, rig.DiskBlock(`storage = "local-zfs"`, `size = "1G"`))
+	const says = "A backup of VM 300 opens the disk"
+	slot := func() (value string) {
+		d.World.Change(func(world *state.World) { value = world.Guests[300].Config["scsi0"] })
+		return value
+	}
+	for _, name := range []string{"data", "data-2", "data-3"} {
+		d.World.Change(func(world *state.World) {
+			c := world.Guests[300].Config
+			switch name {
+			case "data-2":
+				c["scsi0"] = strings.Replace(c["scsi0"], "backup=0", "backup=1", 1)
+			case "data-3":
+				c["scsi0"] = strings.Replace(c["scsi0"], ",backup=0", "", 1)
+			}
+		})
+		planned, err := d.Session.Plan(t.Context())
+		rig.Must(t, err)
+		if said := d.Session.Diagnostics().String(); !planned.Empty() || strings.Contains(said, says) != (name != "data") {
+			t.Errorf("%s: the plan is %v, and says %q", name, planned, said)
+		}
+		d.To(rig.DiskBlock(`storage = "local-zfs"`, `size = "1G"`, fmt.Sprintf("name = %q", name)))
+		d.Survives()
+		if !strings.Contains(slot(), "backup=0") {
+			t.Errorf("%s: the slot has %s", name, slot())
+		}
+	}
+}
+
 // TestDiskSurvivesPlans: what would lose the disk, or cannot be done, is refused in the plan.
 func TestDiskSurvivesPlans(t *testing.T) {
 	t.Parallel()
