@@ -118,29 +118,33 @@ func (t *taking) runs(ctx context.Context) error {
 // Foresee is why a snapshot that replaces one in state cannot be taken, nil for none: the old one is removed first, and
 // none would be left. keepsName: the old one has its name. A look that fails refuses nothing.
 func (s *Snapshots) Foresee(ctx context.Context, want Wanted, keepsName bool) *guest.FieldError {
-	listed, ok, err := s.api.Listing().Guest(ctx, want.VMID)
-	if err != nil || !ok {
-		return nil
-	}
-	at, _, err := s.guests.Find(ctx, guest.Ref{VMID: want.VMID, Node: listed.Node}, nil)
-	if err != nil {
-		return nil
-	}
 	t := &taking{Snapshots: s, want: want, mark: newMark(want.VMID)}
-	err = t.isFit(at)
-	if err == nil && !keepsName {
-		err = t.lookAtName(ctx)
-	}
-	if err == nil && want.Memory {
-		err = t.runs(ctx)
-	}
 	var refused *guest.FieldError
-	if !errors.As(err, &refused) {
+	if !errors.As(t.foresee(ctx, keepsName), &refused) {
 		return nil
 	}
 	refused.Detail = "Nothing was touched. The change removes the old snapshot and then takes a new one, which would be " +
 		"refused for this reason: none would be left"
 	return refused
+}
+
+// foresee looks as a create does, without a wait. A VM that is not there may be made first.
+func (t *taking) foresee(ctx context.Context, keepsName bool) error {
+	listed, ok, err := t.api.Listing().Guest(ctx, t.want.VMID)
+	if err != nil || !ok {
+		return err
+	}
+	at, _, err := t.guests.Find(ctx, guest.Ref{VMID: t.want.VMID, Node: listed.Node}, nil)
+	if err == nil {
+		err = t.isFit(at)
+	}
+	if err == nil && !keepsName {
+		err = t.lookAtName(ctx)
+	}
+	if err == nil && t.want.Memory {
+		err = t.runs(ctx)
+	}
+	return err
 }
 
 // refuse is why no snapshot can be taken of a VM, as its configuration tells.
