@@ -292,6 +292,9 @@ func (r *removal) follow(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if r.Owns != nil && !r.Owns(config.Current()) { // by now; the next look tells
+		return nil
+	}
 	if r.refuse != nil {
 		if err := r.refuse(ctx, config); err != nil {
 			return final{err}

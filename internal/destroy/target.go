@@ -176,7 +176,7 @@ func (t *Target) doubt(v verdict, node, lock string) error {
 		return request.LockedBy(lock, fmt.Sprintf("tell whether VM %d on node %s is what our task has left", t.VMID, node))
 	case v.ambiguous:
 		return fmt.Errorf("VM %d on node %s is half made (lock %q), and it has changed since our task died: another user "+
-			"may have removed our VM and be making a new one. It was not touched. Look at the node's tasks before removing it",
+			"may have removed our VM and be making a new one. It was not removed. Look at the node's tasks before removing it",
 			t.VMID, node, lock)
 	}
 	return fmt.Errorf("VM %d on node %s is half made (lock %q), and whether our request made it cannot be told: "+

@@ -76,6 +76,9 @@ func (a *inspection) ownSettingsStand(when string) {
 		}
 	}
 	for opt, value := range theirs {
+		if strings.HasPrefix(opt, "unused") { // a removed disk of the change has one for a moment, which a stop by others makes
+			continue
+		}
 		if opt != "lock" && a.b.was.config[opt] == a.b.kept.config[opt] && now.config[opt] != value {
 			a.add("%s, the option %s is %q, which a third party has left as %q", when, opt, now.config[opt], value)
 		}
