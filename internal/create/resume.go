@@ -38,7 +38,7 @@ func (c *Creator) keyOf(r Request) string {
 // only what this run makes itself is its to take back.
 func (c *Creator) takeOver(ctx context.Context, p plan, found findings, dead guard.Unowned,
 	started bool) (*attempt, error) {
-	vmid, at := dead.Listed.VMID, dead.Listed.Node
+	vmid, at, looked := dead.Listed.VMID, dead.Listed.Node, c.jobs.Clock.Now() // whyNotCompleted; TakeOver may wait
 	nodes := []string{at}
 	if slices.Contains(p.r.Nodes, at) { // any of these will do
 		p.node = at
@@ -60,7 +60,7 @@ func (c *Creator) takeOver(ctx context.Context, p plan, found findings, dead gua
 	}
 	a := c.attempt(p, found)
 	a.resumed, a.mark, a.beside.firewall = true, mark, a.r.Firewall != nil
-	a.first = firstWrite{sent: true, done: true, uuid: mark.UUID, alone: c.jobs.Clock.Now()} // whyNotCompleted
+	a.first = firstWrite{sent: true, done: true, uuid: mark.UUID, alone: looked}
 	a.made = destroy.NewMade(at, guest.OwnVolumes(vmid, dead.Config), wanted(p.r, p.from, vmid), p.unloggedSlots())
 	a.view = c.guests.ViewUnread(a, at, vmid)
 	a.unprotected = p.from != nil && p.from.config["protection"] == "1" && dead.Config["protection"] != "1"

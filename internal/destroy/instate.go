@@ -112,6 +112,9 @@ func (d *destruction) removeStopped(ctx context.Context) ([]saga.Residue, error)
 		policy{committed: true, force: d.r.ForceStop, holder: d.r.Holder, keep: d.r.KeepReferences,
 			identity: d.r.Ref.Identity,
 			refuse: func(ctx context.Context, now pve.PendingConfig) error {
+				if err := unsaved(d, now.Current()); err != nil {
+					return err
+				}
 				return unforeseen(ctx, d, now, "The guest is off, and nothing else was touched")
 			},
 			reused: func(ctx context.Context, node string, config map[string]string) ([]string, error) {
@@ -260,9 +263,6 @@ func (d *destruction) lookFirst(ctx context.Context) error {
 	}
 	return d.take(seen.Guest.Node, seen.Config, seen.At)
 }
-
-// isCluster reports whether there may be HA and replication.
-func isCluster(resources pve.Resources) bool { return len(resources.Nodes()) > 1 }
 
 // seemsToRun reports whether the guest runs by the listing, which learns of a start or stop late, or by the state,
 // which a refresh has just confirmed. It may be believed: PVE's shutdown of a guest that is off does no harm

@@ -327,3 +327,6 @@ func (d *destruction) storages(ctx context.Context, node string) ([]pve.Storage,
 		return d.d.api.Node(node).Storages(ctx, "")
 	})
 }
+
+// isCluster reports whether there may be HA and replication.
+func isCluster(resources pve.Resources) bool { return len(resources.Nodes()) > 1 }

@@ -38,7 +38,7 @@ func (d refusals) refuse(ctx context.Context) error {
 	if err := unforeseen(ctx, d.destruction, d.config, "Nothing was touched"); err != nil {
 		return err
 	}
-	if err := unsaved(d.destruction); err != nil {
+	if err := unsaved(d.destruction, d.config.Current()); err != nil {
 		return err
 	}
 	if err := d.unshared(ctx); err != nil {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
@@ -161,4 +162,42 @@ func refuseWaiting(ctx context.Context, r *removal, node string) (asked bool, er
 		}
 	}
 	return true, nil
+}
+
+// surviving are the disks of a VM that PVE does not destroy with it: a volume that carries another id, such as that of
+// a proxmox_disk, and a device (qemu-server QemuServer.pm destroy_vm, $remove_owned_drive).
+func surviving(vmid int, config map[string]string) []string {
+	var stays []string
+	own := guest.OwnVolumes(vmid, config)
+	for _, slot := range vm.Slots(config) {
+		volume := guest.VolumeOf(config[slot])
+		if !vm.IsOptical(config[slot]) && !slices.Contains(own, volume) {
+			stays = append(stays, fmt.Sprintf("%s (%s)", slot, volume))
+		}
+	}
+	return stays
+}
+
+// are begins a sentence about disks.
+func are(disks []string) string {
+	if len(disks) == 1 {
+		return "Its disk " + disks[0] + " is"
+	}
+	return "Its disks " + strings.Join(disks, ", ") + " are"
+}
+
+// unsaved refuses to destroy a VM whose saved memory may hold data that a surviving disk lacks. PVE destroys a VM that
+// is suspended to disk (qemu-server QemuServer.pm destroy_vm, has_lock 'suspended'), and starts one whose lock alone
+// was taken away from that memory (vm_start, $conf->{vmstate}).
+func unsaved(d *destruction, config map[string]string) error {
+	isSaved := config["vmstate"] != "" && (config["lock"] == suspended || config["lock"] == "")
+	stays := surviving(d.r.Ref.VMID, config)
+	if !isSaved || d.r.ForceStop || len(stays) == 0 {
+		return nil
+	}
+	return &guest.FieldError{Path: "on_destroy.power_off", Summary: fmt.Sprintf("VM %d is suspended to disk",
+		d.r.Ref.VMID),
+		Detail: fmt.Sprintf("%s not destroyed with the VM, and data that the guest has not written there yet may be in its "+
+			"saved memory alone. The VM was not removed. Start the guest and shut it down, then destroy again; or set "+
+			"on_destroy.power_off = \"force\" and apply to have that memory destroyed, then destroy", are(stays))}
 }

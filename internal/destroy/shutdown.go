@@ -30,6 +30,9 @@ func (d shutdown) shutDown(ctx context.Context) error {
 			return err
 		}
 		d.status = nil
+		if err := (refusals{d.destruction}).refuse(ctx); err != nil { // others went on since the look before
+			return err
+		}
 	}
 	listed, _ := d.resources.Guest(d.r.Ref.VMID)
 	managed := listed.HAState != ""
@@ -154,6 +157,9 @@ func (d shutdown) cutOff(ctx context.Context, timeout time.Duration, disobeyed e
 	if err := d.lookAgain(ctx); err != nil || d.gone {
 		return err
 	}
+	if err := (refusals{d.destruction}).refuse(ctx); err != nil { // before the guest is cut off in vain
+		return err
+	}
 	if stays := surviving(d.r.Ref.VMID, d.config.Current()); len(stays) > 0 {
 		return disobedientError(d.r.Ref.VMID, timeout, stays, disobeyed)
 	}
@@ -221,45 +227,6 @@ func disobedientError(vmid int, timeout time.Duration, stays []string, err error
 			"%s and apply to have it cut off", why, policies), Err: err}
 }
 
-// surviving are the disks of a VM that PVE does not destroy with it: a volume that carries another id, such as that of
-// a proxmox_disk, and a device (qemu-server QemuServer.pm destroy_vm, $remove_owned_drive).
-func surviving(vmid int, config map[string]string) []string {
-	var stays []string
-	own := guest.OwnVolumes(vmid, config)
-	for _, slot := range vm.Slots(config) {
-		volume := guest.VolumeOf(config[slot])
-		if !vm.IsOptical(config[slot]) && !slices.Contains(own, volume) {
-			stays = append(stays, fmt.Sprintf("%s (%s)", slot, volume))
-		}
-	}
-	return stays
-}
-
-// are begins a sentence about disks.
-func are(disks []string) string {
-	if len(disks) == 1 {
-		return "Its disk " + disks[0] + " is"
-	}
-	return "Its disks " + strings.Join(disks, ", ") + " are"
-}
-
-// unsaved refuses to destroy a VM whose saved memory may hold data that a surviving disk lacks. PVE destroys a VM that
-// is suspended to disk (qemu-server QemuServer.pm destroy_vm, has_lock 'suspended'), and starts one whose lock alone
-// was taken away from that memory (vm_start, $conf->{vmstate}).
-func unsaved(d *destruction) error {
-	config := d.config.Current()
-	isSaved := config["vmstate"] != "" && (config["lock"] == suspended || config["lock"] == "")
-	stays := surviving(d.r.Ref.VMID, config)
-	if !isSaved || d.r.ForceStop || len(stays) == 0 {
-		return nil
-	}
-	return &guest.FieldError{Path: "on_destroy.power_off", Summary: fmt.Sprintf("VM %d is suspended to disk",
-		d.r.Ref.VMID),
-		Detail: fmt.Sprintf("%s not destroyed with the VM, and data that the guest has not written there yet may be in its "+
-			"saved memory alone. Nothing was touched. Start the guest and shut it down, then destroy again; or set "+
-			"on_destroy.power_off = \"force\" and apply to have that memory destroyed, then destroy", are(stays))}
-}
-
 // findKnown finds the guest, also on another node, until a configuration of a committed VM is one whose volumes are
 // known. So that reading is the last one before a deletion: a change that comes between two readings, such as a rescan,
 // is not missed.
@@ -304,7 +271,7 @@ func (r *removal) follow(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.known = config.Digest
+	r.known, r.fresh = config.Digest, false // a disk may have been given to another guest since that one was read
 	goes, snapshotOnly := volumesToGo(r.VMID, r.Baseline.HasNamed, snapshots, r.view.config.Values, config.Current(),
 		config.Merged())
 	r.noteSnapshotOnly(snapshotOnly)

@@ -108,3 +108,33 @@ func TestSuspendedGuestWithADiskThatSurvives(t *testing.T) {
 		})
 	}
 }
+
+// TestSuspendedDuringTheWait: an administrator suspends the guest to disk while the destroy waits for it.
+func TestSuspendedDuringTheWait(t *testing.T) {
+	t.Parallel()
+	const memory = "local-zfs:vm-300-state-suspend-2026-01-01"
+	for _, graceful := range []bool{false, true} {
+		r := newRig(t, asToken)
+		ref := r.vm(300)
+		r.survivor(stays["a volume of another id"])
+		r.running("shutdown")
+		done := false
+		r.answered = func(_, path string) {
+			if done || !strings.HasSuffix(path, "/300/status/shutdown") {
+				return
+			}
+			done = true
+			r.change(func(w *state.World) {
+				_, volume, _ := strings.Cut(memory, ":")
+				w.Put(&state.Volume{Storage: "local-zfs", Node: "pve1", Name: volume, VMID: 300, Content: "images", Format: "raw", Size: 1 << 30})
+				g := w.Guests[300]
+				g.Config["vmstate"], g.Running = memory, nil
+				g.SetLock(suspended, "an administrator")
+			})
+		}
+		_, _, err := r.s.Delete(t.Context(), Request{Ref: ref, StopTimeout: 20 * time.Second, GracefulOnly: graceful})
+		if is, kept := r.has(300, memory); !is || !kept || !strings.Contains(fmt.Sprint(err), "suspended to disk") {
+			t.Errorf("graceful_only %t: the VM is there: %t, its memory: %t; the destroy says %v", graceful, is, kept, err)
+		}
+	}
+}

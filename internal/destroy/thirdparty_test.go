@@ -88,6 +88,39 @@ func TestDiskHandedOnWhileTheGuestsAreRead(t *testing.T) {
 	}
 }
 
+// TestDiskHandedOnAfterTheVMIsRead: so it does where the VM was read already, too. The last reading shows that it has changed.
+func TestDiskHandedOnAfterTheVMIsRead(t *testing.T) {
+	for _, act := range []thirdparty.Act{thirdparty.Attach, thirdparty.AttachContainer} {
+		r := newRig(t, asToken)
+		ref := r.vm(300)
+		r.sim.Advance(20 * time.Second)
+		r.comes("GET", theGuest+"/config", 1, act, thirdparty.Detach)
+		_, _, err := r.s.Delete(t.Context(), Request{Ref: ref, Disks: Disks{Known: []string{contested}, Slots: map[string]string{"scsi0": contested}}})
+		r.came()
+		if is, kept := r.has(300, contested); !is || !kept || err == nil {
+			t.Errorf("%s: VM %t, disk %t: %v", act, is, kept, err)
+		}
+	}
+}
+
+// TestDeafGuestThatOthersWorkWith: while a guest does not obey, a third party gives its VM a disk, or its disk to another VM. The destroy is
+// refused, and does not cut the guest off before.
+func TestDeafGuestThatOthersWorkWith(t *testing.T) {
+	for act, says := range map[thirdparty.Act]string{thirdparty.GiveDisk: "has got another disk", thirdparty.Attach: "is also used by"} {
+		r := newRig(t, asToken)
+		ref := r.vm(300)
+		r.running("shutdown")
+		r.sim.Advance(20 * time.Second)
+		r.comes("POST", shutdownPath, 2, act)
+		_, _, err := r.s.Delete(t.Context(), Request{Ref: ref, StopTimeout: 20 * time.Second,
+			Disks: Disks{Known: []string{contested}, Slots: map[string]string{"scsi0": contested}}})
+		r.came()
+		if is, kept := r.has(300, contested); !is || !kept || len(r.sim.PowerOffs()) > 0 || !strings.Contains(fmt.Sprint(err), says) {
+			t.Errorf("%s: VM %t, disk %t, cut off %v: %v", act, is, kept, r.sim.PowerOffs(), err)
+		}
+	}
+}
+
 // TestLockedVMIsLookedAtAgain: while a lock is waited for the VM is replaced, or its disk attached elsewhere. Nothing
 // planned for it is done to a third party's.
 func TestLockedVMIsLookedAtAgain(t *testing.T) {

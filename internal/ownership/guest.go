@@ -134,7 +134,7 @@ func Judge(g Guest) Verdict {
 	if old := g.tooOld(maker); old != "" {
 		return Verdict{Owner: Unknown, Reason: old}
 	}
-	if other, used := g.usedByOthers(maker); used {
+	if other, used := g.usedByOthers(g.earliest(maker)); used {
 		return Verdict{Owner: Unknown, Reason: fmt.Sprintf("%s has begun %s on it since (%s)", other.User, other.Type,
 			other.UPID)}
 	}
@@ -261,10 +261,6 @@ func (g Guest) usedByOthers(maker Task) (Task, bool) {
 	return Task{}, false
 }
 
-// isClonedAtLast reports whether it is not known which of several clones of one source made the guest. PVE takes the
-// lock away when everything is copied (qemu-server API2/Qemu.pm, clone_vm), but so does `qm unlock`.
-func (g Guest) isClonedAtLast() bool { return g.Mark.By == "qmclone" && g.Mark.Task == "" }
-
 // isWhole is Verdict.Whole, or why that cannot be said of a guest that was started.
 func (g Guest) isWhole(maker Task, started bool) (whole bool, why string) {
 	if start, broke := g.startedBroken(maker); start.UPID != "" {
@@ -298,26 +294,6 @@ func (g Guest) startedBroken(maker Task) (start, broke Task) {
 		}
 	}
 	return Task{}, Task{}
-}
-
-// deadClone is a clone that may be the guest's, and whose worker was killed: the guest then has the disks that were
-// copied by then. A clone that fails by itself leaves no guest (clone_vm). One that began after the guest was changed
-// or started is another's.
-func (g Guest) deadClone() (Task, bool) {
-	last := g.lastNamed()
-	isLate := func(clone Task) bool {
-		return slices.ContainsFunc(g.Tasks, func(t Task) bool {
-			isUse := t.Type == "qmstart" || slices.Contains(allocators, t.Type)
-			return isUse && g.isOursSince(t, last) && g.isLater(clone, t)
-		})
-	}
-	for _, t := range g.Tasks {
-		isClone := t.Type == "qmclone" && t.ID == strconv.Itoa(g.Mark.Source) && t.User == g.Identity
-		if isClone && t.Died && g.isLater(t, last) && !isLate(t) {
-			return t, true
-		}
-	}
-	return Task{}, false
 }
 
 // destroyedSince reports whether a destroy of the guest was begun since it was made, and did not come to its end.

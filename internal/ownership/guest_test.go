@@ -182,6 +182,15 @@ func makerRows() []row {
 			owner: Ours, whole: true},
 		{name: "another clone of ours before", happens: func(f *facts) { f.add("qmclone", source, me, "pve1", time.Hour).Well = false },
 			owner: Ours, whole: true},
+		{name: "used before another clone of ours", happens: func(f *facts) {
+			f.add("qmstart", theVM, neighbor, "pve1", 5*time.Minute)
+			f.add("qmclone", source, me, "pve1", time.Minute)
+		}, says: "other@pve has begun qmstart on it since", only: clones},
+		{name: "used before another destroyed VM", happens: func(f *facts) {
+			f.add("qmclone", source, me, "pve1", time.Hour)
+			f.add("qmstart", theVM, neighbor, "pve1", 40*time.Minute)
+			f.add("qmdestroy", theVM, neighbor, "pve1", 30*time.Minute)
+		}, owner: Ours, whole: true, only: clones},
 		{name: "another user's clone since", happens: func(f *facts) { f.add("qmclone", source, neighbor, "pve1", time.Minute) },
 			owner: Ours, whole: true},
 		{name: "a clone of another source", happens: func(f *facts) { f.add("qmclone", 9001, me, "pve1", time.Minute) },
