@@ -1,11 +1,20 @@
 package create
 
 import (
+	"context"
 	"errors"
+	"fmt"
+	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/clock"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 )
 
@@ -45,4 +54,62 @@ func TestTakenVMID(t *testing.T) {
 			t.Errorf("%s: the cluster has %v, and had %v", want, b.vms(), before)
 		}
 	}
+}
+
+// TestDiskAttachedWhileATakeOverWaits: the run that goes on with a dead clone has read that no other guest has its disks. Its take-over waits
+// for the lock on the VM's file, and another guest gets a disk meanwhile. The migration would free that.
+func TestDiskAttachedWhileATakeOverWaits(t *testing.T) {
+	attached := 0
+	for _, way := range killedWays(t) {
+		if !strings.HasPrefix(way.name, "clone and migrate, here, fixed true, named true") {
+			continue
+		}
+		for n, died := 1, true; died; n++ {
+			synctest.Test(t, func(t *testing.T) {
+				b := benchOf(t, pvesim.Options{Clock: clock.Real{}, Latency: -1}, token)
+				if died = b.kill(t, way.process, way.of(), n); !died {
+					return
+				}
+				time.Sleep(time.Minute)
+				theirs, tries := "", 0
+				config := pve.Config{Endpoint: b.sim.Endpoint(), CACertificate: b.sim.CAPEM(), DialTLSContext: b.sim.DialTLSContext,
+					Clock: b.jobs.Clock, Trace: func(_ context.Context, message string, f map[string]string) {
+						if message != "PVE request" || f["method"] != http.MethodPut || !strings.HasSuffix(f["path"], "/qemu/150/config") {
+							return
+						}
+						if tries++; tries == 9 {
+							b.change(func(w *state.World) { theirs = attachLast(w, 150, 600) })
+						}
+					}}
+				token(&config, b.sim.Credentials())
+				b.sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: http.MethodPut, Path: "/nodes/{node}/qemu/{vmid}/config"}, Phase: fault.Before,
+					Status: 500, Reason: "can't lock file '/var/lock/qemu-server/lock-150.conf' - got timeout", Times: 8}})
+				_, err := creatorWith(t, config).Create(t.Context(), way.of())
+				b.change(func(w *state.World) {
+					if theirs != "" && w.Volume("pve1", theirs) == nil {
+						t.Errorf("killed before request %d: VM 600 has lost %s: %v", n, theirs, err)
+					}
+				})
+				if theirs != "" {
+					attached++
+				}
+			})
+		}
+	}
+	if attached == 0 {
+		t.Error("no disk was attached meanwhile")
+	}
+}
+
+// attachLast gives the last disk of a VM on pve1 to another one, which it makes.
+func attachLast(w *state.World, vmid, to int) string {
+	g := w.Guests[vmid]
+	own := guest.OwnVolumes(vmid, g.Config)
+	if len(own) == 0 || g.Node != "pve1" {
+		return ""
+	}
+	volume := own[len(own)-1]
+	w.Guests[to] = &state.Guest{VMID: to, Type: "qemu", Node: g.Node, Config: map[string]string{"name": "theirs", "scsi1": volume,
+		"smbios1": fmt.Sprintf("uuid=11111111-2222-3333-4444-%012d", to)}}
+	return volume
 }

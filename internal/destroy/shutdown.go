@@ -30,7 +30,7 @@ func (d shutdown) shutDown(ctx context.Context) error {
 			return err
 		}
 		d.status = nil
-		if err := (refusals{d.destruction}).refuse(ctx); err != nil { // others went on since the look before
+		if err := refusals(d).refuse(ctx); err != nil { // others went on since the look before
 			return err
 		}
 	}
@@ -157,7 +157,7 @@ func (d shutdown) cutOff(ctx context.Context, timeout time.Duration, disobeyed e
 	if err := d.lookAgain(ctx); err != nil || d.gone {
 		return err
 	}
-	if err := (refusals{d.destruction}).refuse(ctx); err != nil { // before the guest is cut off in vain
+	if err := refusals(d).refuse(ctx); err != nil { // before the guest is cut off in vain
 		return err
 	}
 	if stays := surviving(d.r.Ref.VMID, d.config.Current()); len(stays) > 0 {
