@@ -26,12 +26,14 @@ type shutdown struct{ *destruction }
 // many other guests takes its time.
 func (d shutdown) shutDown(ctx context.Context) error {
 	if pve.Elapsed(d.seenAt, d.d.clock.Now()) > recent {
+		before := d.config.Digest
 		if err := d.lookAgain(ctx); err != nil || d.gone {
 			return err
 		}
-		d.status = nil
-		if err := refusals(d).refuse(ctx); err != nil { // others went on since the look before
-			return err
+		if d.status = nil; d.config.Digest != before {
+			if err := refusals(d).refuse(ctx); err != nil {
+				return err
+			}
 		}
 	}
 	listed, _ := d.resources.Guest(d.r.Ref.VMID)

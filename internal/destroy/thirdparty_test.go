@@ -121,6 +121,30 @@ func TestDeafGuestThatOthersWorkWith(t *testing.T) {
 	}
 }
 
+// TestDiskGivenWhileTheLookTakesItsTime: a third party gives the VM a disk after it was read. The look before has become old by the time the guest
+// is to be shut down, and the VM is read again.
+func TestDiskGivenWhileTheLookTakesItsTime(t *testing.T) {
+	for _, runs := range []bool{true, false} {
+		r := newRig(t, asToken)
+		ref := r.vm(300)
+		if runs {
+			r.running()
+		}
+		r.sim.Advance(20 * time.Second)
+		r.comes("GET", "/cluster/backup", 1, thirdparty.GiveDisk)
+		r.answered = func(_, path string) {
+			if strings.HasSuffix(path, "/cluster/backup") {
+				r.sim.Advance(3 * time.Second)
+			}
+		}
+		_, _, err := r.s.Delete(t.Context(), Request{Ref: ref, Disks: Disks{Known: []string{contested}, Slots: map[string]string{"scsi0": contested}}})
+		r.came()
+		if is, kept := r.has(300, contested); !is || !kept || len(r.sim.PowerOffs()) > 0 || !strings.Contains(fmt.Sprint(err), "has got another disk") {
+			t.Errorf("runs %t: VM %t, disk %t, off %v: %v", runs, is, kept, r.sim.PowerOffs(), err)
+		}
+	}
+}
+
 // TestLockedVMIsLookedAtAgain: while a lock is waited for the VM is replaced, or its disk attached elsewhere. Nothing
 // planned for it is done to a third party's.
 func TestLockedVMIsLookedAtAgain(t *testing.T) {
