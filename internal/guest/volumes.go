@@ -261,3 +261,16 @@ func CheckCopiesBy(areOne func(a, b string) bool, vmid int, c vm.Change, has map
 	}
 	return refused
 }
+
+// DisksToRun are the volumes and devices in the slots of a configuration that no other guest may run with.
+func DisksToRun(config map[string]string) (all []string) {
+	for _, slot := range vm.Slots(config) {
+		volume := VolumeOf(config[slot])
+		_, owned := volid.Owner(volume)
+		device := volid.IsDevice(volume) && !vm.IsOptical(config[slot])
+		if (owned || device) && !volid.IsCloudInit(volume) {
+			all = append(all, volume)
+		}
+	}
+	return all
+}

@@ -12,7 +12,6 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/shell"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
 // isDeaf reports whether a guest hears no request to shut down, so that PVE refuses to send one (qemu-server
@@ -45,13 +44,7 @@ func (r *run) hasItsDisks(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var disks []string
-	next := config.Merged() // with which it starts
-	for _, slot := range vm.Slots(next) {
-		if !vm.IsOptical(next[slot]) {
-			disks = append(disks, guest.VolumeOf(next[slot]))
-		}
-	}
+	disks := guest.DisksToRun(config.Merged()) // with which it starts
 	beside := fmt.Sprintf("VM %d is started beside guests that were not seen", r.VMID)
 	r.warnings = slices.DeleteFunc(r.warnings, func(w guest.Warning) bool { return w.Summary == beside })
 	err = guard.CheckRunning(ctx, r.guard, r.node, r.VMID, disks, func(guard.Neighbor) bool { return false })

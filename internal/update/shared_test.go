@@ -68,7 +68,7 @@ func TestRestartOfTwoGuestsThatShare(t *testing.T) {
 			w.when(time.Minute, func() {
 				inWorld(w, func(all *state.World) {
 					g := all.Guests[8000]
-					w.changer.restarts.note(8000, disksIn(g.Config))
+					w.changer.restarts.note(8000, guest.DisksToRun(g.Config))
 					g.Running = nil
 				})
 			})

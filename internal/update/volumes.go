@@ -151,26 +151,13 @@ func (d disks) stillMoved(ctx context.Context, before pve.PendingConfig, moves [
 	return all, nil
 }
 
-// disksIn are the volumes and devices in the slots of a configuration that no other guest may run with.
-func disksIn(options map[string]string) (all []string) {
-	for _, slot := range vm.Slots(options) {
-		volume := guest.VolumeOf(options[slot])
-		_, owned := volid.Owner(volume)
-		device := volid.IsDevice(volume) && !vm.IsOptical(options[slot])
-		if (owned || device) && !volid.IsCloudInit(volume) {
-			all = append(all, volume)
-		}
-	}
-	return all
-}
-
 // ownDisks are those that the guest runs with, or gets at its next start.
 func (p power) ownDisks(ctx context.Context) ([]string, error) {
 	config, err := p.view.Known(ctx)
 	if err != nil {
 		return nil, err
 	}
-	all := slices.Concat(disksIn(config.Current()), disksIn(config.Merged()))
+	all := slices.Concat(guest.DisksToRun(config.Current()), guest.DisksToRun(config.Merged()))
 	slices.Sort(all)
 	return slices.Compact(all), nil
 }
@@ -190,7 +177,7 @@ type ran struct {
 
 // restarting is the guest as it runs before its restart.
 func (p power) restarting(status pve.GuestStatus) ran {
-	return ran{GuestStatus: status, began: p.changer.clock.Now(), disks: disksIn(p.before.Current())}
+	return ran{GuestStatus: status, began: p.changer.clock.Now(), disks: guest.DisksToRun(p.before.Current())}
 }
 
 // isRunning reports whether the guest still runs as before.
@@ -243,8 +230,10 @@ func (p power) lookBeside(ctx context.Context, before *ran) ([]guard.Neighbor, p
 
 // getsDisks reports whether a guest gets a disk at its next start with which it does not run.
 func getsDisks(config pve.PendingConfig) bool {
-	has := disksIn(config.Current())
-	return slices.ContainsFunc(disksIn(config.Merged()), func(disk string) bool { return !slices.Contains(has, disk) })
+	has := guest.DisksToRun(config.Current())
+	return slices.ContainsFunc(guest.DisksToRun(config.Merged()), func(disk string) bool {
+		return !slices.Contains(has, disk)
+	})
 }
 
 // mayReboot is the look before each try of a restart. PVE starts the guest again without asking (qemu-server
