@@ -149,6 +149,10 @@ func lineOf(job pve.ReplicationJob) string {
 	return fmt.Sprintf("replication job %s to node %s, which is removed", job.ID, job.Target)
 }
 
+// withTheLast ends the line of a job or a rule that names others, too. They may go in the same run, and each of their
+// destroys takes its own VM for the only one.
+const withTheLast = " that it names and is removed with the last of them"
+
 // backupJobs names the backup jobs that name the VM, as far as this identity may read them. PVE takes the VM out of
 // them, and removes a job that names no other (pve-guest-common VZDump/Plugin.pm remove_vmid_from_job).
 func (q references) backupJobs(ctx context.Context) (lines []string) {
@@ -165,7 +169,7 @@ func (q references) backupJobs(ctx context.Context) (lines []string) {
 		case slices.Equal(job.VMIDs, []int{vmid}):
 			lines = append(lines, fmt.Sprintf("backup job %s, which names no other guest and is removed", job.ID))
 		case slices.Contains(job.VMIDs, vmid):
-			lines = append(lines, fmt.Sprintf("backup job %s, which backs up the others that it names", job.ID))
+			lines = append(lines, fmt.Sprintf("backup job %s, which backs up the others%s", job.ID, withTheLast))
 		case slices.Contains(job.Exclude, vmid):
 			lines = append(lines, fmt.Sprintf("backup job %s, which leaves the VM out and will back up another of its id",
 				job.ID))
@@ -191,7 +195,7 @@ func (q references) ha(ctx context.Context) (lines []string) {
 		case slices.Equal(rule.Resources, []string{sid}):
 			lines = append(lines, fmt.Sprintf("HA rule %s, which names no other guest and is removed", rule.ID))
 		case slices.Contains(rule.Resources, sid):
-			lines = append(lines, fmt.Sprintf("HA rule %s, which keeps the others that it names", rule.ID))
+			lines = append(lines, fmt.Sprintf("HA rule %s, which keeps the others%s", rule.ID, withTheLast))
 		}
 	}
 	return lines

@@ -20,8 +20,10 @@ func copied(source int, lines string) string {
 func TestPlanNamesWhatADestroyPurges(t *testing.T) {
 	t.Parallel()
 	const ha = "ha = { state = \"stopped\" }\n"
-	jobs := []string{"backup job nightly, which names no other guest and is removed", "replication job 400-0 to node pve2"}
-	rules := append([]string{"HA rule licence, which names no other guest and is removed"}, jobs...)
+	const last = " the others that it names and is removed with the last of them" // which this destroy may remove, too
+	jobs := []string{"backup job nightly, which names no other guest and is removed", "replication job 400-0 to node pve2",
+		"backup job both, which backs up" + last}
+	rules := append([]string{"HA rule licence, which names no other guest and is removed", "HA rule apart, which keeps" + last}, jobs...)
 	for name, c := range map[string]struct {
 		lines, to, denied string // to: the configuration; denied: a path that may not be read
 		says, not         []string
@@ -31,7 +33,7 @@ func TestPlanNamesWhatADestroyPurges(t *testing.T) {
 		"replacement":              {ha, copied(8000, ha), "", append([]string{"The VM that takes its place is in none of them"}, rules...), nil},
 		"replacement without HA":   {"", copied(8000, ""), "", jobs, []string{"HA r"}},
 		"no purge":                 {"on_destroy = { purge = false }\n", "", "", nil, []string{"nightly", "400-0"}},
-		"jobs that are not shown":  {ha, "", "/cluster/backup", rules[:1], []string{"nightly"}},
+		"jobs that are not shown":  {ha, "", "/cluster/backup", rules[:2], []string{"nightly"}},
 		"rules that are not shown": {ha, "", "/cluster/ha/rules", append([]string{"every HA rule that names it, if there is one: "}, jobs...), nil},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -41,9 +43,11 @@ func TestPlanNamesWhatADestroyPurges(t *testing.T) {
 			rig.Must(t, s.Converge(t.Context()))
 			w.Change(func(world *state.World) {
 				world.Backups = map[string]*state.BackupJob{"nightly": {ID: "nightly", VMIDs: []int{400}, Storage: "local"},
+					"both": {ID: "both", VMIDs: []int{400, 8000}, Storage: "local"},
 					"weekly": {ID: "weekly", VMIDs: []int{8000}, Storage: "local"}}
 				world.Replication["400-0"] = &state.ReplicationJob{ID: "400-0", Guest: 400, Target: "pve2", Schedule: "*/15"}
-				world.HARules = map[string]map[string]string{"licence": {"type": "node-affinity", "resources": "vm:400", "nodes": "pve1"}}
+				world.HARules = map[string]map[string]string{"licence": {"type": "node-affinity", "resources": "vm:400", "nodes": "pve1"},
+					"apart": {"type": "resource-affinity", "resources": "vm:400,vm:8000", "affinity": "negative"}}
 			})
 			if c.denied != "" {
 				w.Sim.SetFaults([]fault.Rule{{Match: fault.Match{Path: c.denied}, Times: -1, Phase: fault.Before, Status: 403}})
