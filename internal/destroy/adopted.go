@@ -129,12 +129,13 @@ func unadopted(d *destruction) error {
 
 // unforeseen refuses to destroy a VM that a third party has given a disk since the plan, which says nothing of it: PVE
 // would destroy it with the VM. One that has only changed its storage is in state. One that has changed its slot may be
-// another that PVE has given the name of a removed one. touched says what was done already.
-func unforeseen(ctx context.Context, d *destruction, now pve.PendingConfig, touched string) error {
-	if d.r.Slots == nil {
-		return nil
+// another that PVE has given the name of a removed one. So it is with a snapshot (snapped). touched says what was done
+// already.
+func unforeseen(ctx context.Context, d *destruction, node string, now pve.PendingConfig, touched string) error {
+	if err := snapped(ctx, d, node, now, touched); err != nil || d.r.Slots == nil {
+		return err
 	}
-	look := slotLook{Disks: d.r.Disks, d: d.d, vmid: d.r.Ref.VMID, node: d.node, resources: d.resources,
+	look := slotLook{Disks: d.r.Disks, d: d.d, vmid: d.r.Ref.VMID, node: node, resources: d.resources,
 		holder: d.r.Holder, configs: []map[string]string{now.Current(), now.Merged()}, touched: touched}
 	judged := map[string]bool{}
 	for _, config := range look.configs {

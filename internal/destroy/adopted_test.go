@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
@@ -85,7 +86,7 @@ func TestVolumesOfARescanSurviveTheDestroy(t *testing.T) {
 			if _, drive := r.has(300, "local-zfs:vm-300-cloudinit"); disk || drive {
 				t.Error("the VM's own disk is left")
 			}
-			named := len(warnings) == 1 && strings.Contains(warnings[0].Detail, rescanned)
+			named := slices.ContainsFunc(warnings, func(w guest.Warning) bool { return strings.Contains(w.Detail, rescanned) })
 			if named == c.goes {
 				t.Errorf("warnings %+v", warnings)
 			}

@@ -70,6 +70,8 @@ type Request struct {
 	KeepReferences bool
 	// OwnHA: the configuration has made the VM's HA entry.
 	OwnHA bool
+	// Snapshots are the times at which those were taken that the plan has named, by name; nil: it has not read them.
+	Snapshots map[string]int64
 	// OwnFirewall: the state has the VM's firewall.
 	OwnFirewall bool
 	// Replaced: a new VM takes its place.

@@ -121,23 +121,98 @@ type references struct {
 	asked uint64
 }
 
-// Purged names what the destroy of a VM takes it out of, for its plan: all plans of a run share the answers.
-func (d *Destroyer) Purged(ctx context.Context, r Request) []string {
-	look := references{d, r, 0}
-	if r.KeepReferences || r.Ref.Proof != nil { // what a failed create left goes only while nothing names it
-		return nil
+// Along is what goes with a VM beside its disks.
+type Along struct {
+	// Purged are the jobs and the HA entries that PVE takes the VM out of.
+	Purged []string
+	// Settings are those of its id that the VM which takes its place begins without (Destroyer.Settings).
+	Settings []string
+	// Snapshots are the times at which its snapshots were taken, by name; nil where they were not read.
+	Snapshots map[string]int64
+	// Unread is why they could not be read. It is nil where the VM is not there any more.
+	Unread error
+}
+
+// TakesAlong looks what the destroy of a VM takes along, for its plan: all plans of a run share the answers about jobs
+// and HA rules. What a failed create left goes only while nothing names it.
+func (d *Destroyer) TakesAlong(ctx context.Context, r Request) Along {
+	var along Along
+	if r.Replaced {
+		along.Settings = d.Settings(ctx, r)
 	}
-	lines := look.backupJobs(ctx)
-	jobs, _ := look.replicationJobs(ctx) // none are seen then
-	for _, job := range jobs {
-		if job.VMID == r.Ref.VMID {
-			lines = append(lines, lineOf(job))
+	if r.Ref.Proof != nil || r.Ref.VMID == 0 {
+		return along
+	}
+	listed, isListed, err := d.api.Listing().Guest(ctx, r.Ref.VMID)
+	isListed = isListed && err == nil
+	if !r.KeepReferences {
+		look := references{d, r, 0}
+		along.Purged = look.backupJobs(ctx)
+		jobs, _ := look.replicationJobs(ctx) // none are seen then
+		for _, job := range jobs {
+			if job.VMID == r.Ref.VMID {
+				along.Purged = append(along.Purged, lineOf(job))
+			}
+		}
+		if isListed && listed.HAState != "" {
+			along.Purged = append(along.Purged, look.ha(ctx)...)
 		}
 	}
-	if listed, _, err := d.api.Listing().Guest(ctx, r.Ref.VMID); err == nil && listed.HAState != "" {
-		lines = append(lines, look.ha(ctx)...)
+	node := r.Ref.Node
+	if isListed { // it may have moved since the refresh
+		node = listed.Node
 	}
-	return lines
+	snapshots, err := d.api.QEMU(node, r.Ref.VMID).Snapshots(ctx)
+	switch {
+	case err == nil:
+		along.Snapshots = map[string]int64{}
+		for _, s := range snapshots {
+			along.Snapshots[s.Name] = s.Taken
+		}
+	case !pve.IsKind(err, pve.NotFound):
+		along.Unread = err
+	}
+	return along
+}
+
+// snapped reads the snapshots of a VM, and refuses to destroy it with one that was taken since the plan, which has
+// named the others: PVE destroys them with the VM. A destroy whose plan has not read them names them afterwards.
+func snapped(ctx context.Context, d *destruction, node string, config pve.PendingConfig, touched string) error {
+	vmid := d.r.Ref.VMID
+	snapshots, err := d.d.use.Snapshots(ctx, pve.Resource{Type: "qemu", Node: node, VMID: vmid}, config)
+	switch {
+	case pve.IsKind(err, pve.NotFound): // it has moved, or is gone, which the next look tells
+		return nil
+	case err != nil:
+		return fmt.Errorf("look for snapshots of VM %d (%s): %w", vmid, touched, err)
+	}
+	d.snapshots = snapshots
+	if d.r.Snapshots == nil {
+		return nil
+	}
+	var since []string
+	for _, name := range slices.Sorted(maps.Keys(snapshots)) {
+		taken, was := d.r.Snapshots[name]
+		if !was || cmp.Or(snapshots[name]["snaptime"], "0") != fmt.Sprint(taken) {
+			since = append(since, name)
+		}
+	}
+	if len(since) == 0 {
+		return nil
+	}
+	return &guest.FieldError{Path: "vmid", Summary: fmt.Sprintf("VM %d has got another snapshot", vmid),
+		Detail: fmt.Sprintf("Taken since the plan, which does not name them: %s. A destroy of the VM would destroy them. "+
+			"%s. Plan again (`terraform plan`), and apply that plan to destroy them with the VM", strings.Join(since, ", "),
+			touched)}
+}
+
+// nameSnapshots warns of the snapshots that went with a VM where the plan has not read them.
+func nameSnapshots(r Request, snapshots map[string]map[string]string) []guest.Warning {
+	if r.Snapshots != nil || len(snapshots) == 0 {
+		return nil
+	}
+	return []guest.Warning{{Summary: fmt.Sprintf("Snapshots of VM %d went with it", r.Ref.VMID),
+		Detail: "PVE destroyed them with the VM: " + strings.Join(slices.Sorted(maps.Keys(snapshots)), ", ") + "."}}
 }
 
 // replicationJobs are all of the cluster.
@@ -239,12 +314,15 @@ func nameSettings(vmid int, settings []string) []guest.Warning {
 }
 
 // namePurged warns of what went with a VM that others had set up for it.
-func namePurged(vmid int, purged []string) []guest.Warning {
+func namePurged(r Request, purged []string) []guest.Warning {
 	if len(purged) == 0 {
 		return nil
 	}
-	return []guest.Warning{{Summary: fmt.Sprintf("VM %d was taken out of jobs or HA", vmid),
+	otherwise := " on_destroy.purge = false leaves backup jobs as they are, and refuses the destroy for the others."
+	if r.Holder { // a proxmox_disk has no such option
+		otherwise = ""
+	}
+	return []guest.Warning{{Summary: fmt.Sprintf("VM %d was taken out of jobs or HA", r.Ref.VMID),
 		Detail: "PVE did that with the destroy:\n  " + strings.Join(purged, "\n  ") + "\nA new VM of this id is in none of " +
-			"them until it is put there again. on_destroy.purge = false leaves backup jobs as they are, and refuses the " +
-			"destroy for the others."}}
+			"them until it is put there again." + otherwise}}
 }

@@ -111,11 +111,11 @@ func (d *destruction) removeStopped(ctx context.Context) ([]saga.Residue, error)
 		Pool:     d.pool, Owns: d.mine, Mark: d.d.guests.NewMark(guest.ClusterName(d.resources), vmid)},
 		policy{committed: true, force: d.r.ForceStop, holder: d.r.Holder, keep: d.r.KeepReferences,
 			identity: d.r.Ref.Identity,
-			refuse: func(ctx context.Context, now pve.PendingConfig) error {
+			refuse: func(ctx context.Context, node string, now pve.PendingConfig) error {
 				if err := unsaved(d, now.Current()); err != nil {
 					return err
 				}
-				return unforeseen(ctx, d, now, "The guest is off, and nothing else was touched")
+				return unforeseen(ctx, d, node, now, "The guest is off, and nothing else was touched")
 			},
 			reused: func(ctx context.Context, node string, config map[string]string) ([]string, error) {
 				return reusedSince(ctx, d, node, config)
@@ -139,7 +139,7 @@ func (d *destruction) removeStopped(ctx context.Context) ([]saga.Residue, error)
 	d.warnings = append(d.warnings, d.nameCopies(ctx, r, left)...)
 	if r.deleted.gone {
 		d.warnings = slices.Concat(d.warnings, snapshotsLeft(vmid, d.snapshots), mediaLeft(vmid, d.node, d.media(r)),
-			namePurged(vmid, d.purged), nameSettings(vmid, d.settings))
+			namePurged(d.r, d.purged), nameSettings(vmid, d.settings), nameSnapshots(d.r, d.snapshots))
 	}
 	return left, err
 }

@@ -42,7 +42,7 @@ type policy struct {
 	// of a committed VM: the VM that reserves its VMID bears it, so that state recognizes it
 	identity guest.Identity
 	// of a committed VM: refuses a configuration that has changed since its guest was shut down; nil: takes any
-	refuse func(context.Context, pve.PendingConfig) error
+	refuse func(ctx context.Context, node string, config pve.PendingConfig) error
 	// of a committed VM: its detached volumes that have the name of a known one, and are another by now; nil: none is
 	reused func(ctx context.Context, node string, config map[string]string) ([]string, error)
 }

@@ -35,7 +35,7 @@ func (d refusals) refuse(ctx context.Context) error {
 	if err := unadopted(d.destruction); err != nil {
 		return err
 	}
-	if err := unforeseen(ctx, d.destruction, d.config, "Nothing was touched"); err != nil {
+	if err := unforeseen(ctx, d.destruction, d.node, d.config, "Nothing was touched"); err != nil {
 		return err
 	}
 	if err := unsaved(d.destruction, d.config.Current()); err != nil {

@@ -265,7 +265,7 @@ func (r *removal) follow(ctx context.Context) error {
 		return nil
 	}
 	if r.refuse != nil {
-		if err := r.refuse(ctx, config); err != nil {
+		if err := r.refuse(ctx, node, config); err != nil {
 			return final{err}
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -37,6 +38,15 @@ type Disks struct {
 
 	mu     sync.Mutex
 	failed map[int]*guest.Proof // of creates that left something, as refreshes of this run have read them, by VMID
+	seen   map[int]*seen        // by VMID
+}
+
+// seen is what a run has seen of a disk in state.
+type seen struct {
+	ref   guest.Ref // as the last refresh has read it
+	is    Disk
+	shown bool // Terraform has shown its state to a plan, so it is not tainted
+	named bool // a plan has named what goes with it, should it be tainted
 }
 
 // contentsLife is long enough for the refresh of some hundred disks, which says what was true when it began.
@@ -47,7 +57,8 @@ func New(jobs *request.Runner, guests *guest.Guests, remover *destroy.Destroyer,
 	changer *update.Changer) *Disks {
 	return &Disks{api: jobs.API, jobs: jobs, guests: guests, remover: remover, creator: creator, changer: changer,
 		storages: request.Recent[pve.Resource]{Life: contentsLife},
-		contents: request.Recent[[]pve.Volume]{Life: contentsLife}, failed: map[int]*guest.Proof{}}
+		contents: request.Recent[[]pve.Volume]{Life: contentsLife}, failed: map[int]*guest.Proof{},
+		seen: map[int]*seen{}}
 }
 
 // Wanted is a disk as it is configured.
@@ -219,8 +230,54 @@ func (d *Disks) Failed() map[int]*guest.Proof {
 	return maps.Clone(d.failed)
 }
 
-// Delete destroys a disk that no guest uses, or what a create has left that failed.
-func (d *Disks) Delete(ctx context.Context, ref guest.Ref, was Disk) ([]saga.Residue, []guest.Warning, error) {
+// note changes what the run has seen of a disk.
+func (d *Disks) note(vmid int, change func(*seen)) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.seen[vmid] == nil {
+		d.seen[vmid] = &seen{}
+	}
+	change(d.seen[vmid])
+}
+
+// NoteRefreshed notes a disk that was refreshed. Terraform plans it right after that.
+func (d *Disks) NoteRefreshed(ref guest.Ref, is Disk) {
+	d.note(ref.VMID, func(s *seen) { s.ref, s.is = ref, is })
+}
+
+// NoteShown notes that Terraform has shown the state of a disk to a plan, which it does of no tainted one.
+func (d *Disks) NoteShown(vmid int) { d.note(vmid, func(s *seen) { s.shown = true }) }
+
+// Unshown are the VMs of the refreshed disks that no plan was shown and of which nothing was named yet, by id. A new
+// disk may replace one of them.
+func (d *Disks) Unshown() []int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var all []int
+	for vmid, s := range d.seen {
+		if s.ref.VMID != 0 && !s.shown && !s.named {
+			all = append(all, vmid)
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+// UnshownTakes is what the destroy of one of them takes along. The next Unshown leaves it out.
+func (d *Disks) UnshownTakes(ctx context.Context, vmid int) destroy.Along {
+	var r destroy.Request
+	d.note(vmid, func(s *seen) { s.named, r = true, removal(s.ref, s.is) })
+	r.Replaced = r.Ref.Proof == nil // the leftover of a failed create goes only while nothing names it
+	return d.remover.TakesAlong(ctx, r)
+}
+
+// TakesAlong is what the destroy of a disk takes along.
+func (d *Disks) TakesAlong(ctx context.Context, ref guest.Ref, is Disk) destroy.Along {
+	return d.remover.TakesAlong(ctx, removal(ref, is))
+}
+
+// removal is the destroy of a disk.
+func removal(ref guest.Ref, was Disk) destroy.Request {
 	r := destroy.Request{Ref: ref, Pool: was.Pool, Holder: true, GracefulOnly: true,
 		Disks: destroy.Disks{Slots: map[string]string{}}} // the plan knows one disk at most
 	if was.Volume != "" {
@@ -229,6 +286,15 @@ func (d *Disks) Delete(ctx context.Context, ref guest.Ref, was Disk) ([]saga.Res
 	} else if ref.Proof != nil {
 		r.Slots = nil // no refresh has seen its disk
 	}
+	return r
+}
+
+// Delete destroys a disk that no guest uses, or what a create has left that failed. snapshots are those that its plan
+// has named (destroy.Request).
+func (d *Disks) Delete(ctx context.Context, ref guest.Ref, was Disk, snapshots map[string]int64) ([]saga.Residue,
+	[]guest.Warning, error) {
+	r := removal(ref, was)
+	r.Snapshots = snapshots
 	left, warnings, err := d.remover.Delete(ctx, r)
 	if stray := (*volumeuse.StrayError)(nil); errors.As(err, &stray) {
 		was.Node, was.Volume = stray.Node, stray.Volume // a third party may have moved it since the plan

@@ -3,9 +3,11 @@ package disk
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/path"
+	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/kit"
@@ -81,4 +83,28 @@ func keepUnconfigured(plan *model, state, config model) {
 	if config.Format.IsNull() && plan.Storage.Equal(state.Storage) {
 		plan.Format = state.Format
 	}
+}
+
+// warnOfDestroy names what goes with the disk: a VM holds it, and that may have snapshots and be in jobs.
+func (r *Resource) warnOfDestroy(ctx context.Context, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse,
+	state *model) diag.Diagnostics {
+	ref, diags := withProof(ctx, state.ref(), req.Private)
+	going := kit.Going{Along: r.Session.VMs.Disks.TakesAlong(ctx, ref, state.known()), Thing: holder(state.vmid()),
+		Removed: r.run.SnapshotsGo(state.vmid())}
+	return append(diags, going.Warn(ctx, resp.Private)...)
+}
+
+// holder is the VM that holds a disk in words.
+func holder(vmid int) string { return fmt.Sprintf("VM %d, which holds a disk,", vmid) }
+
+// warnUnshown names what goes with the disks that no plan was shown when that of a new one began, nor is at its end:
+// Terraform shows no plan the state of a tainted disk. A disk that is not tainted is shown right after its refresh.
+func (r *Resource) warnUnshown(ctx context.Context, unshown []int) (diags diag.Diagnostics) {
+	for _, vmid := range unshown {
+		if !slices.Contains(r.Session.VMs.Disks.Unshown(), vmid) {
+			continue
+		}
+		diags.Append(kit.Going{Along: r.Session.VMs.Disks.UnshownTakes(ctx, vmid), Thing: holder(vmid)}.WarnUnshown(vmid)...)
+	}
+	return diags
 }

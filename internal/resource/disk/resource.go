@@ -24,9 +24,11 @@ type Resource struct {
 	run Run
 }
 
-// Run is told what the plans of the disks change, so that those of the VMs that have them do not promise otherwise.
+// Run is told what the plans of the disks change, so that those of the VMs that have them do not promise otherwise, and
+// tells which snapshots the plan removes.
 type Run interface {
 	NoteGrowing(volume string)
+	SnapshotsGo(vmid int) []string
 }
 
 var (
@@ -135,6 +137,7 @@ func (r *Resource) Read(ctx context.Context, req resource.ReadRequest, resp *res
 			resp.Diagnostics.Append(resp.State.Set(ctx, &state)...)
 			resp.Diagnostics.Append(noteGrown(ctx, req.Private, resp.Private, was.Size, state.Size)...)
 			resp.Diagnostics.Append(r.noteAstray(ctx, req.Private, resp.Private, was.known(), found)...)
+			r.Session.VMs.Disks.NoteRefreshed(ref, found)
 		}
 		return nil
 	})
@@ -142,6 +145,8 @@ func (r *Resource) Read(ctx context.Context, req resource.ReadRequest, resp *res
 
 // ModifyPlan plans the change of an existing disk, and asks the server whether the disk can move.
 func (r *Resource) ModifyPlan(ctx context.Context, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse) {
+	_, diags := kit.TakeSnapshots(ctx, resp.Private) // of another plan
+	resp.Diagnostics.Append(diags...)
 	if req.Plan.Raw.IsNull() {
 		r.checkDestroy(ctx, req, resp)
 		return
@@ -156,11 +161,16 @@ func (r *Resource) ModifyPlan(ctx context.Context, req resource.ModifyPlanReques
 		return
 	}
 	moves := false
+	var unshown []int
 	switch {
 	case !req.State.Raw.IsNull():
+		if r.Session.Known() {
+			r.Session.VMs.Disks.NoteShown(state.vmid())
+		}
 		keepUnconfigured(&plan, state, config)
 		moves = r.planChange(ctx, req, resp, &plan, state)
 	case r.Session.Known():
+		unshown = r.Session.VMs.Disks.Unshown()
 		if failed := r.Session.VMs.Disks.Failed(); len(failed) > 0 {
 			resp.Diagnostics.Append(keyFailed.Write(ctx, resp.Private, failed)...)
 		}
@@ -168,6 +178,7 @@ func (r *Resource) ModifyPlan(ctx context.Context, req resource.ModifyPlanReques
 	if !config.Node.IsUnknown() && !r.Session.LeavesToCreate(req) && !req.Plan.Raw.Equal(req.State.Raw) {
 		r.check(ctx, plan, state, &resp.Diagnostics)
 	}
+	resp.Diagnostics.Append(r.warnUnshown(ctx, unshown)...)
 	if !req.State.Raw.IsNull() {
 		resp.Diagnostics.Append(r.checkAstray(ctx, req.Private, "plan", &state)...)
 	}
@@ -210,7 +221,7 @@ func (r *Resource) check(ctx context.Context, plan, state model, diags *diag.Dia
 	diags.Append(kit.Verdicts(r.attempt("plan", &plan), found.Refused, found.Doubtful)...)
 }
 
-// checkDestroy asks for the privileges that it takes to destroy the disk.
+// checkDestroy names what goes with the disk, and asks for the privileges that it takes to destroy it.
 func (r *Resource) checkDestroy(ctx context.Context, req resource.ModifyPlanRequest,
 	resp *resource.ModifyPlanResponse) {
 	var state model
@@ -218,6 +229,8 @@ func (r *Resource) checkDestroy(ctx context.Context, req resource.ModifyPlanRequ
 	if resp.Diagnostics.HasError() || !r.Session.Known() {
 		return
 	}
+	r.Session.VMs.Disks.NoteShown(state.vmid())
+	resp.Diagnostics.Append(r.warnOfDestroy(ctx, req, resp, &state)...)
 	found := r.Session.VMs.Check(ctx, state.removal())
 	resp.Diagnostics.Append(kit.Verdicts(r.attempt("destroy", &state), found.Refused, found.Doubtful)...)
 }
@@ -255,6 +268,8 @@ func (r *Resource) Delete(ctx context.Context, req resource.DeleteRequest, resp 
 	resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
 	ref, diags := withProof(ctx, state.ref(), req.Private)
 	resp.Diagnostics.Append(diags...)
+	snapshots, diags := kit.TakeSnapshots(ctx, resp.Private)
+	resp.Diagnostics.Append(diags...)
 	switch { // where something is left, the state keeps what this says
 	case ref.Proof != nil:
 		resp.Diagnostics.Append(keyProof.Write(ctx, resp.Private, ref.Proof)...)
@@ -267,7 +282,7 @@ func (r *Resource) Delete(ctx context.Context, req resource.DeleteRequest, resp 
 		if resp.Diagnostics.HasError() {
 			return nil
 		}
-		left, warnings, err := r.Session.VMs.Disks.Delete(ctx, ref, state.known())
+		left, warnings, err := r.Session.VMs.Disks.Delete(ctx, ref, state.known(), snapshots)
 		resp.Diagnostics.Append(kit.Warn(warnings)...)
 		resp.Diagnostics.Append(kit.Leftovers(attempt, err, left)...)
 		return nil

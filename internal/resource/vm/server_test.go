@@ -107,9 +107,7 @@ func (*fake) ReadFirewall(context.Context, string, int) (*guest.Firewall, error)
 	return &guest.Firewall{}, nil
 }
 
-func (*fake) Settings(context.Context, destroy.Request) []string { return nil }
-
-func (*fake) Purged(context.Context, destroy.Request) []string { return nil }
+func (*fake) TakesAlong(context.Context, destroy.Request) destroy.Along { return destroy.Along{} }
 
 func (*fake) IsHeld(context.Context, string, int, string) error { return volumeuse.ErrNotHeld }
 

@@ -37,6 +37,29 @@ func TestCostRefreshOfDisks(t *testing.T) {
 	}
 }
 
+// TestCostPlanOfADestroyOfDisks: the plans of n destroys ask for the jobs once for all of them, and each for the snapshots of its VM.
+func TestCostPlanOfADestroyOfDisks(t *testing.T) {
+	t.Parallel()
+	counts, _ := sizes()
+	for _, n := range counts {
+		w := company(t, 20, pvesim.Options{})
+		s := w.Session(t, rig.TokenNoSSH, fmt.Sprintf(manyDisks, n, "local-zfs"))
+		s.Parallelism = 10
+		if err := s.Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		w.Sim.Advance(10 * time.Minute)
+		w.Reconfigure(t, s, rig.TokenNoSSH, "")
+		ops := requestsOf(t, w, func() error { _, err := s.Plan(t.Context()); return err })
+		held(t, "plan of a destroy of disks", ops, n, 20, 2*n+shared+2) // two for whether all guests are seen
+		for _, path := range []string{"/cluster/backup", "/cluster/replication"} {
+			if asked := slices.DeleteFunc(slices.Clone(ops), func(op pvesim.Op) bool { return op.Path != path }); len(asked) != 1 {
+				t.Errorf("%s is asked for %d times for %d disks", path, len(asked), n)
+			}
+		}
+	}
+}
+
 const theirVMs = `
 resource "proxmox_vm" "many" {
   count = %d

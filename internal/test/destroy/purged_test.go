@@ -43,7 +43,7 @@ func TestPlanNamesWhatADestroyPurges(t *testing.T) {
 			rig.Must(t, s.Converge(t.Context()))
 			w.Change(func(world *state.World) {
 				world.Backups = map[string]*state.BackupJob{"nightly": {ID: "nightly", VMIDs: []int{400}, Storage: "local"},
-					"both": {ID: "both", VMIDs: []int{400, 8000}, Storage: "local"},
+					"both":   {ID: "both", VMIDs: []int{400, 8000}, Storage: "local"},
 					"weekly": {ID: "weekly", VMIDs: []int{8000}, Storage: "local"}}
 				world.Replication["400-0"] = &state.ReplicationJob{ID: "400-0", Guest: 400, Target: "pve2", Schedule: "*/15"}
 				world.HARules = map[string]map[string]string{"licence": {"type": "node-affinity", "resources": "vm:400", "nodes": "pve1"},

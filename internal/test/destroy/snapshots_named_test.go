@@ -10,6 +10,17 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
 )
 
+// snap is a snapshot of VM 400 that an administrator takes; the clock of his node may go wrong.
+func snap(w *rig.World, name, taken string) {
+	w.Change(func(world *state.World) {
+		g := world.Guests[400]
+		if g.Snaps == nil {
+			g.Snaps = map[string]map[string]string{}
+		}
+		g.Snaps[name] = map[string]string{"snaptime": taken}
+	})
+}
+
 // TestPlanNamesSnapshotsThatGo: the snapshots of a VM go with it. The plan of a replacement names them all. That of a destroy names those
 // that no proxmox_vm_snapshot of the same plan removes.
 func TestPlanNamesSnapshotsThatGo(t *testing.T) {
@@ -28,7 +39,7 @@ func TestPlanNamesSnapshotsThatGo(t *testing.T) {
 		"destroy":                       {his: true, says: []string{has}, not: []string{"before", "takes its place"}},
 		"destroy of all":                {own: own, to: copied(9000, "") + own, all: true, his: true, says: []string{has}, not: []string{"before"}},
 		"destroy of all with one's own": {own: own, to: copied(9000, "") + own, all: true, not: []string{has}},
-		"not read":                      {his: true, deaf: true, not: []string{has}},
+		"not read":                      {his: true, deaf: true, says: []string{"may have snapshots, which would be destroyed with it"}, not: []string{has}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -36,14 +47,8 @@ func TestPlanNamesSnapshotsThatGo(t *testing.T) {
 			s := w.Session(t, rig.TokenNoSSH, copied(9000, "")+c.own)
 			rig.Must(t, s.Converge(t.Context()))
 			if c.his {
-				w.Change(func(world *state.World) {
-					g := world.Guests[400]
-					if g.Snaps == nil {
-						g.Snaps = map[string]map[string]string{}
-					}
-					g.Snaps["theirs"] = map[string]string{"snaptime": "1700000000"}
-				})
-				if len(c.says) > 0 {
+				snap(w, "theirs", "1700000000")
+				if len(c.says) > 0 && !c.deaf {
 					c.says = append(c.says, "theirs")
 				}
 			}
@@ -58,6 +63,79 @@ func TestPlanNamesSnapshotsThatGo(t *testing.T) {
 			_, err := s.Plan(t.Context(), options...)
 			rig.Must(t, err)
 			wantSaid(t, "the plan", fmt.Sprint(s.Diagnostics()), c.says, c.not)
+		})
+	}
+}
+
+// TestSnapshotTakenSinceThePlanIsNotDestroyed: a third party takes a snapshot between plan and apply. The destroy is refused, and the next
+// plan names the snapshot. A plan that is shown no VM, or could not read the snapshots, has named none: there the destroy names those that
+// went.
+func TestSnapshotTakenSinceThePlanIsNotDestroyed(t *testing.T) {
+	t.Parallel()
+	const refused, went = "has got another snapshot", "Snapshots of VM 400 went with it"
+	for name, c := range map[string]struct {
+		to            string // "": the VM leaves the configuration
+		had, taken    string // snapshots "theirs" and another at these times; "": none
+		taint, forced bool
+		deaf          bool // the plan cannot read the snapshots
+		planned, says string
+	}{
+		"destroy":                           {taken: "1700000001", says: refused},
+		"destroy of one with a snapshot":    {had: "1700000000", taken: "1700000001", planned: "They are: theirs.", says: refused},
+		"destroy, nothing taken":            {had: "1700000000", planned: "They are: theirs."},
+		"replacement":                       {to: copied(8000, ""), taken: "1700000001", says: refused},
+		"replacement, nothing taken":        {to: copied(8000, ""), had: "1700000000", planned: "They are: theirs."},
+		"-replace":                          {to: copied(9000, ""), forced: true, had: "1700000000", says: went},
+		"taint":                             {to: copied(9000, ""), taint: true, had: "1700000000", planned: "snapshot theirs, which is destroyed", says: went},
+		"destroy, where no plan could look": {deaf: true, had: "1700000000", planned: "may have snapshots", says: went},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := rig.NewWorld(t)
+			s := w.Session(t, rig.TokenNoSSH, copied(9000, ""))
+			rig.Must(t, s.Converge(t.Context()))
+			if c.had != "" {
+				snap(w, "theirs", c.had)
+			}
+			if c.deaf {
+				w.Sim.SetFaults([]fault.Rule{{Match: fault.Match{Path: "/nodes/{node}/qemu/{vmid}/snapshot"}, Times: -1, Phase: fault.Before, Status: 403}})
+			}
+			w.Reconfigure(t, s, rig.TokenNoSSH, c.to)
+			var options []terraformtest.PlanOption
+			for _, address := range s.Addresses() {
+				if c.taint {
+					s.Taint(address, true)
+				} else if c.forced {
+					options = append(options, terraformtest.Replacing(address))
+				}
+			}
+			plan, err := s.Plan(t.Context(), options...)
+			rig.Must(t, err)
+			wantSaid(t, "the plan", fmt.Sprint(s.Diagnostics()), []string{c.planned}, nil)
+			w.Sim.SetFaults(nil)
+			if c.taken != "" {
+				snap(w, "since", c.taken)
+			}
+			err = s.Apply(t.Context(), plan)
+			if c.says != refused {
+				rig.Must(t, err)
+				not := []string{went}
+				if c.says != "" {
+					not = nil
+				}
+				wantSaid(t, "the apply", fmt.Sprint(s.Diagnostics()), []string{c.says}, not)
+				return
+			}
+			rig.MustSay(t, err, refused)
+			w.Change(func(world *state.World) {
+				if g := world.Guests[400]; g == nil || g.Snaps["since"] == nil {
+					t.Error("the VM or the snapshot is gone")
+				}
+			})
+			plan, err = s.Plan(t.Context())
+			rig.Must(t, err)
+			wantSaid(t, "the next plan", fmt.Sprint(s.Diagnostics()), []string{"since"}, nil)
+			rig.Must(t, s.Apply(t.Context(), plan))
 		})
 	}
 }

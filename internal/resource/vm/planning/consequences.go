@@ -10,6 +10,7 @@ import (
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/destroy"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/framework/plan"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/kit"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/model"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
@@ -194,24 +195,39 @@ func (p *Planning) knowMachineOfNewVM() {
 	}
 }
 
-// warnLostSettings names the settings of a replaced VM's id that the configuration does not set: its firewall, its HA
-// options, permissions. PVE removes them with the VM, and the one that takes its place begins without them: open,
-// where a firewall that was made by hand closed it.
-func (p warnings) warnLostSettings(ctx context.Context) {
+// warnOfDestroy names what goes with the VM beside its disks. A destroy is silent about the snapshots that a
+// proxmox_vm_snapshot of the same plan removes. A replacement names them all: they are of the old VM's disks.
+func (p warnings) warnOfDestroy(ctx context.Context) {
 	vmid := int(model.Value(p.Prior.VMID))
 	if p.Machines == nil || p.Run.acts() || vmid == 0 {
 		return
 	}
+	r := p.Prior.DeleteRequest(p.private)
+	r.OwnHA = r.OwnHA || p.Config.IsSet("ha") // that of the new VM
+	r.Replaced = len(p.replace) > 0
+	going := kit.Going{Along: p.Machines.TakesAlong(ctx, r), Thing: p.Prior.Thing(), Replaced: r.Replaced, MayKeep: true}
+	if r.Replaced {
+		p.warnLostSettings(going.Settings)
+	} else {
+		going.Removed = p.Run.SnapshotsGo(vmid)
+	}
+	p.diags.Append(going.Warn(ctx, p.out)...)
+}
+
+// warnLostSettings names the settings of a replaced VM's id that the configuration does not set: its firewall, its HA
+// options, permissions. PVE removes them with the VM, and the one that takes its place begins without them: open,
+// where a firewall that was made by hand closed it.
+func (p warnings) warnLostSettings(settings []string) {
 	lost := p.unmanaged("firewall")
-	if p.Config.IsSet("ha") { // else warnPurged names the entry
+	if p.Config.IsSet("ha") { // else the entry is among those that the VM is taken out of
 		lost = append(lost, p.unmanaged("ha")...)
 	}
-	lost = append(lost, p.Machines.Settings(ctx, p.Prior.DeleteRequest(p.private))...)
+	lost = append(lost, settings...)
 	if len(lost) > 0 {
 		p.diags.AddWarning(fmt.Sprintf("The replacement of %s loses settings of its id", p.Prior.Thing()),
 			fmt.Sprintf("PVE removes them with the VM, and the configuration does not set them again: %s. Note them first "+
 				"(the file /etc/pve/firewall/%d.fw, `ha-manager config` and `pveum acl list`), and set them again after the "+
-				"apply, or put firewall and HA into the configuration.", strings.Join(lost, "; "), vmid))
+				"apply, or put firewall and HA into the configuration.", strings.Join(lost, "; "), model.Value(p.Prior.VMID)))
 	}
 }
 
@@ -229,60 +245,13 @@ func (p warnings) unmanaged(group string) []string {
 	return all
 }
 
-// warnPurged names the jobs, the HA rules and the HA entry of others that PVE takes a VM out of as it destroys it.
-func (p warnings) warnPurged(ctx context.Context) {
-	if p.Machines == nil || p.Run.acts() {
-		return
-	}
-	r := p.Prior.DeleteRequest(p.private)
-	r.OwnHA = r.OwnHA || p.Config.IsSet("ha") // that of the new VM
-	lines := p.Machines.Purged(ctx, r)
-	if len(lines) == 0 {
-		return
-	}
-	next := ""
-	if len(p.replace) > 0 {
-		next = " The VM that takes its place is in none of them until it is put there again."
-	}
-	p.diags.AddWarning(p.Prior.Thing()+" is taken out of jobs or HA",
-		fmt.Sprintf("PVE does that with the destroy:\n  %s\nNote them first.%s on_destroy.purge = false, in an apply before "+
-			"this one, leaves backup jobs as they are, and refuses the destroy for the others.", strings.Join(lines, "\n  "),
-			next))
-}
-
-// warnSnapshots names the snapshots of a VM, which go with it. A destroy is silent about those that a
-// proxmox_vm_snapshot of the same plan removes. A replacement names them all: they are of the old VM's disks.
-func (p warnings) warnSnapshots(ctx context.Context) {
-	vmid := int(model.Value(p.Prior.VMID))
-	if !p.Session.Known() || p.Machines == nil || p.Run.acts() || vmid == 0 || p.private.Proof != nil {
-		return
-	}
-	names := p.snapshots(ctx, model.Value(p.Prior.Node), vmid)
-	next := " The VM that takes its place has none of them."
-	if len(p.replace) == 0 {
-		goes := p.Run.seen(vmid).snapshots
-		names, next = slices.DeleteFunc(names, func(name string) bool { return slices.Contains(goes, name) }), ""
-	}
-	if len(names) > 0 {
-		p.diags.AddWarning(p.Prior.Thing()+" has snapshots, which are destroyed with it",
-			fmt.Sprintf("They are: %s.%s", strings.Join(names, ", "), next))
-	}
-}
-
-// snapshots are the names of a VM's snapshots; none where they cannot be read.
-func (p warnings) snapshots(ctx context.Context, node string, vmid int) []string {
-	names, err := p.Session.API.QEMU(node, vmid).SnapshotNames(ctx)
-	if err != nil {
-		return nil
-	}
-	slices.Sort(names)
-	return names
-}
-
 // NoteSnapshotGoes notes that a plan removes a snapshot. Terraform plans it before the VM, on which it depends.
 func (r *Run) NoteSnapshotGoes(vmid int, name string) {
 	r.note(vmid, func(vm *seenVM) { vm.snapshots = append(vm.snapshots, name) })
 }
+
+// SnapshotsGo are the names that NoteSnapshotGoes noted of a VM.
+func (r *Run) SnapshotsGo(vmid int) []string { return r.seen(vmid).snapshots }
 
 // Touches reports whether a plan makes, changes or removes a VM: it may be another in the apply.
 func (r *Run) Touches(vmid int) bool {
@@ -290,21 +259,14 @@ func (r *Run) Touches(vmid int) bool {
 	return made || r.changes(vmid)
 }
 
-// warnUnshown names the jobs and the settings of a VM that no plan was shown, and that this new one may replace, once
-// for each. The leftover of a failed create goes only while no job names it (Purged).
+// warnUnshown names what goes with a VM that no plan was shown, and that this new one may replace, once for each. The
+// leftover of a failed create goes only while no job names it (TakesAlong).
 func (p warnings) warnUnshown(ctx context.Context, r destroy.Request) {
 	vmid := int64(r.Ref.VMID)
 	if p.Machines == nil || p.Run.acts() || r.Ref.Proof != nil || !p.Run.isFirstToName(vmid) {
 		return
 	}
-	r.OwnHA = r.OwnHA || p.Config.IsSet("ha")
-	lines := append(p.Machines.Purged(ctx, r), p.Machines.Settings(ctx, r)...)
-	if len(lines) == 0 {
-		return
-	}
-	p.diags.AddWarning(model.Thing(vmid, "", "")+" leaves jobs and settings behind",
-		fmt.Sprintf("Where the plan replaces this VM, since that is tainted, PVE takes it out of these jobs and HA rules, "+
-			"and removes these settings of its id:\n  %s\nNote them first (/etc/pve/firewall/%d.fw, `ha-manager config`, "+
-			"`pveum acl list`). The VM that takes its place begins without them, but for those that its configuration or "+
-			"its source gives it.", strings.Join(lines, "\n  "), vmid))
+	r.OwnHA, r.Replaced = r.OwnHA || p.Config.IsSet("ha"), true
+	going := kit.Going{Along: p.Machines.TakesAlong(ctx, r), Thing: model.Thing(vmid, "", "")}
+	p.diags.Append(going.WarnUnshown(int(vmid))...)
 }

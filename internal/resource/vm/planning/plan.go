@@ -43,6 +43,10 @@ func Plan(ctx context.Context, server Server, v model.Values, req resource.Modif
 		p.private.OwnMark(&p.Prior)
 	}
 	p.Config.Raw = p.withDefaults(p.Config.Raw)
+	if !req.State.Raw.IsNull() || p.Run.acts() { // else it is the second plan of a replacement
+		_, diags = kit.TakeSnapshots(ctx, resp.Private)
+		p.diags.Append(diags...)
+	}
 	switch {
 	case p.diags.HasError():
 	case req.Plan.Raw.IsNull():
@@ -69,8 +73,7 @@ func (p *Planning) destroy(ctx context.Context) {
 	if p.private.Proof == nil {
 		refusals{p}.refuseProtected("destroy")
 		refusals{p}.refuseTaken(p.Prior.Taken())
-		warnings{p}.warnPurged(ctx)
-		warnings{p}.warnSnapshots(ctx)
+		warnings{p}.warnOfDestroy(ctx)
 		serverCheck{p}.checkDestroy(ctx)
 	}
 }
@@ -139,9 +142,7 @@ func (p *Planning) update(ctx context.Context) {
 		refusals{p}.refuseTaken(p.Prior.Taken())
 		warnings{p}.warnOwnSources()
 		warnings{p}.warnAddedDisks()
-		warnings{p}.warnLostSettings(ctx)
-		warnings{p}.warnPurged(ctx)
-		warnings{p}.warnSnapshots(ctx)
+		warnings{p}.warnOfDestroy(ctx)
 		serverCheck{p}.checkDestroy(ctx)
 		p.diags.Append(model.WriteReplaced(ctx, p.out, p.Prior)...)
 		p.warnOfReplacement(ctx)

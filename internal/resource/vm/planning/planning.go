@@ -91,8 +91,7 @@ type Machines interface {
 	InForce(ctx context.Context, node string, vmid int, waits bool) (preflight.InForce, error)
 	ReadFirewall(ctx context.Context, node string, vmid int) (*guest.Firewall, error)
 	IsHeld(ctx context.Context, node string, vmid int, volume string) error
-	Settings(ctx context.Context, r destroy.Request) []string
-	Purged(ctx context.Context, r destroy.Request) []string
+	TakesAlong(ctx context.Context, r destroy.Request) destroy.Along
 }
 
 // Server is what a plan asks: the server, and what this run of the provider has seen.
