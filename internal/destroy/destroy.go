@@ -122,7 +122,7 @@ func (d *Destroyer) deleteInState(ctx context.Context, r Request) ([]saga.Residu
 	left, err := all.destroyInState(ctx)
 	if err != nil {
 		putBack := all.inHA.putBack(ctx, all)
-		all.warnings = append(all.warnings, nameAsItStands(ctx, all, err, putBack)...)
+		all.warnings = append(all.warnings, nameAsItStands(ctx, all, err)...)
 		err = errors.Join(err, putBack)
 	}
 	// A plan may be made for one cluster and applied to another.
@@ -133,12 +133,14 @@ func (d *Destroyer) deleteInState(ctx context.Context, r Request) ([]saga.Residu
 }
 
 // nameAsItStands warns of a VM that stands after all: its guest was asked to shut down, or HA ignores it since before.
-// HA starts a guest again that it had started, once its entry is put back. A guest that did not obey in its time has an
-// error of its own.
-func nameAsItStands(ctx context.Context, d *destruction, err, putBack error) (warnings []guest.Warning) {
-	vmid, ha := d.r.Ref.VMID, d.inHA.options["state"]
-	asked := (ha != "started" || putBack != nil) && slices.ContainsFunc(d.tasks.UPIDs, func(upid pve.UPID) bool {
-		return slices.Contains([]string{"qmshutdown", "qmstop", "hastop"}, upid.Type())
+// HA starts a guest again whose entry says so by now, unless a third party has removed that. After its own stop it sets
+// the entry to stopped, within its next round (pve-ha-manager HA/Manager.pm next_state_started). A guest that did not
+// obey in its time has an error of its own.
+func nameAsItStands(ctx context.Context, d *destruction, err error) (warnings []guest.Warning) {
+	vmid, ha := d.r.Ref.VMID, d.inHA.state
+	asked := slices.ContainsFunc(d.tasks.UPIDs, func(upid pve.UPID) bool {
+		return upid.Type() == "hastop" ||
+			ha != "started" && slices.Contains([]string{"qmshutdown", "qmstop"}, upid.Type())
 	})
 	ignored := ha == "ignored" && !d.r.OwnHA
 	if !asked && !ignored {

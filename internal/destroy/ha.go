@@ -14,12 +14,14 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/shell"
 )
 
 // kept is the HA entry of a guest that HA is to ignore for its shutdown: its options before. The zero value is none.
 type kept struct {
 	options map[string]string
-	dropped bool // the entry was removed, to be made again
+	dropped bool   // the entry was removed, to be made again
+	state   string // of the entry after putBack; "": there is none, or that is not known
 }
 
 // asKnown are the options that the entry has as far as this destroy knows; nil if it has none at the moment.
@@ -103,14 +105,27 @@ func (k *kept) putBack(ctx context.Context, d *destruction) error {
 		return err
 	}
 	entry, err := d.d.api.HA().Resource(ctx, vmid)
-	if err == nil && entry.Options["state"] != "ignored" || pve.IsKind(err, pve.NotFound) && !k.dropped {
+	if err == nil && entry.Options["state"] != "ignored" {
+		k.state = cmp.Or(entry.Options["state"], "started") // its default
+		return nil
+	}
+	if pve.IsKind(err, pve.NotFound) && !k.dropped {
 		return nil
 	}
 	err = d.d.guests.SetHA(ctx, vmid, k.asKnown(k.ignored()), k.options, prove)
-	if err == nil || errors.Is(err, guard.ErrNotOurs) || pve.IsKind(err, pve.NotFound) && !k.dropped {
+	if err == nil {
+		k.state = k.options["state"]
 		return nil
 	}
-	return fmt.Errorf("put VM %d back under HA: %w", vmid, err)
+	if errors.Is(err, guard.ErrNotOurs) || pve.IsKind(err, pve.NotFound) && !k.dropped {
+		return nil
+	}
+	verb := "set"
+	if k.dropped {
+		verb = "add"
+	}
+	return fmt.Errorf("put VM %d back under HA (%s on a node does that): %w", vmid,
+		shell.Or(shell.VM("ha-manager {} vm:{vmid} --state {}", vmid, verb, k.options["state"]), shell.ByHand), err)
 }
 
 // references is a look for the jobs and the HA entries that name a VM, and that PVE takes it out of as it destroys it.

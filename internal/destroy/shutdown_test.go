@@ -132,17 +132,23 @@ func TestDiskThatComesDuringTheShutdown(t *testing.T) {
 
 // TestDestroyThatFailsNamesTheGuestThatIsOff: a destroy has asked its guest to shut down, and is interrupted, or refused
 // for a disk that has come meanwhile. A warning has the command that starts the guest, unless HA does, or the guest has
-// not obeyed and runs on.
+// not obeyed and runs on. HA does not where a third party has taken the guest out meanwhile, where HA itself has stopped
+// the guest, or where the entry could not be put back: then the error has the command for that.
 func TestDestroyThatFailsNamesTheGuestThatIsOff(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		interrupted, deaf, underHA bool
+		removed, denied, stuck     bool // the HA entry: by a third party; it may not be changed; it cannot be put back
 		says                       string
 	}{
-		"interrupted":           {interrupted: true, says: "Its guest still runs, and may go off: `qm start 300`"},
-		"refused":               {says: "Its guest is off: `qm start 300`"},
-		"interrupted, under HA": {interrupted: true, underHA: true},
-		"does not obey":         {deaf: true},
+		"refused, under HA":              {underHA: true},
+		"refused, taken out of HA":       {underHA: true, removed: true, says: "Its guest is off: `qm start 300`"},
+		"refused, stopped by HA":         {underHA: true, denied: true, says: "Its guest is off: `qm start 300`"},
+		"refused, and HA is not told so": {underHA: true, stuck: true, says: "Its guest is off: `qm start 300`"},
+		"interrupted":                    {interrupted: true, says: "Its guest still runs, and may go off: `qm start 300`"},
+		"refused":                        {says: "Its guest is off: `qm start 300`"},
+		"interrupted, under HA":          {interrupted: true, underHA: true},
+		"does not obey":                  {deaf: true},
 	} {
 		r := newRig(t, asRoot)
 		ref := r.vm(300)
@@ -154,19 +160,36 @@ func TestDestroyThatFailsNamesTheGuestThatIsOff(t *testing.T) {
 				g.Ignores = []string{"shutdown"}
 			}
 		})
+		deny := func(reason int) {
+			r.sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: http.MethodPut, Path: "/cluster/ha/resources/{sid}"},
+				Phase: fault.Before, Times: -1, Status: reason}})
+		}
+		if c.denied {
+			deny(403)
+		}
 		ctx, interrupt := context.WithCancel(t.Context())
 		r.answered = func(method, path string) {
+			isAsked := method == http.MethodPost && strings.HasSuffix(path, "/status/shutdown")
+			if isAsked && c.removed {
+				r.change(func(w *state.World) { delete(w.HA, "vm:300") })
+			}
+			if isAsked && c.stuck {
+				deny(501)
+			}
 			switch {
-			case method != http.MethodPost || !strings.HasSuffix(path, "/status/shutdown") || c.deaf:
+			case !isAsked || c.deaf:
 			case c.interrupted:
 				interrupt()
 			default:
 				r.change(func(w *state.World) { w.Guests[300].Config["scsi7"] = "local-zfs:vm-300-disk-77,size=1G" })
 			}
 		}
-		_, warnings, err := r.s.Delete(ctx, Request{Ref: ref, GracefulOnly: true, Disks: Disks{Known: []string{contested},
-			Slots: map[string]string{"scsi0": contested}}})
+		_, warnings, err := r.s.Delete(ctx, Request{Ref: ref, GracefulOnly: !c.denied, ForceStop: c.denied,
+			Disks: Disks{Known: []string{contested}, Slots: map[string]string{"scsi0": contested}}})
 		interrupt()
+		if command := "`ha-manager set vm:300 --state started`"; strings.Contains(fmt.Sprint(err), command) != c.stuck {
+			t.Errorf("%s: %v", name, err)
+		}
 		said := fmt.Sprint(warnings)
 		if err == nil || strings.Contains(said, "asked to shut down") != (c.says != "") || !strings.Contains(said, c.says) {
 			t.Errorf("%s: %s: %v", name, said, err)
