@@ -188,7 +188,16 @@ func (d *Destroyer) deleteUncommitted(ctx context.Context, r Request) ([]saga.Re
 			targets[i].InState = &r.Disks
 		}
 	}
+	used := &useSince{d: d, r: r}
+	for i := range targets {
+		if !r.Holder { // its disk is looked after by itself
+			targets[i].InUse = used.why
+		}
+	}
 	notes, err := d.RemoveAll(ctx, targets)
+	if used.left != nil && err == nil {
+		return used.left, nil, &saga.LeftError{Left: used.left}
+	}
 	return outcomeOf(r.Ref.VMID, notes, err)
 }
 

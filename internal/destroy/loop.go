@@ -25,8 +25,9 @@ type removal struct {
 	d    *Destroyer
 	view view   // of the last look
 	how  ending // the gravest end of our tasks, as of this pass
-	// unused: nothing has shown that a user works with our VM.
+	// unused: nothing has shown that a user works with our VM, while it had this snapshot at last.
 	unused bool
+	parent string
 	notes  []Note
 	// leftFrom are nodes that the VM was moved away from meanwhile.
 	leftFrom []string

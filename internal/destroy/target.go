@@ -12,6 +12,8 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/ownership"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/saga"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/shell"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
 )
@@ -123,10 +125,10 @@ func (t *Target) judge(config pve.GuestConfig, how ending, m *memory) verdict {
 	return verdict{owner: guest.ThirdParty, marked: marked}
 }
 
-// noteGap has the next look ask whether a user works with our VM: it was not seen for a lease, or has a snapshot.
+// noteGap has the next look ask whether a user works with our VM: it was not seen for a lease, or has a new snapshot.
 func noteGap(r *removal, config map[string]string) {
 	isLate := !r.seen.at.IsZero() && pve.Elapsed(r.seen.at, r.d.clock.Now()) >= guest.Lease
-	r.unused = r.unused && !isLate && config["parent"] == ""
+	r.unused = r.unused && !isLate && config["parent"] == r.parent
 }
 
 // leaveInUse makes a VM of ours that a user works with a third party's. It is asked once, and again when the guest is
@@ -136,7 +138,7 @@ func leaveInUse(ctx context.Context, r *removal, runs bool) error {
 		return nil
 	}
 	why, err := r.InUse(ctx, r.view.node, r.view.config.Values, runs)
-	r.unused = why == "" && err == nil
+	r.unused, r.parent = why == "" && err == nil, r.view.config.Values["parent"]
 	switch {
 	case err != nil: // as if it was not seen: no command that destroys it is printed
 		r.view = view{}
@@ -144,6 +146,29 @@ func leaveInUse(ctx context.Context, r *removal, runs bool) error {
 		r.view.verdict = verdict{owner: guest.ThirdParty, marked: r.view.marked, inUse: why}
 	}
 	return err
+}
+
+// useSince finds the use of a failed create's VM that no plan has named. Its destroy leaves the VM then.
+type useSince struct {
+	d    *Destroyer
+	r    Request
+	left []saga.Residue // the VM, where it was left
+}
+
+func (u *useSince) why(ctx context.Context, node string, config map[string]string, _ bool) (string, error) {
+	if guest.IsOwnLock(config["lock"]) {
+		return "", nil
+	}
+	tasks, err := u.d.guests.UsesOf(ctx, u.r.Ref.Proof, node)
+	if err != nil || len(tasks) == 0 {
+		return "", err
+	}
+	why := guest.NameUses(tasks)
+	u.left = []saga.Residue{{Kind: "guest", Node: node, ID: fmt.Sprint(u.r.Ref.VMID),
+		What: fmt.Sprintf("VM %d on node %s", u.r.Ref.VMID, node), Command: shell.VM("qm config {vmid}", u.r.Ref.VMID),
+		Reason: why + ", which no plan has named. The VM was not touched. A new plan names that, and its apply destroys " +
+			"the VM"}}
+	return why, nil
 }
 
 // isKnown recognizes a VM of ours without a mark by its identity: as the target knows it, or as this removal has seen

@@ -1,10 +1,13 @@
 package guest
 
 import (
+	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/ownership"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
@@ -131,6 +134,8 @@ type Proof struct {
 	Committed bool     `json:"committed,omitempty"` // the commit was sent, and may have taken effect
 	Alone     bool     `json:"alone,omitempty"`
 	Kept      bool     `json:"kept,omitempty"` // on_failure = "keep"
+	// Used are the tasks by which others have worked with the VM since, and that a refresh has named.
+	Used []string `json:"used,omitempty"`
 }
 
 // Knows reports whether a configuration without the create's mark is that of its VM. Any other create of the same
@@ -219,3 +224,42 @@ const (
 	Ours
 	ThirdParty
 )
+
+// byHA are the tasks that HA begins on its guests, in the name of root (pve-ha-manager PVE/HA/Resources/PVEVM.pm).
+var byHA = []string{"qmstart", "qmstop", "qmshutdown", "qmigrate"}
+
+// UsesOf are the tasks by which others have worked with the VM that a failed create has left, and that no refresh has
+// named. Those of this identity are none, but for snapshots and clones: the apply that destroys the VM is its own, too.
+func (r *Runs) UsesOf(ctx context.Context, p *Proof, node string) ([]ownership.Task, error) {
+	resources, err := r.api.Listing().Shared(ctx)
+	if err != nil {
+		return nil, err
+	}
+	mark, first := r.MarkOf(p), ownership.Task{}
+	if len(p.Tasks) > 0 {
+		upid := pve.UPID(p.Tasks[0])
+		first = ownership.Task{UPID: string(upid), Node: upid.Node(), Start: upid.Start().Unix()}
+	} else if config, err := r.api.QEMU(node, p.VMID).Config(ctx); err != nil {
+		return nil, err
+	} else if found, marked := ownership.Parse(config.Values["description"]); marked {
+		mark = found
+	}
+	facts := r.factsOf(resources, mark, nil)
+	if err := r.seeTasks(ctx, &facts, resources, []string{node}); err != nil {
+		return nil, err
+	}
+	known := slices.Concat(p.Tasks, p.Used)
+	return slices.DeleteFunc(ownership.Uses(facts, first), func(t ownership.Task) bool {
+		isHA := p.HA && t.User == "root@pam" && slices.Contains(byHA, t.Type)
+		return isHA || slices.Contains(known, t.UPID)
+	}), nil
+}
+
+// NameUses is such tasks as the end of a sentence: "root@pam has begun qmstart on it since (UPID:…)".
+func NameUses(tasks []ownership.Task) string {
+	var all []string
+	for _, t := range tasks {
+		all = append(all, fmt.Sprintf("%s has begun %s on it since (%s)", t.User, t.Type, t.UPID))
+	}
+	return strings.Join(all, "; ")
+}

@@ -143,19 +143,28 @@ func (r *Runs) Judge(ctx context.Context, resources pve.Resources, node string, 
 func JudgeLive(ctx context.Context, r *Runs, resources pve.Resources, nodes []string, mark ownership.Mark,
 	config map[string]string) (ownership.Verdict, error) {
 	facts := r.factsOf(resources, mark, config)
+	if err := r.seeTasks(ctx, &facts, resources, nodes); err != nil {
+		return ownership.Verdict{}, err
+	}
+	return ownership.Judge(facts), nil
+}
+
+// seeTasks adds the tasks that can be seen on all nodes, and the clocks that put them in order. Those of some nodes
+// have to be seen.
+func (r *Runs) seeTasks(ctx context.Context, facts *ownership.Guest, resources pve.Resources, must []string) error {
 	facts.Live = true
 	var at []string // nodes with tasks
 	for _, n := range resources.Nodes() {
-		tasks, err := r.listTasks(ctx, n.Node, mark)
-		if err != nil && slices.Contains(nodes, n.Node) {
-			return ownership.Verdict{}, err
+		tasks, err := r.listTasks(ctx, n.Node, facts.Mark)
+		if err != nil && slices.Contains(must, n.Node) {
+			return err
 		}
 		if len(tasks) > 0 {
 			at, facts.Tasks = append(at, n.Node), append(facts.Tasks, tasks...)
 		}
 	}
 	if len(at) < 2 { // the order of tasks on one node needs no clock
-		return ownership.Judge(facts), nil
+		return nil
 	}
 	began := r.clock.Now()
 	for _, node := range at {
@@ -164,11 +173,11 @@ func JudgeLive(ctx context.Context, r *Runs, resources pve.Resources, nodes []st
 		case pve.IsKind(err, pve.Denied): // without Sys.Audit (pve-manager PVE/API2/Nodes.pm, time)
 			now = r.Now()
 		case err != nil:
-			return ownership.Verdict{}, err
+			return err
 		}
 		facts.Clocks[node] = r.at(began, now)
 	}
-	return ownership.Judge(facts), nil
+	return nil
 }
 
 // factsOf is what is known of a marked VM without a request.

@@ -253,12 +253,34 @@ var uses = []string{"qmsnapshot", "qmdelsnapshot", "qmclone"}
 // identity that no create begins.
 func (g Guest) usedByOthers(maker Task) (Task, bool) {
 	for _, t := range g.Tasks {
-		isOthers := t.User != g.Identity && !slices.Contains(bystanders, t.Type) || g.Live && slices.Contains(uses, t.Type)
-		if t.ID == strconv.Itoa(g.VMID) && isOthers && g.isSince(t, maker) {
+		if g.isUse(t, maker) {
 			return t, true
 		}
 	}
 	return Task{}, false
+}
+
+func (g Guest) isUse(t, since Task) bool {
+	isOthers := t.User != g.Identity && !slices.Contains(bystanders, t.Type) || g.Live && slices.Contains(uses, t.Type)
+	return t.ID == strconv.Itoa(g.VMID) && isOthers && g.isSince(t, since)
+}
+
+// Uses are the tasks by which others have worked with the guest of a failed create since that began its first task. A
+// first task without a UPID is not known: then it is since the guest was made, if the lists tell that.
+func Uses(g Guest, first Task) (all []Task) {
+	if first.UPID == "" {
+		maker, found := g.maker()
+		if !found {
+			return nil
+		}
+		first = g.earliest(maker)
+	}
+	for _, t := range g.Tasks {
+		if t.UPID != first.UPID && g.isUse(t, first) {
+			all = append(all, t)
+		}
+	}
+	return all
 }
 
 // isWhole is Verdict.Whole, or why that cannot be said of a guest that was started.

@@ -17,6 +17,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/destroy"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/framework/fastpath"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/ownership"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/preflight"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/kit"
@@ -59,6 +60,8 @@ func (f *fake) Read(_ context.Context, ref guest.Ref) (guest.Guest, guest.Presen
 	}
 	return f.read(ref)
 }
+
+func (f *fake) UsesOf(context.Context, *guest.Proof, string) ([]ownership.Task, error) { return nil, nil }
 
 func (f *fake) Recheck(_ context.Context, _ guest.Ref, left []saga.Residue) ([]saga.Residue, error) {
 	if f.left == nil {

@@ -1,6 +1,7 @@
 package destroy_test
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -79,5 +80,77 @@ func replaceLeftover(t *testing.T, config string, completed, refreshed bool) {
 	err = s.Run(t.Context())
 	if is := rig.DataOf(w, "vm-300-disk-0"); is != data {
 		t.Errorf("the other state's disk has %q: %v", is, err)
+	}
+}
+
+// TestLeftoverThatAnotherUserWorksWith: a create fails and cannot take its VM back. Another user starts the VM. Where a
+// plan has named that the apply replaces the VM; where it came after the plan, or no refresh was made, it is left, and
+// the next plan names it. A start by the own identity and a backup are no such use, a snapshot is.
+func TestLeftoverThatAnotherUserWorksWith(t *testing.T) {
+	t.Parallel()
+	const start, named, refused = "/nodes/pve1/qemu/300/status/start", "Others have worked with VM 300", "which no plan has named"
+	root := func(path, params string) func(*testing.T, *rig.World) {
+		return func(t *testing.T, w *rig.World) { rig.RunTask(t, w, path, params) }
+	}
+	own := func(t *testing.T, w *rig.World) {
+		w.Change(func(world *state.World) {
+			for _, task := range world.Tasks {
+				if task.Type == "qmcreate" {
+					again := *task
+					again.Type, again.UPID = "qmstart", strings.Replace(task.UPID, "qmcreate", "qmstart", 1)
+					world.Tasks[again.UPID] = &again
+					break
+				}
+			}
+			world.Guests[300].Running = &state.Running{}
+		})
+	}
+	for name, c := range map[string]struct {
+		before, between func(*testing.T, *rig.World)
+		blind           bool // no refresh between the use and the destroy
+		named, refused  bool
+	}{
+		"not used":                    {},
+		"started before the plan":     {before: root(start, ""), named: true},
+		"started after the plan":      {between: root(start, ""), refused: true},
+		"started, without a refresh":  {before: root(start, ""), blind: true, refused: true},
+		"started before and after":    {before: root(start, ""), between: root("/nodes/pve1/qemu/300/status/reset", ""), named: true, refused: true},
+		"snapshot after the plan":     {between: root("/nodes/pve1/qemu/300/snapshot", "snapname=mine"), refused: true},
+		"snapshot before the plan":    {before: root("/nodes/pve1/qemu/300/snapshot", "snapname=mine"), named: true},
+		"started by the own identity": {between: own},
+		"a backup after the plan":     {between: root("/nodes/pve1/vzdump", "vmid=300&storage=local")},
+		"the own start before a plan": {before: own},
+		"a backup before the refresh": {before: root("/nodes/pve1/vzdump", "vmid=300&storage=local")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w, s := leftover(t, leftovers["VM"].was)
+			w.ExpectPowerOffs(state.PowerStop, state.PowerReset)
+			uuid := rig.GuestOf(w, 300).Config["smbios1"]
+			rig.Must(t, s.Refresh(t.Context()))
+			if c.before != nil {
+				c.before(t, w)
+			}
+			var options []terraformtest.PlanOption
+			if c.blind {
+				options = append(options, terraformtest.WithoutRefresh(), terraformtest.ToDestroy())
+			}
+			plan, err := s.Plan(t.Context(), options...)
+			rig.Must(t, err)
+			if said := s.Diagnostics(); strings.Contains(fmt.Sprint(said), named) != c.named {
+				t.Errorf("named %t: %v", c.named, said)
+			}
+			if c.between != nil {
+				c.between(t, w)
+			}
+			err = s.Apply(t.Context(), plan)
+			isThere := rig.GuestOf(w, 300).Config["smbios1"] == uuid
+			if isThere != c.refused || (err != nil) != c.refused || c.refused && !strings.Contains(err.Error(), refused) {
+				t.Fatalf("there %t: %v", isThere, err)
+			}
+			if c.refused {
+				rig.Must(t, s.Converge(t.Context()))
+			}
+		})
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/create"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/destroy"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/ownership"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/preflight"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/kit"
@@ -75,6 +76,7 @@ type volumeNames struct {
 type Machines interface {
 	Create(ctx context.Context, r create.Request) (create.Created, error)
 	Read(ctx context.Context, ref guest.Ref) (guest.Guest, guest.Presence, error)
+	UsesOf(ctx context.Context, p *guest.Proof, node string) ([]ownership.Task, error)
 	Recheck(ctx context.Context, ref guest.Ref, left []saga.Residue) ([]saga.Residue, error)
 	Update(ctx context.Context, r update.Request) (guest.Guest, []guest.Warning, error)
 	Delete(ctx context.Context, r destroy.Request) ([]saga.Residue, []guest.Warning, error)
