@@ -1,16 +1,21 @@
 package create
 
 import (
+	"fmt"
 	"maps"
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/ownership"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/clock"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/thirdparty"
 )
@@ -181,5 +186,32 @@ func TestBlankDescriptionLeavesNoMark(t *testing.T) {
 				t.Errorf("%q from %s: the next create says %v, and the VM is %v", text, from, err, now)
 			}
 		}
+	}
+}
+
+// TestUndoAfterAWaitSeesWhoStoppedTheGuest: a create waits for its guest for long, looks at the VM all the while, and PVE
+// refuses the commit. Meanwhile another user has shut the guest down, and may work on its disks: the VM stays. Without that it goes.
+func TestUndoAfterAWaitSeesWhoStoppedTheGuest(t *testing.T) {
+	t.Parallel()
+	for _, stopped := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			b := benchOf(t, pvesim.Options{Clock: clock.Real{}, Latency: -1}, token)
+			user := creatorOf(t, b.sim, ticket)
+			created, err := b.await(t, awaitedOnNFS(20*time.Minute+5*time.Second), func(func()) {
+				if stopped {
+					upid, err := user.api.QEMU("pve1", 150).HardStop(t.Context(), pve.Params{})
+					if err != nil {
+						t.Fatal(err)
+					}
+					_, _ = user.api.Tasks().Wait(t.Context(), upid)
+				}
+				b.sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: http.MethodPut, Path: "/nodes/{node}/qemu/{vmid}/config"},
+					Phase: fault.Before, Status: 400, Reason: "no", Times: -1}})
+			})
+			there := b.vms()[150] != nil
+			if named := strings.Contains(fmt.Sprint(created.Warnings), "has begun qmstop on it since"); err == nil || there != stopped || named != stopped {
+				t.Errorf("stopped %t: there %t: %v; %v", stopped, there, err, created.Warnings)
+			}
+		})
 	}
 }

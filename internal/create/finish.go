@@ -93,12 +93,16 @@ func (a *borrowing) start(ctx context.Context) error {
 			}
 			return upid, err
 		}
-		return a.view.Act(ctx, r, func(ctx context.Context) error {
+		result, err := a.view.Act(ctx, r, func(ctx context.Context) error {
 			if err := a.lookWhoAgain(ctx); err != nil {
 				return err
 			}
 			return a.lookUnlessSeen(ctx)
 		})
+		if pve.IsKind(err, pve.Busy) && !a.beside.started.unanswered { // it ran already: others have started it
+			a.beside.started = starting{}
+		}
+		return result, err
 	}, a.node, a.vmid)
 	reading.Wait()
 	if a.cloudInit {

@@ -322,16 +322,17 @@ func (b bench) backUp(vmid int, took time.Duration) {
 }
 
 // TestSlowImportOfALargerImageIsTakenBack: PVE refuses to shrink the disk. After an import of twenty minutes too the VM
-// is taken back, but for one whose disk a user has grown meanwhile.
+// is taken back, but for one whose disk a user has grown meanwhile, also before the create's first look at it.
 func TestSlowImportOfALargerImageIsTakenBack(t *testing.T) {
 	t.Parallel()
-	for _, grown := range []bool{false, true} {
+	for _, before := range []string{"", "/qemu/150/resize", "/status"} {
 		synctest.Test(t, func(t *testing.T) {
 			b := benchOf(t, pvesim.Options{Clock: clock.Real{}, Latency: -1}, ticket)
 			b.sim.SetTaskTime(20 * time.Minute)
+			grown := before != ""
 			config := pve.Config{Endpoint: b.sim.Endpoint(), CACertificate: b.sim.CAPEM(), DialTLSContext: b.sim.DialTLSContext,
 				Clock: b.jobs.Clock, Trace: func(_ context.Context, message string, fields map[string]string) {
-					if grown && message == "PVE request" && strings.HasSuffix(fields["path"], "/resize") {
+					if grown && message == "PVE request" && strings.HasSuffix(fields["path"], before) {
 						b.sets(150, "scsi0", "local-zfs:vm-150-disk-0,size=20G")
 					}
 				}}
@@ -341,7 +342,7 @@ func TestSlowImportOfALargerImageIsTakenBack(t *testing.T) {
 			r.Spec.Disks["scsi0"] = vm.Disk{Storage: "local-zfs", ImportFrom: &image, Size: to(int64(16 << 20))}
 			created, err := creatorWith(t, config).Create(t.Context(), r)
 			if there := b.vms()[150] != nil; err == nil || there != grown || grown != strings.Contains(fmt.Sprint(created.Warnings), "has 20G by now") {
-				t.Errorf("grown by a user %t: there %t: %v %v", grown, there, err, created.Warnings)
+				t.Errorf("grown by a user before %q: there %t: %v %v", before, there, err, created.Warnings)
 			}
 		})
 	}

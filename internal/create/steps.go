@@ -172,11 +172,15 @@ func whyInUse(ctx context.Context, a *attempt, node string, config map[string]st
 	mark, marked := ownership.Parse(config["description"])
 	noteGap(a)
 	isOthers := runs && a.beside.started.sent.IsZero() && !a.beside.ha
+	isAsked, isOld := a.unwatched || isOthers, a.beside.started.isOld(a.creator.jobs.Clock.Now())
 	switch {
 	case config["parent"] != "":
 		return ownership.HasSnapshots, nil
-	case !a.unwatched && !isOthers || !marked || guest.IsOwnLock(config["lock"]):
+	case !isAsked && !isOld || !marked || guest.IsOwnLock(config["lock"]):
 		return "", nil
+	case !isAsked: // the guest has run while it was waited for, and others may have shut it down to work on its disks
+		tasks, err := a.creator.guests.UsesOf(ctx, a.proof(), node)
+		return guest.NameUses(tasks), err
 	case config["lock"] == "backup": // it starts a guest (PVE/VZDump/QemuServer.pm enforce_vm_running_for_backup)
 		return "", request.LockedBy(config["lock"], fmt.Sprintf("destroy VM %d on node %s", a.vmid, node))
 	}
@@ -187,6 +191,9 @@ func whyInUse(ctx context.Context, a *attempt, node string, config map[string]st
 	}
 	if why, err := whyStarted(ctx, a, node, v.Starts, isOthers); why != "" || err != nil {
 		return why, err
+	}
+	if err := a.made.Correct(ctx, c.api.Reader(), a.view.Tasks.UPIDs); err != nil {
+		return "", err
 	}
 	return worksWith(a.plan, config, a.made), nil
 }
@@ -200,7 +207,13 @@ func whyStarted(ctx context.Context, a *attempt, node string, found []string, is
 		if err != nil {
 			return "", err
 		}
-		isOwn := a.beside.started.mayBe(status.Uptime, a.creator.jobs.Clock.Now())
+		now := a.creator.jobs.Clock.Now()
+		isOwn := a.beside.started.mayBe(status.Uptime, now)
+		if !status.IsRunning() && a.beside.started.isOld(now) && hasShutDown(a, found) {
+			a.stays = fmt.Sprintf("The guest of VM %d was started, and shut down while this run was held up. A user may work "+
+				"with its disks, so nothing was taken back", a.vmid)
+			return a.stays, nil
+		}
 		if status.IsRunning() && isOwn && status.Uptime >= int64(guest.Lease/time.Second) {
 			a.stays = fmt.Sprintf("The guest of VM %d has run for %s, in which this run was held up, and may be in use. So "+
 				"nothing was taken back", a.vmid, time.Duration(status.Uptime)*time.Second)
@@ -228,6 +241,18 @@ func (s *starting) note(at time.Time, err error) {
 func (s *starting) mayBe(uptime int64, now time.Time) bool {
 	const blur = 2 * time.Second // whole seconds
 	return !s.sent.IsZero() && time.Duration(uptime)*time.Second <= pve.Elapsed(s.sent, now)+blur
+}
+
+// isOld reports whether this run's start is so long ago that a user may have worked with the guest since.
+func (s *starting) isOld(now time.Time) bool {
+	return !s.sent.IsZero() && pve.Elapsed(s.sent, now) >= guest.Lease
+}
+
+// hasShutDown reports whether a guest that is off was started well by this run, and not stopped by it.
+func hasShutDown(a *attempt, found []string) bool {
+	isStop := func(upid pve.UPID) bool { return upid.Type() == "qmstop" }
+	isStart := func(upid pve.UPID) bool { return slices.Contains(found, string(upid)) }
+	return slices.ContainsFunc(a.view.Tasks.UPIDs, isStart) && !slices.ContainsFunc(a.view.Tasks.UPIDs, isStop)
 }
 
 // hasOtherStarts reports whether tasks of this identity that have started the guest are another run's or a user's. One

@@ -179,11 +179,17 @@ func eachSleep(t *testing.T, starts bool, play func(t *testing.T, s sleeping) (c
 	return counted
 }
 
-// TestUndoLeavesAGuestThatOthersStarted: another user starts the guest of a create that is not to start it, and the
-// commit is refused 100 s later. The run has seen its VM less than a lease ago, and leaves it all the same.
+// TestUndoLeavesAGuestThatOthersStarted: another user starts the guest of a create that is not to start it, or right before it does,
+// and the commit is refused 100 s later. The run has seen its VM less than a lease ago, and leaves it all the same.
 func TestUndoLeavesAGuestThatOthersStarted(t *testing.T) {
 	t.Parallel()
-	met := eachSleep(t, false, func(t *testing.T, s sleeping) bool {
+	for _, starts := range []bool{false, true} {
+		undoAfterAStart(t, starts)
+	}
+}
+
+func undoAfterAStart(t *testing.T, starts bool) {
+	met := eachSleep(t, starts, func(t *testing.T, s sleeping) bool {
 		user := creatorOf(t, s.sim, ticket)
 		upid, err := user.api.QEMU("pve1", 150).Start(t.Context(), pve.Params{})
 		if err == nil {
@@ -198,7 +204,7 @@ func TestUndoLeavesAGuestThatOthersStarted(t *testing.T) {
 			return false
 		}
 		if wrong := unnamed(created); wrong != "" || !strings.HasSuffix(s.everythingOf(150), "true") {
-			t.Errorf("asleep after %d: VM 150 is %s: %v %s", s.n, s.everythingOf(150), err, wrong)
+			t.Errorf("starts %t, asleep after %d: VM 150 is %s: %v %s", starts, s.n, s.everythingOf(150), err, wrong)
 		}
 		return true
 	})
@@ -208,19 +214,31 @@ func TestUndoLeavesAGuestThatOthersStarted(t *testing.T) {
 }
 
 // TestLateUndoLeavesTheGuestThatItStarted: a create has started its guest, its machine sleeps for 20 hours, and the
-// create is interrupted. The guest may be in use: it runs on, and the VM is in state.
+// create is interrupted. The guest may be in use, or was shut down meanwhile by a user with the same identity, who works on
+// its disks: it stays as it is, and the VM is in state.
 func TestLateUndoLeavesTheGuestThatItStarted(t *testing.T) {
 	t.Parallel()
+	for _, off := range []bool{false, true} {
+		lateUndoOfAStart(t, off)
+	}
+}
+
+func lateUndoOfAStart(t *testing.T, off bool) {
 	met := eachSleep(t, true, func(t *testing.T, s sleeping) bool {
-		time.Sleep(20 * time.Hour)
+		time.Sleep(10 * time.Hour)
 		ran := strings.HasSuffix(s.everythingOf(150), "true")
+		if off {
+			_, _ = s.api.QEMU("pve1", 150).HardStop(t.Context(), pve.Params{})
+		}
+		time.Sleep(10 * time.Hour)
+		was := s.volumesOf(150)
 		s.interrupt()
 		created, err := s.wake()
 		if !ran || err == nil {
 			return false
 		}
-		if !strings.HasSuffix(s.everythingOf(150), "true") || created.Proof == nil || created.Stays == "" {
-			t.Errorf("asleep after %d: VM 150 is %s: %v %+v", s.n, s.everythingOf(150), err, created)
+		if strings.HasSuffix(s.everythingOf(150), "true") == off || created.Proof == nil || created.Stays == "" || len(s.volumesOf(150)) != len(was) {
+			t.Errorf("off %t, asleep after %d: VM 150 is %s: %v %+v", off, s.n, s.everythingOf(150), err, created)
 		}
 		return true
 	})

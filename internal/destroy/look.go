@@ -130,7 +130,7 @@ func (r *removal) lookAtAll(ctx context.Context) error {
 func updateMade(ctx context.Context, r *removal) error {
 	switch {
 	case r.view.owner == guest.Ours && r.InState == nil:
-		return r.Made.correct(ctx, r.d.api.Reader(), r.Tasks.UPIDs)
+		return r.Made.Correct(ctx, r.d.api.Reader(), r.Tasks.UPIDs)
 	case r.view.owner == guest.NoGuest && r.tasks.lastDestroy() == "":
 		r.Made.forgetNamed()
 	}

@@ -220,9 +220,9 @@ func (m *Made) Others(ctx context.Context, api pve.Reader, tasks []pve.UPID, nod
 	return others, err
 }
 
-// correct has the log of the task that makes the VM say which disks were first in their slots: a third party may have
-// exchanged one before the first look. Where the log is gone the first look counts.
-func (m *Made) correct(ctx context.Context, api pve.Reader, tasks []pve.UPID) error {
+// Correct has the log of the task that makes the VM say which disks were first in their slots, and how large: a third
+// party may have exchanged or grown one before the first look. Where the log is gone the first look counts.
+func (m *Made) Correct(ctx context.Context, api pve.Reader, tasks []pve.UPID) error {
 	if m == nil || m.corrected || len(tasks) == 0 || tasks[0].Type() != "qmcreate" {
 		return nil
 	}
@@ -232,10 +232,14 @@ func (m *Made) correct(ctx context.Context, api pve.Reader, tasks []pve.UPID) er
 		return fmt.Errorf("look which disks task %s has made: %w", tasks[0], err)
 	}
 	m.corrected, m.unread = true, false
-	for name, volume := range task.DisksMade(log) {
-		if s := m.slots[name]; m.isExchanged(name, volume) {
+	for name, value := range task.DrivesMade(log) {
+		s, volume, size := m.slots[name], guest.VolumeOf(value), sizeIn(name, value)
+		if m.isExchanged(name, volume) {
 			m.end(func(at place) bool { return at.volume == s.first })
-			m.slots[name] = slot{first: volume, moved: s.moved}
+			m.slots[name] = slot{first: volume, size: size, moved: s.moved}
+		} else if s.first != "" && size != 0 {
+			s.size = size
+			m.slots[name] = s
 		}
 	}
 	return nil

@@ -52,11 +52,11 @@ func (m *Made) follow(node string, vmid int, config, names map[string]string) {
 // slot is what is known of a slot that the create fills.
 type slot struct {
 	first string // its first disk, by the first look or by the log of its task; "": not known
-	size  int64  // that the first look has shown, in bytes; 0: not known
+	size  int64  // that the same has shown, in bytes; 0: not known
 	moved bool   // the create has moved its disk, once that was seen to have ended well
 }
 
-// FirstSize is the size of the disk in a slot by the first look at it, in bytes; 0: not known.
+// FirstSize is the size of the disk in a slot by the first look or the log of its task, in bytes; 0: not known.
 func (m *Made) FirstSize(name string) int64 { return m.slots[name].size }
 
 // show notes the size that a disk shows in its slot.

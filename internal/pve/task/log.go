@@ -131,16 +131,24 @@ func IsSafeToStop(typ string, log []string) bool {
 // nearlyDone is the share, in percent, from which on a copy may end at any moment: PVE looks once a second.
 const nearlyDone = 80
 
-// DisksMade are the volumes that the log of a task says it has made, by the slot that it says it has made them for
-// (qemu-server API2/Qemu.pm create_disks).
+// DisksMade are the volumes that the log of a task says it has made, by the slot that it says it has made them for.
 func DisksMade(log []string) map[string]string {
-	disks := map[string]string{}
-	for _, line := range log {
-		if slot, rest, ok := strings.Cut(line, ": successfully created disk '"); ok {
-			disks[slot] = rest[:strings.IndexAny(rest+"'", ",'")]
-		}
+	disks := DrivesMade(log)
+	for slot, value := range disks {
+		disks[slot], _, _ = strings.Cut(value, ",")
 	}
 	return disks
+}
+
+// DrivesMade are the same with their options, such as the size (qemu-server API2/Qemu.pm create_disks).
+func DrivesMade(log []string) map[string]string {
+	drives := map[string]string{}
+	for _, line := range log {
+		if slot, rest, ok := strings.Cut(line, ": successfully created disk '"); ok {
+			drives[slot], _, _ = strings.Cut(rest, "'")
+		}
+	}
+	return drives
 }
 
 // SlotsFilled are the slots that the log of a clone or a move says it fills with a copy: until April 2026 it does not
