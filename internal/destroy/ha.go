@@ -158,23 +158,10 @@ func (d *Destroyer) TakesAlong(ctx context.Context, r Request) Along {
 	if r.Ref.Proof != nil || r.Ref.VMID == 0 {
 		return along
 	}
-	listed, isListed, err := d.api.Listing().Guest(ctx, r.Ref.VMID)
-	isListed = isListed && err == nil
-	if !r.KeepReferences {
-		look := references{d, r, 0}
-		along.Purged = look.backupJobs(ctx)
-		jobs, _ := look.replicationJobs(ctx) // none are seen then
-		for _, job := range jobs {
-			if job.VMID == r.Ref.VMID {
-				along.Purged = append(along.Purged, lineOf(job))
-			}
-		}
-		if isListed && listed.HAState != "" {
-			along.Purged = append(along.Purged, look.ha(ctx)...)
-		}
-	}
+	along.Purged = d.Purged(ctx, r)
 	node := r.Ref.Node
-	if isListed { // it may have moved since the refresh
+	listed, isListed, err := d.api.Listing().Guest(ctx, r.Ref.VMID)
+	if isListed && err == nil { // it may have moved since the refresh
 		node = listed.Node
 	}
 	snapshots, err := d.api.QEMU(node, r.Ref.VMID).Snapshots(ctx)
@@ -188,6 +175,25 @@ func (d *Destroyer) TakesAlong(ctx context.Context, r Request) Along {
 		along.Unread = err
 	}
 	return along
+}
+
+// Purged names the jobs and the HA entries that PVE takes a VM out of as it destroys it.
+func (d *Destroyer) Purged(ctx context.Context, r Request) []string {
+	if r.KeepReferences {
+		return nil
+	}
+	look := references{d, r, 0}
+	lines := look.backupJobs(ctx)
+	jobs, _ := look.replicationJobs(ctx) // none are seen then
+	for _, job := range jobs {
+		if job.VMID == r.Ref.VMID {
+			lines = append(lines, lineOf(job))
+		}
+	}
+	if listed, is, err := d.api.Listing().Guest(ctx, r.Ref.VMID); is && err == nil && listed.HAState != "" {
+		lines = append(lines, look.ha(ctx)...)
+	}
+	return lines
 }
 
 // snapped reads the snapshots of a VM, and refuses to destroy it with one that was taken since the plan, which has

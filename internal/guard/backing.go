@@ -15,10 +15,11 @@ import (
 
 // IsBasedOn reports whether a volume of a listing has another as its base: its id begins with the base's, or its
 // parent is the base (pve-storage, parse_volname and list_images of the plugins). near: the two are on one storage. A
-// parent by its whole path may be on any.
+// parent by its whole path may be on any, and so may one that leaves the directory of the images.
 func IsBasedOn(v pve.Volume, base string, near bool) bool {
+	isFar := volid.IsDevice(v.Parent) || strings.HasPrefix(v.Parent, "../../")
 	return v.ID != base && (near && strings.HasPrefix(v.ID, base+"/") ||
-		(near || volid.IsDevice(v.Parent)) && volumeuse.IsParent(v.Parent, base))
+		(near || isFar) && volumeuse.IsParent(v.Parent, base))
 }
 
 // image is a file that an image made by hand can have as its backing file: a disk, or a file to import. PVE refuses
@@ -36,7 +37,7 @@ const basesLife = 10 * time.Minute
 const lookElsewhere = 5 * time.Second
 
 // CheckBases returns an *InUseError if one of some volumes is the backing file of another, on its storage or on another
-// one of files of the node. Each storage is listed once on each node for all that ask in a run. A listing that fails
+// one of files of the node, or for a volume of a share on one of any node. Each storage is listed once on each node for all that ask in a run. A listing that fails
 // stops nothing: a storage that is away frees nothing, and one with many images may not be listed in time. Volumes that
 // are no files are not looked for: with every one of them PVE would look into the images of all storages.
 func CheckBases(ctx context.Context, g *Guard, node string, volumes []string) error {
@@ -50,15 +51,12 @@ func CheckBases(ctx context.Context, g *Guard, node string, volumes []string) er
 	if err != nil {
 		return fmt.Errorf("see on which storages another image may be based on %s: %w", bases[0], err)
 	}
-	var storages []string
-	for _, base := range bases {
-		storages = append(storages, volid.Storage(base))
+	all, err := overlaid(ctx, g, node, bases, places)
+	if err != nil {
+		return err
 	}
-	own := slices.Compact(slices.Sorted(slices.Values(storages)))
-	storages = append(slices.Clone(own), slices.DeleteFunc(places.ForImages(node), func(id string) bool {
-		return slices.Contains(own, id)
-	})...)
-	for _, storage := range storages {
+	for _, at := range all {
+		node, storage := at.node, at.storage
 		used := func(listed []pve.Volume) error {
 			for _, base := range bases {
 				near := places.Compare(storage, volid.Storage(base)) != volumeuse.Apart
@@ -68,7 +66,7 @@ func CheckBases(ctx context.Context, g *Guard, node string, volumes []string) er
 			}
 			return nil
 		}
-		if used(overlays(ctx, g, node, storage, slices.Contains(own, storage))) == nil {
+		if used(overlays(ctx, g, node, storage, at.own)) == nil {
 			continue
 		}
 		listed, err := g.api.Storage(node, storage).Content(ctx, "images", 0) // it may be gone since
@@ -80,6 +78,46 @@ func CheckBases(ctx context.Context, g *Guard, node string, volumes []string) er
 		}
 	}
 	return ctx.Err()
+}
+
+// listing is a storage that is listed on a node. own: it has one of the volumes.
+type listing struct {
+	node, storage string
+	own           bool
+}
+
+// overlaid are the storages that may have an image which is based on one of some volumes: theirs, and those of files of
+// their node. Of a share they are those of all nodes that are online.
+func overlaid(ctx context.Context, g *Guard, node string, bases []string, places volumeuse.Places) (all []listing,
+	err error) {
+	onShare := false
+	for _, base := range bases {
+		own := listing{node, volid.Storage(base), true}
+		onShare = onShare || places.IsShared(own.storage)
+		if !slices.Contains(all, own) {
+			all = append(all, own)
+		}
+	}
+	isListed := func(id string) bool { return slices.Contains(all, listing{node, id, true}) }
+	for _, id := range slices.DeleteFunc(places.ForImages(node), isListed) {
+		all = append(all, listing{node, id, false})
+	}
+	if !onShare {
+		return all, nil
+	}
+	resources, _, err := g.api.Listing().Recent(ctx)
+	for _, n := range resources.Nodes() {
+		if n.Node == node || n.Status != "online" {
+			continue
+		}
+		for _, id := range places.ForImages(n.Node) {
+			isIt := func(l listing) bool { return l.storage == id }
+			if !places.IsShared(id) || !slices.ContainsFunc(all, isIt) {
+				all = append(all, listing{n.Node, id, false})
+			}
+		}
+	}
+	return all, err
 }
 
 // basedOn says which images of a storage have a base, but for some that go, too.

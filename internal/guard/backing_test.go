@@ -20,6 +20,7 @@ func TestIsBasedOn(t *testing.T) {
 		{"dir:300/vm-300-disk-0.raw", pve.Volume{ID: "dir:600/vm-600-disk-0.qcow2", Parent: "/mnt/dir/images/300/vm-300-disk-0.raw"}, true},
 		{"dir:300/vm-300-disk-0.raw", pve.Volume{ID: "other:600/vm-600-disk-0.qcow2", Parent: "/mnt/dir/images/300/vm-300-disk-0.raw"}, true},
 		{"dir:300/vm-300-disk-0.raw", pve.Volume{ID: "other:300/vm-300-disk-0.raw/600/vm-600-disk-0.qcow2", Parent: "../300/vm-300-disk-0.raw"}, false},
+		{"dir:300/vm-300-disk-0.raw", pve.Volume{ID: "other:600/vm-600-disk-0.qcow2", Parent: "../../../dir/images/300/vm-300-disk-0.raw"}, true},
 		{"dir:300/vm-300-disk-0.qcow2", pve.Volume{ID: "dir:300/vm-300-disk-0.qcow2", Parent: "snap_a_vm-300-disk-0.qcow2"}, false},
 		{"dir:300/vm-300-disk-0.raw", pve.Volume{ID: "dir:600/vm-600-disk-0.qcow2", Parent: "/mnt/nas@home/images/300/vm-300-disk-0.raw"}, true},
 		{"fast:300/vm-300-disk-0.raw", pve.Volume{ID: "other:600/vm-600-disk-0.qcow2", Parent: "/mnt/fast/images/300/vm-300-disk-0/disk.raw"}, true},

@@ -119,7 +119,14 @@ func (d *Deleter) deleteGuest(ctx context.Context, l *look, i Item, tasks *reque
 			err = errors.New("another user has its VMID by now; their VM was not touched")
 		}
 		return done, err
-	case u.Config["lock"] != "":
+	}
+	// PVE takes its id out of all these, also where another user has put it there ahead of a guest that is to come.
+	if jobs := d.remover.Purged(ctx, destroy.Request{Ref: guest.Ref{VMID: i.VMID, Node: i.Node}}); len(jobs) > 0 {
+		named := fmt.Sprintf("With it PVE took the id %d out of:\n  %s", i.VMID, strings.Join(jobs, "\n  "))
+		d.jobs.Tell(ctx, strings.Replace(named, "took", "takes", 1))
+		done += ". " + named
+	}
+	if u.Config["lock"] != "" {
 		return done, d.remover.RemoveHalfMade(ctx, tasks, u)
 	}
 	return done, d.remover.Orphans().RemoveVM(ctx, tasks, u)

@@ -185,6 +185,9 @@ func (p Places) isFile(volume string) bool {
 	return families()[p[volid.Storage(volume)].Type] == "file"
 }
 
+// IsShared reports whether all nodes have the same volumes on a storage.
+func (p Places) IsShared(id string) bool { return p[id].Shared || isNetwork(p[id]) }
+
 // ForImages are the storages of files on which a node may have images of guests.
 func (p Places) ForImages(node string) (ids []string) {
 	for _, id := range slices.Sorted(maps.Keys(p)) {

@@ -28,7 +28,7 @@ type Resource struct {
 // tells which snapshots the plan removes.
 type Run interface {
 	NoteGrowing(volume string)
-	SnapshotsGo(vmid int) []string
+	SnapshotsGo(vmid int) map[string]int64
 }
 
 var (

@@ -36,8 +36,8 @@ func TakeSnapshots(ctx context.Context, noted Noted) (map[string]int64, diag.Dia
 type Going struct {
 	destroy.Along
 	Thing string
-	// Removed are snapshots that the same plan removes by themselves.
-	Removed []string
+	// Removed are snapshots that the same plan removes by themselves: when each was taken, by name.
+	Removed map[string]int64
 	// Replaced: a new VM takes its place.
 	Replaced bool
 	// MayKeep: on_destroy.purge can leave its entries.
@@ -60,7 +60,8 @@ func (g Going) Warn(ctx context.Context, out PrivateWriter) diag.Diagnostics {
 			"them first.%s", strings.Join(g.Purged, "\n  "), next))
 	}
 	names := slices.DeleteFunc(slices.Sorted(maps.Keys(g.Snapshots)), func(name string) bool {
-		return slices.Contains(g.Removed, name)
+		taken, is := g.Removed[name]
+		return is && taken == g.Snapshots[name]
 	})
 	if len(names) > 0 {
 		next := ""

@@ -26,7 +26,7 @@ type Resource struct {
 // Run is told which snapshots go, so that the plans of their VMs need not say so, and tells which VMs this run makes,
 // changes or removes.
 type Run interface {
-	NoteSnapshotGoes(vmid int, name string)
+	NoteSnapshotGoes(vmid int, name string, taken int64)
 	Touches(vmid int) bool
 }
 
@@ -63,7 +63,7 @@ func (r *Resource) ModifyPlan(ctx context.Context, req resource.ModifyPlanReques
 		verb = "remove a snapshot of"
 		resp.Diagnostics.Append(req.State.Get(ctx, &m)...)
 		if ok = !resp.Diagnostics.HasError(); ok {
-			r.run.NoteSnapshotGoes(m.vmid(), m.Name.ValueString())
+			r.run.NoteSnapshotGoes(m.vmid(), m.Name.ValueString(), m.SnapTime.ValueInt64())
 		}
 	}
 	if !ok || !r.Session.Known() || r.Session.LeavesToCreate(req) ||

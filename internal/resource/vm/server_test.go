@@ -61,7 +61,9 @@ func (f *fake) Read(_ context.Context, ref guest.Ref) (guest.Guest, guest.Presen
 	return f.read(ref)
 }
 
-func (f *fake) UsesOf(context.Context, *guest.Proof, string) ([]ownership.Task, error) { return nil, nil }
+func (f *fake) UsesOf(context.Context, *guest.Proof, string) ([]ownership.Task, error) {
+	return nil, nil
+}
 
 func (f *fake) Recheck(_ context.Context, _ guest.Ref, left []saga.Residue) ([]saga.Residue, error) {
 	if f.left == nil {

@@ -31,32 +31,38 @@ func TestPlanNamesSnapshotsThatGo(t *testing.T) {
 		own, to   string
 		all       bool // terraform destroy
 		his, deaf bool // an administrator's is there, too; the snapshots cannot be read
+		retaken   bool // an administrator has taken one of its name since the refresh
 		says, not []string
 	}{
-		"replacement":                   {own: own, to: copied(8000, "") + own, his: true, says: []string{has, "before", "takes its place"}},
-		"replacement with one's own":    {own: own, to: copied(8000, "") + own, says: []string{has, "They are: before."}},
-		"replacement without":           {to: copied(8000, ""), not: []string{has}},
-		"destroy":                       {his: true, says: []string{has}, not: []string{"before", "takes its place"}},
-		"destroy of all":                {own: own, to: copied(9000, "") + own, all: true, his: true, says: []string{has}, not: []string{"before"}},
-		"destroy of all with one's own": {own: own, to: copied(9000, "") + own, all: true, not: []string{has}},
-		"not read":                      {his: true, deaf: true, says: []string{"may have snapshots, which would be destroyed with it"}, not: []string{has}},
+		"replacement":                         {own: own, to: copied(8000, "") + own, his: true, says: []string{has, "before", "takes its place"}},
+		"replacement with one's own":          {own: own, to: copied(8000, "") + own, says: []string{has, "They are: before."}},
+		"replacement without":                 {to: copied(8000, ""), not: []string{has}},
+		"destroy":                             {his: true, says: []string{has}, not: []string{"before", "takes its place"}},
+		"destroy of all":                      {own: own, to: copied(9000, "") + own, all: true, his: true, says: []string{has}, not: []string{"before"}},
+		"destroy of all with one's own":       {own: own, to: copied(9000, "") + own, all: true, not: []string{has}},
+		"destroy of all, taken again by hand": {own: own, to: copied(9000, "") + own, all: true, retaken: true, says: []string{has, "before"}},
+		"not read":                            {his: true, deaf: true, says: []string{"may have snapshots, which would be destroyed with it"}, not: []string{has}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := rig.NewWorld(t)
 			s := w.Session(t, rig.TokenNoSSH, copied(9000, "")+c.own)
 			rig.Must(t, s.Converge(t.Context()))
+			var options []terraformtest.PlanOption
 			if c.his {
 				snap(w, "theirs", "1700000000")
 				if len(c.says) > 0 && !c.deaf {
 					c.says = append(c.says, "theirs")
 				}
 			}
+			if c.retaken {
+				w.Change(func(world *state.World) { world.Guests[400].Snaps["before"]["snaptime"] = "1700000000" })
+				options = append(options, terraformtest.WithoutRefresh())
+			}
 			if c.deaf {
 				w.Sim.SetFaults([]fault.Rule{{Match: fault.Match{Path: "/nodes/{node}/qemu/{vmid}/snapshot"}, Times: -1, Phase: fault.Before, Status: 403}})
 			}
 			w.Reconfigure(t, s, rig.TokenNoSSH, c.to)
-			var options []terraformtest.PlanOption
 			if c.all {
 				options = append(options, terraformtest.ToDestroy())
 			}

@@ -246,12 +246,18 @@ func (p warnings) unmanaged(group string) []string {
 }
 
 // NoteSnapshotGoes notes that a plan removes a snapshot. Terraform plans it before the VM, on which it depends.
-func (r *Run) NoteSnapshotGoes(vmid int, name string) {
-	r.note(vmid, func(vm *seenVM) { vm.snapshots = append(vm.snapshots, name) })
+func (r *Run) NoteSnapshotGoes(vmid int, name string, taken int64) {
+	r.note(vmid, func(vm *seenVM) {
+		if vm.snapshots == nil {
+			vm.snapshots = map[string]int64{}
+		}
+		vm.snapshots[name] = taken
+	})
 }
 
-// SnapshotsGo are the names that NoteSnapshotGoes noted of a VM.
-func (r *Run) SnapshotsGo(vmid int) []string { return r.seen(vmid).snapshots }
+// SnapshotsGo are those that NoteSnapshotGoes noted of a VM: when each was taken, by name. Another user may have taken one
+// of its name since.
+func (r *Run) SnapshotsGo(vmid int) map[string]int64 { return r.seen(vmid).snapshots }
 
 // Touches reports whether a plan makes, changes or removes a VM: it may be another in the apply.
 func (r *Run) Touches(vmid int) bool {

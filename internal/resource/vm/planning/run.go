@@ -46,7 +46,7 @@ type seenVM struct {
 	// former are names by which its disks were attached, and that they do not have any more
 	former []string
 	// snapshots are those that a proxmox_vm_snapshot removes
-	snapshots []string
+	snapshots map[string]int64
 }
 
 // refreshedVM is not changed once it is noted: the plans of many new VMs share it.
