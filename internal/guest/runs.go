@@ -44,7 +44,7 @@ func (r *Runs) NewMark(cluster string, vmid int) ownership.Mark {
 	saga := make([]byte, 8)
 	_, _ = rand.Read(saga) // never fails, see crypto/rand
 	return r.Sign(ownership.Mark{Cluster: cluster, VMID: vmid, Saga: hex.EncodeToString(saga), Key: NoKey,
-		User: r.api.Identity().User, By: "qmcreate", Process: r.Process})
+		User: r.api.Identity().User, By: "qmcreate", Begun: int(r.Now().Unix()), Process: r.Process})
 }
 
 // Sign signs a mark that was changed.

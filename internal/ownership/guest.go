@@ -150,6 +150,9 @@ func Judge(g Guest) Verdict {
 
 // tooOld says why the mark counts no more, "" if it does. That of a run which is under way has no age.
 func (g Guest) tooOld(maker Task) string {
+	if g.isClonedAtLast() && g.Mark.Begun > 0 { // the maker may be a later clone, and its own gone from the lists
+		maker.Start = min(maker.Start, int64(g.Mark.Begun))
+	}
 	switch age, told := g.age(maker); {
 	case g.Live:
 		return ""

@@ -33,6 +33,9 @@ type Mark struct {
 	// SourceUUID is the uuid that the source had, "" for none. One that is made again under its VMID has another, also
 	// by a clone, which keeps the time of creation (qemu-server API2/Qemu.pm clone_vm).
 	SourceUUID string
+	// Begun is when the run that made it began, by the server's clock in seconds, 0 in the marks of older releases. It is
+	// the only age where the clone that made it is not known.
+	Begun int
 	// Process names the process that makes it, "" if the system does not tell it from others.
 	Process string
 	// Renewed counts how often the run has shown that it lives.
@@ -87,6 +90,7 @@ var fields = sync.OnceValue(func() []field {
 		text("by", `qmcreate|qmclone|qmrestore`, false, func(m *Mark) *string { return &m.By }),
 		number("source", vmid, true, func(m *Mark) *int { return &m.Source }),
 		text("source uuid", uuid, true, func(m *Mark) *string { return &m.SourceUUID }),
+		number("begun", `[1-9][0-9]{0,10}`, true, func(m *Mark) *int { return &m.Begun }),
 		text("process", `[!-~]+(?: [!-~]+){4}`, true, func(m *Mark) *string { return &m.Process }),
 		number("renewed", `0|[1-9][0-9]{0,8}`, false, func(m *Mark) *int { return &m.Renewed }),
 		{"kept", whole("yes"), true, func(m *Mark) string { return map[bool]string{true: "yes"}[m.Kept] },

@@ -19,6 +19,7 @@ func aMark(t *rapid.T) Mark {
 		Renewed: rapid.IntRange(0, 1e6).Draw(t, "renewed"), Kept: rapid.Bool().Draw(t, "kept"),
 		UUID: rapid.SampledFrom([]string{"", theUUID}).Draw(t, "uuid"),
 		Task: rapid.SampledFrom([]string{"", "UPID:pve1:0010C1F5:0A2B3C4D:65A1B2C3:qmcreate:400:terraform@pve!ci:"}).Draw(t, "task")}
+	m.Begun = rapid.SampledFrom([]int{0, 1700000000}).Draw(t, "begun")
 	if m.By == "qmclone" {
 		m.Source = rapid.IntRange(100, 999999999).Draw(t, "source")
 	}
@@ -28,7 +29,7 @@ func aMark(t *rapid.T) Mark {
 // full is a mark with all fields.
 func full() Mark {
 	return Mark{Cluster: "pve1,pve2", VMID: theVM, Saga: "0123456789abcdef", Key: strings.Repeat("ab", 16), User: me, By: "qmclone",
-		Source: source, SourceUUID: theUUID, Process: "host 0123456789abcdef pid:[1] 1 2", Renewed: 3, Kept: true, UUID: theUUID,
+		Source: source, SourceUUID: theUUID, Begun: 1700000000, Process: "host 0123456789abcdef pid:[1] 1 2", Renewed: 3, Kept: true, UUID: theUUID,
 		Task: "UPID:pve1:0010C1F5:0A2B3C4D:65A1B2C3:qmclone:9000:terraform@pve!ci:"}.Sign(theKey())
 }
 
@@ -228,6 +229,26 @@ func TestOwnershipMarkOfEarlierReleases(t *testing.T) {
 	for text, want := range map[string]bool{full().String(): true, title: true, title + " Really.": true, "": false, "mine\n" + title: false} {
 		if IsMark(text) != want {
 			t.Errorf("%q claims to be a mark: %t", text, !want)
+		}
+	}
+}
+
+// TestOwnershipOfAMarkOlderThanTheTaskLists: the clone that made a guest has left the task lists, and a later clone of the same source is
+// the last that they have. The mark's own time tells that it is too old; one of an older release has none, and counts by that clone.
+func TestOwnershipOfAMarkOlderThanTheTaskLists(t *testing.T) {
+	for _, m := range makings() {
+		for days, owner := range map[int]Owner{0: Ours, 1: Ours, 3: Unknown} {
+			f := factsOf(m)
+			if days > 0 {
+				f.Mark.Begun = int(f.Clocks["pve1"]) - days*24*60*60 + 60
+			}
+			if !clones(m) || m.known {
+				owner = Ours // the task itself tells when it was made
+			}
+			f.Mark = f.Mark.Sign(theKey())
+			if v := f.judged(); v.Owner != owner || owner == Unknown && !strings.Contains(v.Reason, "a mark counts for") {
+				t.Errorf("%s, %d days: %+v", m, days, v)
+			}
 		}
 	}
 }
