@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
@@ -110,5 +111,45 @@ func TestOnlyTheStorageThatIsAwayMayHaveLeftovers(t *testing.T) {
 	left, _, err := r.s.Delete(t.Context(), Request{Ref: ref})
 	if err == nil || len(left) != 1 || left[0].ID != rescanned || !strings.Contains(left[0].Reason, "could not be looked at") {
 		t.Errorf("%v, left %+v", err, left)
+	}
+}
+
+// TestRememberedNameOfAnotherVMsDisk: a leftover was freed by hand, and a new VM of another user has the id, and a disk of that name and
+// size: in a slot, detached, in a snapshot, or beside it. Neither the destroy of a failed create nor that of a VM in state frees it.
+func TestRememberedNameOfAnotherVMsDisk(t *testing.T) {
+	const zfs, dir = "local-zfs:vm-300-disk-0", "local2:300/vm-300-disk-0.raw"
+	for name, config := range map[string]map[string]string{"in a slot": {"scsi0": "VOLUME,size=1G"}, "detached": {"unused0": "VOLUME"},
+		"in a snapshot": nil, "beside it": {}} {
+		for _, volume := range []string{zfs, dir} {
+			for _, uncommitted := range []bool{false, true} {
+				r := newRig(t, asRoot)
+				r.change(func(w *state.World) {
+					storage, in, _ := strings.Cut(volume, ":")
+					w.Put(&state.Volume{Storage: storage, Node: "pve1", Name: in, VMID: 300, Content: "images", Format: "raw", Size: 1 << 30})
+					own := map[string]string{"name": "theirs", "smbios1": "uuid=99999999-2222-3333-4444-555555555555", "meta": "ctime=2"}
+					for option, value := range config {
+						own[option] = strings.Replace(value, "VOLUME", volume, 1)
+					}
+					w.Guests[300] = &state.Guest{VMID: 300, Type: "qemu", Node: "pve1", Config: own}
+					if config == nil {
+						w.Guests[300].Snaps = map[string]map[string]string{"one": {"scsi0": volume + ",size=1G", "snaptime": "1"}}
+					}
+				})
+				mark := r.s.guests.NewMark("pve1,pve2", 300)
+				ref := guest.Ref{VMID: 300, Node: "pve1", Identity: guest.Identity{UUID: "11111111-2222-3333-4444-555555555555"}}
+				if uncommitted {
+					ref.Identity, ref.Proof = guest.Identity{}, &guest.Proof{VMID: 300, Nodes: []string{"pve1"}, Cluster: mark.Cluster, Saga: mark.Saga,
+						Baselines: []guest.BaselineRecord{{Node: "pve1", Storages: []string{"local-zfs", "local2"}}}}
+				}
+				noted := saga.Residue{Kind: "volume", Node: "pve1", ID: volume, What: "volume " + volume, Size: 1 << 30}
+				if volume == dir {
+					noted.CreatedAt = r.sim.World().Volume("pve1", volume).Created.Truncate(time.Second)
+				}
+				left, _, err := r.s.Delete(t.Context(), Request{Ref: ref, Left: []saga.Residue{noted}})
+				if r.sim.World().Volume("pve1", volume) == nil {
+					t.Errorf("%s, %s, uncommitted %t: it is gone; left %v: %v", volume, name, uncommitted, left, err)
+				}
+			}
+		}
 	}
 }
