@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/terraformtest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
@@ -55,8 +56,12 @@ func TestDisksOfSnapshotsOfADestroyedVM(t *testing.T) {
 				}
 			}
 			change(c.planned)
+			if c.since != nil { // else the destroy refuses a snapshot that was taken since
+				w.Sim.SetFaults([]fault.Rule{{Match: fault.Match{Path: "/nodes/{node}/qemu/{vmid}/snapshot"}, Times: -1, Phase: fault.Before, Status: 403}})
+			}
 			planned, err := s.Plan(t.Context(), terraformtest.ToDestroy())
 			rig.Must(t, err)
+			w.Sim.SetFaults(nil)
 			change(c.since)
 			rig.Must(t, s.Apply(t.Context(), planned))
 			said := strings.Count(s.Diagnostics().String(), "vm-400-by-hand-scsi5")
