@@ -86,7 +86,8 @@ func TestAwaitStop(t *testing.T) {
 	}
 }
 
-// TestStart: one that runs already is what was wanted, and so is one whose answer was lost; a failure is one.
+// TestStart: one that runs already is what was wanted, and so is one whose answer was lost; a failure is one. HA starts the guest later, and
+// that is awaited.
 func TestStart(t *testing.T) {
 	for name, c := range map[string]struct {
 		happens func(*world)
@@ -97,6 +98,11 @@ func TestStart(t *testing.T) {
 		"answer lost": {happens: func(w *world) { w.fail(fault.After, "/status/start") }, runs: true},
 		"refused":     {happens: func(w *world) { w.fail(fault.Before, "/status/start") }},
 		"failed":      {happens: func(w *world) { w.fail(fault.Task, "/status/start") }},
+		"by HA":       {happens: func(w *world) { w.manage("stopped") }, runs: true},
+		"by HA, which does not": {happens: func(w *world) {
+			w.manage("stopped")
+			w.change(func(all *state.World) { all.HARound = time.Hour })
+		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
