@@ -262,6 +262,32 @@ func TestExchangedDiskIsTheVMs(t *testing.T) {
 	d.Survives()
 }
 
+// TestKilledExchangeWithADiskOfItsOwn: an apply is killed after it has exchanged the disk of another VM with one of the VM's own. The disk that
+// is in the first slot now is not taken for that one's data: that one is in the other slot.
+func TestKilledExchangeWithADiskOfItsOwn(t *testing.T) {
+	t.Parallel()
+	disk := rig.DiskBlock(rig.SmallDisk)
+	vm := func(one, two string) string {
+		return disk + strings.Replace(rig.DiskReleased("a", 400), "disks = { ", "disks = { scsi1 = { "+one+" }, scsi2 = { "+two+" }, ", 1)
+	}
+	const held, own = "imported_disk = { volume = proxmox_disk.data.volume }", `storage = "local-zfs", size = "1G"`
+	d := newDataDisk(t, vm(held, own))
+	var volume string
+	d.World.Change(func(world *state.World) { volume, _, _ = strings.Cut(world.Guests[400].Config["scsi2"], ",") })
+	d.Configure(vm(own+`, imported_disk = { volume = "`+volume+`" }`, held))
+	before := d.Session.SaveState()
+	rig.Must(t, d.Session.Run(t.Context()))
+	d.Session.RestoreState(before) // the apply has sent all, and was killed before its answer
+	d.Converge()
+	d.World.Change(func(world *state.World) {
+		if config := world.Guests[400].Config; !strings.HasPrefix(config["scsi1"], volume) || !strings.Contains(config["scsi2"], "vm-300-") {
+			t.Errorf("scsi1 is %s, scsi2 %s", config["scsi1"], config["scsi2"])
+		}
+	})
+	d.To(disk)
+	d.Survives()
+}
+
 // TestDiskOfACopyIsTheVMs: neither is a disk that a clone has brought, where its create fails before it attaches the
 // other one.
 func TestDiskOfACopyIsTheVMs(t *testing.T) {
