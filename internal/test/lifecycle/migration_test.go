@@ -316,3 +316,40 @@ func TestFollow(t *testing.T) {
 		t.Errorf("power-offs: %+v", offs)
 	}
 }
+
+// TestTPMOfARunningVMStays: PVE moves the state of a TPM with a stopped VM only. A migration takes it to another storage where it takes all
+// drives of its storage there. Where it does not, the plan refuses what the apply would find out after the migration.
+func TestTPMOfARunningVMStays(t *testing.T) {
+	t.Parallel()
+	body := func(node, disk, tpm, more string) string {
+		return fmt.Sprintf("resource \"proxmox_vm\" \"a\" {\nname = \"a\"\nvmid = 400\nnode = %q\ndisks = { scsi0 = { storage = %q, size = \"1G\" } }\ntpm_state = { storage = %q, version = \"v2.0\" }\n%s\n}\n", node, disk, tpm, more)
+	}
+	const running = `power_state = "running"`
+	for name, c := range map[string]struct {
+		to      string
+		refused bool
+	}{
+		"no migration":                           {to: body("pve1", "local-zfs", "local-lvm", running), refused: true},
+		"no migration, stopped":                  {to: body("pve1", "local-zfs", "local-lvm", `power_state = "stopped"`)},
+		"migration with all drives":              {to: body("pve2", "local-lvm", "local-lvm", running)},
+		"migration of which the disk stays":      {to: body("pve2", "local-zfs", "local-lvm", running), refused: true},
+		"such a migration, stopped":              {to: body("pve2", "local-zfs", "local-lvm", `power_state = "stopped"`)},
+		"migration with the state where it was":  {to: body("pve2", "local-zfs", "local-zfs", running)},
+		"migration that would take it elsewhere": {to: body("pve2", "local-lvm", "local-zfs", running), refused: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := rig.NewWorld(t)
+			w.ExpectPowerOffs(state.PowerShutdown)
+			s := w.Session(t, rig.TokenNoSSH, body("pve1", "local-zfs", "local-zfs", running))
+			rig.Must(t, s.Converge(t.Context()))
+			w.Reconfigure(t, s, rig.TokenNoSSH, c.to)
+			if c.refused {
+				_, err := s.Plan(t.Context())
+				rig.MustSay(t, err, "with a stopped VM only")
+				return
+			}
+			rig.Must(t, s.Converge(t.Context()))
+		})
+	}
+}

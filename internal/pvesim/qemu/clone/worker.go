@@ -156,6 +156,9 @@ func (c *cloning) copyDrive(p engine.Process, opt string, d drive.Drive) (*state
 		guest.Progress(p.Worker)
 		return c.link(p, source)
 	}
+	if c.mirroring(opt) && opt == "tpmstate0" {
+		return nil, perl.Die("cannot move TPM state while VM is running")
+	}
 	p.Logf("create full clone of drive %s (%s)", opt, d.File())
 	guest.Progress(p.Worker)
 	s, format, err := c.place(opt, source)

@@ -1,6 +1,7 @@
 package planning
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -255,6 +256,25 @@ func (p refusals) wayOut(option string) string {
 	return ". " + waysToKeepSize(option, was)
 }
 
+// refuseTPMMove refuses to move the state of a running VM's TPM. A migration takes it along, to the storage to which it
+// takes the first drive of its own (vm.StorageMap). One by HA leaves all where they are.
+func (p refusals) refuseTPMMove() {
+	was, is := p.Prior.TPMState, p.Plan.TPMState
+	if was == nil || is == nil || was.Storage == nil || is.Storage == nil {
+		return
+	}
+	arrives, why := *was.Storage, ""
+	if model.Differ(p.Prior.Node, p.Plan.Node) && p.Prior.HA == nil {
+		before := p.Prior.Spec(false)
+		arrives = cmp.Or(vm.StorageMap(before, before, p.Plan.Spec(false))[*was.Storage], arrives)
+		why = fmt.Sprintf(" The migration takes it to %s, with the other drives on its storage.", arrives)
+	}
+	if arrives != *is.Storage {
+		p.refuse(path.Root("tpm_state").AtName("storage"), "The VM runs, and PVE moves the state of a TPM with a stopped VM "+
+			"only."+why+" Stop the VM for it, with power_state = \"stopped\".")
+	}
+}
+
 // refuseSlotChanges refuses what a running VM does not let go of: disks that are to change their slots, the disk that
 // it boots from, where its slot gets another (qemu-server QemuServer.pm vmconfig_update_disk), and the state of its TPM
 // (clone_disk). It tells of the disks that it lets go of at once.
@@ -262,12 +282,7 @@ func (p refusals) refuseSlotChanges() {
 	if !p.runs() {
 		return
 	}
-	was, is := p.Prior.TPMState, p.Plan.TPMState
-	if was != nil && is != nil && model.Differ(was.Storage, is.Storage) && !model.Differ(p.Prior.Node, p.Plan.Node) {
-		p.refuse(path.Root("tpm_state").AtName("storage"),
-			"The VM runs, and PVE moves the state of a TPM with a stopped VM only. Stop the VM for it, with power_state = "+
-				"\"stopped\".")
-	}
+	p.refuseTPMMove()
 	for _, slot := range model.SortedSlots(p.Plan.Disks) {
 		volume := p.volumes.attached[slot]
 		if was := model.Value(p.Prior.Disks[slot].Volume); volume != "" && was != "" && was != volume {
