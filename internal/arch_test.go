@@ -71,7 +71,7 @@ var others = map[string][]string{
 		"internal/pvesim/state", "internal/terraformtest", "internal/test/rig"},
 	"internal/test/combination": {"internal/provider", "internal/pve", "internal/pvesim", "internal/pvesim/fault",
 		"internal/pvesim/state", "internal/pvesim/thirdparty", "internal/ssh", "internal/terraformtest",
-		"internal/test/engine", "internal/test/kinds", "internal/test/rig"},
+		"internal/test/engine", "internal/test/foretold", "internal/test/kinds", "internal/test/rig"},
 	"internal/test/conformance": {"internal/guest", "internal/pve", "internal/pvesim", "internal/pvesim/capture",
 		"internal/pvesim/clock", "internal/pvesim/fault", "internal/pvesim/state", "internal/service", "internal/test/lab",
 		"internal/test/rig", "internal/update", "internal/vm"},
@@ -92,6 +92,8 @@ var others = map[string][]string{
 	"internal/test/faults": {"internal/create", "internal/guest", "internal/pvesim", "internal/pvesim/fault",
 		"internal/pvesim/state", "internal/saga", "internal/terraformtest", "internal/test/engine", "internal/test/kinds", "internal/test/rig",
 		"internal/vm"},
+	"internal/test/foretold": {"internal/pvesim", "internal/pvesim/state", "internal/terraformtest", "internal/terraformtest/objchange",
+		"internal/test/engine", "internal/test/kinds", "internal/test/rig", "internal/vm"},
 	"internal/test/kinds": {"internal/guest", "internal/pvesim/state", "internal/vm"}, // no create: its tests play them, too
 	"internal/test/kill": {"internal/provider", "internal/pvesim", "internal/pvesim/clock", "internal/pvesim/fault",
 		"internal/pvesim/state", "internal/terraformtest", "internal/test/engine", "internal/test/rig"},
@@ -159,7 +161,7 @@ var modules = map[string][]string{
 	"google.golang.org/grpc":                 {"internal/pvesim", "internal/test/rig"}, // a network in memory, test/bufconn
 	"github.com/hashicorp/terraform-plugin-": {"terraform", "internal/framework/fastpath"},
 	"github.com/hashicorp/hcl/v2":            {"internal/lint", "internal/terraformtest", "internal/test/docs tests"},
-	"github.com/zclconf/go-cty":              {"internal/lint", "internal/resource/file", "internal/snapshot", "internal/terraformtest", "internal/terraformtest/objchange", "internal/test/adoption tests", "internal/test/contention tests", "internal/test/docs tests", "internal/test/faults tests", "internal/test/lifecycle tests", "internal/test/plan tests", "internal/test/rig tests", "internal/test/storage tests"},
+	"github.com/zclconf/go-cty":              {"internal/lint", "internal/resource/file", "internal/snapshot", "internal/terraformtest", "internal/terraformtest/objchange", "internal/test/adoption tests", "internal/test/contention tests", "internal/test/docs tests", "internal/test/faults tests", "internal/test/foretold", "internal/test/lifecycle tests", "internal/test/plan tests", "internal/test/rig tests", "internal/test/storage tests"},
 	"github.com/hashicorp/go-plugin":         {"internal/terraformtest tests"}, // what a CLI attaches to
 	"github.com/hashicorp/go-hclog":          {"internal/terraformtest tests"},
 	"github.com/hashicorp/hc-install":        {"internal/cmd/demo"},

@@ -13,6 +13,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/thirdparty"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/terraformtest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/foretold"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/share"
 )
@@ -197,8 +198,17 @@ func (b *bench) heed(pl *terraformtest.Plan) {
 // undisturbed makes the change, holds it to the laws, and lists its requests.
 func (b *bench) undisturbed(sum *tally) []pvesim.Op {
 	b.again()
+	var before, after foretold.Facts
+	b.w.Change(func(w *state.World) { before = foretold.Of(w) })
 	err := b.apply(b.t.Context(), b.plan)
 	ops := b.w.Sim.Ops()
+	b.w.Change(func(w *state.World) { after = foretold.Of(w) })
+	lines := foretold.Lines(b.plan)
+	for _, fact := range before.Lost(after, b.w.Sim.PowerOffs(), b.plan) {
+		if !fact.IsNamed(lines) {
+			b.wrong("undisturbed", "no line of the plan names the loss of "+fact.Name, err)
+		}
+	}
 	b.lawsHold("undisturbed", err)
 	if err != nil {
 		sum.add("failed undisturbed")

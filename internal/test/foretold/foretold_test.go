@@ -1,21 +1,17 @@
 package foretold_test
 
 import (
-	"fmt"
 	"maps"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/zclconf/go-cty/cty"
-
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/terraformtest"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/terraformtest/objchange"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/engine"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/foretold"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/kinds"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/share"
@@ -59,7 +55,7 @@ func TestLawForetold(t *testing.T) {
 }
 
 // play makes one change, and returns what became of it, and how much went.
-func play(t *testing.T, c change, f furnishing, late bool) (became string, lost int) {
+func play(t *testing.T, c change, f furnishing, late bool) (became string, went int) {
 	t.Helper()
 	w := rig.NewWorld(t, pvesim.Options{Profile: "9.2"})
 	w.ExpectPowerOffs(state.PowerShutdown, state.PowerStop, state.PowerReboot)
@@ -85,21 +81,21 @@ func play(t *testing.T, c change, f furnishing, late bool) (became string, lost 
 	if err != nil {
 		return "refused", 0
 	}
-	said, gone := linesOf(pl), goneBy(pl)
-	var before, after facts
+	said := foretold.Lines(pl)
+	var before, after foretold.Facts
 	w.Change(func(world *state.World) {
-		was := factsOf(world)
+		was := foretold.Of(world)
 		if late {
 			give(world, f)
 		}
-		before = factsOf(world)
+		before = foretold.Of(world)
 		for name := range was {
 			if late {
 				delete(before, name)
 			}
 		}
 		if late { // a restart that the plan names carries out what waits
-			maps.DeleteFunc(before, func(name string, _ fact) bool { return strings.Contains(name, "which waits,") })
+			maps.DeleteFunc(before, func(name string, _ foretold.Fact) bool { return strings.Contains(name, "which waits,") })
 		}
 	})
 	w.Sim.ResetPowerOffs()
@@ -107,23 +103,17 @@ func play(t *testing.T, c change, f furnishing, late bool) (became string, lost 
 	if late {
 		said = append(said, strings.Split(s.Diagnostics().String(), "\n")...)
 	}
-	w.Change(func(world *state.World) { after = factsOf(world) })
-	for _, off := range w.Sim.PowerOffs() {
-		delete(after, fmt.Sprintf("the power of VM %d", off.VMID))
-	}
-	for _, name := range slices.Sorted(maps.Keys(before)) {
-		if _, there := after[name]; there || before[name].goesWith(gone) {
-			continue
-		}
-		lost++
-		if !before[name].isNamed(said) {
-			t.Errorf("no line of the plan names the loss of %s\n%s\napply: %v\n%s", name, strings.Join(said, "\n"), err, s.Diagnostics())
+	w.Change(func(world *state.World) { after = foretold.Of(world) })
+	lost := before.Lost(after, w.Sim.PowerOffs(), pl)
+	for _, fact := range lost {
+		if !fact.IsNamed(said) {
+			t.Errorf("no line of the plan names the loss of %s\n%s\napply: %v\n%s", fact.Name, strings.Join(said, "\n"), err, s.Diagnostics())
 		}
 	}
 	if err != nil {
-		return "failed", lost
+		return "failed", len(lost)
 	}
-	return "made", lost
+	return "made", len(lost)
 }
 
 // TestLawNamedSince is the same with what other users give the VMs after the plan: it is there after the apply, or the apply has named it.
@@ -167,40 +157,4 @@ func give(world *state.World, f furnishing) {
 			f.give(world, g)
 		}
 	}
-}
-
-// goneBy are the VMs that a plan removes or replaces. Their own options, power and disks go with them; what other users have given them is
-// named.
-func goneBy(pl *terraformtest.Plan) map[string]terraformtest.Action {
-	gone := map[string]terraformtest.Action{}
-	for _, c := range pl.Changes {
-		isGone := c.Action == terraformtest.Delete || c.Action == terraformtest.Replace
-		if isGone && c.Prior.Type().HasAttribute("vmid") && c.Type != "proxmox_vm_snapshot" {
-			gone["VM "+objchange.ShowValue(c.Prior.GetAttr("vmid"))] = c.Action
-		}
-	}
-	return gone
-}
-
-// isNamed reports whether a line of a plan has all the words of one of the phrases.
-func (f fact) isNamed(lines []string) bool {
-	return slices.ContainsFunc(f.phrases, func(p phrase) bool {
-		return slices.ContainsFunc(lines, func(line string) bool {
-			return !slices.ContainsFunc(p, func(word string) bool { return !strings.Contains(line, word) })
-		})
-	})
-}
-
-// linesOf are a plan's lines: its changes, the values of what it removes, and its diagnostics.
-func linesOf(pl *terraformtest.Plan) []string {
-	lines := strings.Split(pl.String()+pl.Diagnostics.String(), "\n")
-	for _, c := range pl.Changes {
-		if c.Action != terraformtest.Delete && c.Action != terraformtest.Replace {
-			continue
-		}
-		for _, line := range terraformtest.Differences(c.Prior, cty.NullVal(c.Prior.Type())) {
-			lines = append(lines, c.Address+" "+line)
-		}
-	}
-	return lines
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/foretold"
 )
 
 // furnishing is what another user has given a VM, or set up for it.
@@ -187,7 +188,7 @@ func disk(slot string) func(*state.World, *state.Guest) {
 		}
 		name := fmt.Sprintf("vm-%d-disk-by-hand-%s", g.VMID, slot)
 		w.Put(&state.Volume{Storage: "local-lvm", Node: g.Node, Name: name, VMID: g.VMID, Content: "images", Format: "raw", Size: 1 << 30,
-			Data: theirs + " in " + slot})
+			Data: foretold.Theirs + " in " + slot})
 		set(g, slot, "local-lvm:"+name+",size=1G")
 		if strings.HasPrefix(slot, "unused") {
 			set(g, slot, "local-lvm:"+name)

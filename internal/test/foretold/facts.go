@@ -1,4 +1,4 @@
-package foretold_test
+package foretold
 
 import (
 	"fmt"
@@ -12,10 +12,10 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
-// fact is something in a cluster that a change can make go. Its loss is foretold by a line of the plan that has one of the phrases: all the
+// Fact is something in a cluster that a change can make go. Its loss is foretold by a line of the plan that has one of the phrases: all the
 // words of it.
-type fact struct {
-	name    string // "snapshot by-hand of VM 101"
+type Fact struct {
+	Name    string // "snapshot by-hand of VM 101"
 	phrases []phrase
 	with    string // the VM with which it goes as a matter of course: "VM 101"
 	ofID    bool   // it goes with a VM that no other takes the place of: permissions and firewall of its id
@@ -23,36 +23,36 @@ type fact struct {
 
 type phrase []string
 
-// theirs begins the contents of other users' volumes.
-const theirs = "another user's data"
+// Theirs begins the contents of other users' volumes.
+const Theirs = "another user's data"
 
-// facts are what a cluster has, by their names.
-type facts map[string]fact
+// Facts are what a cluster has, by their names.
+type Facts map[string]Fact
 
-func (f facts) add(name string, phrases ...phrase) { f[name] = fact{name: name, phrases: phrases} }
+func (f Facts) add(name string, phrases ...phrase) { f[name] = Fact{Name: name, phrases: phrases} }
 
 // addOwn adds what goes with its VM as a matter of course.
-func (f facts) addOwn(thing, name string, phrases ...phrase) {
-	f[name+" of "+thing] = fact{name: name + " of " + thing, phrases: phrases, with: thing}
+func (f Facts) addOwn(thing, name string, phrases ...phrase) {
+	f[name+" of "+thing] = Fact{Name: name + " of " + thing, phrases: phrases, with: thing}
 }
 
 // addOfID adds what goes with its VM as a matter of course unless another VM takes its id.
-func (f facts) addOfID(vmid, name string, phrases ...phrase) {
-	f[name] = fact{name: name, phrases: phrases, with: "VM " + vmid, ofID: true}
+func (f Facts) addOfID(vmid, name string, phrases ...phrase) {
+	f[name] = Fact{Name: name, phrases: phrases, with: "VM " + vmid, ofID: true}
 }
 
 // goesWith reports whether it goes with a VM that a plan removes, or replaces, as a matter of course.
-func (f fact) goesWith(gone map[string]terraformtest.Action) bool {
+func (f Fact) goesWith(gone map[string]terraformtest.Action) bool {
 	action, is := gone[f.with]
 	return is && (action == terraformtest.Delete || !f.ofID)
 }
 
-// factsOf lists what a cluster has.
-func factsOf(w *state.World) facts {
-	f := facts{}
+// Of lists what a cluster has. Its mutex is held.
+func Of(w *state.World) Facts {
+	f := Facts{}
 	for _, v := range w.Volumes {
 		switch thing := fmt.Sprintf("VM %d", v.VMID); {
-		case strings.HasPrefix(v.Data, theirs):
+		case strings.HasPrefix(v.Data, Theirs):
 			f.add(v.Data+" of "+thing, phrase{v.Volid()})
 		case v.Data != "":
 			f.addOwn(thing, v.Data, phrase{v.Volid()})
@@ -78,7 +78,7 @@ func factsOf(w *state.World) facts {
 	return f
 }
 
-func (f facts) ofGuest(g *state.Guest) {
+func (f Facts) ofGuest(g *state.Guest) {
 	if g.Type != "qemu" {
 		return
 	}
@@ -150,7 +150,7 @@ func settings(option, value string) map[string]string {
 	return all
 }
 
-func (f facts) ofJobs(w *state.World) {
+func (f Facts) ofJobs(w *state.World) {
 	for _, job := range w.Backups {
 		f.add("backup job "+job.ID, phrase{"backup job " + job.ID, "removed"}, phrase{"backup job " + job.ID, "last"})
 		for _, id := range job.VMIDs {
@@ -165,7 +165,7 @@ func (f facts) ofJobs(w *state.World) {
 	}
 }
 
-func (f facts) ofHA(w *state.World) {
+func (f Facts) ofHA(w *state.World) {
 	for sid, entry := range w.HA {
 		f.add("HA entry "+sid, phrase{"HA resource " + sid}, phrase{"ha."}, phrase{"ha:"})
 		for name, value := range entry.Options {
@@ -173,14 +173,14 @@ func (f facts) ofHA(w *state.World) {
 		}
 	}
 	for id, rule := range w.HARules {
-		f.add("HA rule "+id, phrase{"HA rule " + id, "removed"}, phrase{"HA rule " + id, "last"})
+		f.add("HA rule "+id, phrase{"HA rule " + id, "removed"}, phrase{"HA rule " + id, "last"}, phrase{"delete proxmox_ha_rule"})
 		for _, sid := range strings.Split(rule["resources"], ",") {
-			f.add(fmt.Sprintf("%s in HA rule %s", sid, id), phrase{"HA rule " + id})
+			f.add(fmt.Sprintf("%s in HA rule %s", sid, id), phrase{"HA rule " + id}, phrase{"proxmox_ha_rule"})
 		}
 	}
 }
 
-func (f facts) ofFirewall(vmid int, file *state.FirewallFile) {
+func (f Facts) ofFirewall(vmid int, file *state.FirewallFile) {
 	id, of := strconv.Itoa(vmid), fmt.Sprintf(" of the firewall of VM %d", vmid)
 	for name, value := range file.Options {
 		f.addOfID(id, name+"="+value+of, phrase{name}, phrase{"firewall options or rules"})
