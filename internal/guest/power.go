@@ -84,7 +84,7 @@ func (g *Guests) StartBy(ctx context.Context, perform Performer, node string, vm
 			return upid, err
 		}})
 	if err == nil && upid.Type() == "hastart" {
-		return result, g.awaitStart(ctx, node, vmid)
+		return result, awaitStart(ctx, g, node, vmid)
 	}
 	if err != nil && ctx.Err() == nil && pve.IsKind(err, pve.Busy) {
 		if running, lookErr := g.isRunning(node, vmid)(ctx); lookErr == nil && running {
@@ -100,7 +100,7 @@ const startsWithin = time.Minute
 
 // awaitStart waits until HA has started the guest: PVE only files the request with HA's manager, and the task ends at
 // once (qemu-server API2/Qemu.pm vm_start, hastart). HA may start it on another node; the next look follows it.
-func (g *Guests) awaitStart(ctx context.Context, node string, vmid int) error {
+func awaitStart(ctx context.Context, g *Guests, node string, vmid int) error {
 	ctx, over := oplog.Wait(ctx, oplog.Guest, fmt.Sprintf("VM %d to be started by HA", vmid))
 	defer over()
 	for end, attempt := g.clock.Now().Add(startsWithin), 0; ; attempt++ {

@@ -255,8 +255,8 @@ func (r *Run) NoteSnapshotGoes(vmid int, name string, taken int64) {
 	})
 }
 
-// SnapshotsGo are those that NoteSnapshotGoes noted of a VM: when each was taken, by name. Another user may have taken one
-// of its name since.
+// SnapshotsGo are those that NoteSnapshotGoes noted of a VM: when each was taken, by name. Another user may have taken
+// one of its name since.
 func (r *Run) SnapshotsGo(vmid int) map[string]int64 { return r.seen(vmid).snapshots }
 
 // Touches reports whether a plan makes, changes or removes a VM: it may be another in the apply.
