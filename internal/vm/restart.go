@@ -45,6 +45,69 @@ func NeedsRestart(from, to Spec) []string {
 	return all
 }
 
+// MayNeedRestart reports whether PVE leaves the change of an attribute, or of one in it, to the next start of a running
+// guest for some of the values that it may get. A slot that is new is none of these: NeedsRestart has it.
+func MayNeedRestart(path string, from Spec) bool {
+	steps, has := strings.Split(path, "."), Encode(from)
+	switch drive := from.CloudInit.Slot; {
+	case path == "cdroms", path == "cloud_init": // a drive may come to IDE, or leave it
+		return true
+	case path == "cloud_init.storage": // a drive that is there stays, and is moved at once
+		return drive == ""
+	case path == "cloud_init.slot": // a drive that does not leave its slot at once changes it only while the VM is off
+		return drive == "" || TakesDisk(drive, from.Hotplug)
+	case steps[0] == "disks" && len(steps) > 2 && steps[2] == "imported_disk":
+		return steps[len(steps)-1] != "sha256" && !TakesDisk(steps[1], from.Hotplug)
+	}
+	return slices.ContainsFunc(attributes(), func(a Attribute) bool {
+		option, inSlots := strings.CutSuffix(a.Option, "[n]")
+		if inSlots {
+			option += "0" // of a map, any
+		}
+		names := strings.Split(a.Path, ".")
+		for i, step := range steps {
+			switch {
+			case i == len(names):
+				return false
+			case names[i] == "*" && nameOf(step) == a.Option && has[step] != "":
+				option = step
+			case names[i] != step:
+				return false
+			}
+		}
+		return mayWait(a, option, from)
+	})
+}
+
+// mayWait reports whether a running guest may keep the former value of an option, or of a sub-key, to its next start.
+func mayWait(a Attribute, option string, from Spec) bool {
+	switch {
+	case a.Path == "smbios.uuid", option == tpmSlot && a.Key != "": // no change of a running VM
+		return false
+	case option == efiSlot && a.Key != "":
+		return a.Key == "ms-cert" // the rest never changes
+	case a.Effect == AtStart, option == "balloon", option == "hotplug":
+		return true
+	case IsSlot(option) && a.Key != "":
+		return slices.Contains(openedWith(), a.Key)
+	case IsSlot(option):
+		return !TakesDisk(option, from.Hotplug)
+	case strings.HasPrefix(option, "usb"):
+		return !takesUSB(from)
+	case option == "agent":
+		return a.Key != "fstrim_cloned_disks"
+	case strings.HasPrefix(option, "net") && slices.Contains(changedByNode(), a.Key):
+		return false
+	}
+	return !hasFeature(from.Hotplug, a.Feature)
+}
+
+// changedByNode are the sub-keys of a network device that need no hotplug (plugsOnline). The bridge is none: a device
+// without one is plugged.
+func changedByNode() []string {
+	return []string{"tag", "trunks", "firewall", "link_down", "rate", "host-tunnel"}
+}
+
 // isFixedAtStart tells whether QEMU has to be started for a hotplug feature: memory, and vCPUs since PVE 8.1, which
 // gives them ids of their own for it (qemu-server 8.0.8 QemuServer.pm vmconfig_hotplug_pending, d797bb62).
 func isFixedAtStart(feature string) bool { return feature == "memory" || feature == "cpu" }
@@ -132,6 +195,10 @@ func drivePending(slot, before, after string, hotplug []string) bool {
 	if !existed || !stays || file != other && was["media"] != "cdrom" {
 		return !TakesDisk(slot, hotplug)
 	}
-	return slices.ContainsFunc([]string{"aio", "cache", "discard", "iothread", "product", "queues", "ro", "ssd", "vendor"},
-		func(key string) bool { return was[key] != is[key] })
+	return slices.ContainsFunc(openedWith(), func(key string) bool { return was[key] != is[key] })
+}
+
+// openedWith are the options of a drive that are fixed when it is opened.
+func openedWith() []string {
+	return []string{"aio", "cache", "discard", "iothread", "product", "queues", "ro", "ssd", "vendor"}
 }

@@ -3,6 +3,7 @@ package plan
 import (
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 )
@@ -63,6 +64,36 @@ func At(v tftypes.Value, steps ...string) tftypes.Value {
 		v = next
 	}
 	return v
+}
+
+// Unknowns are the dotted paths at which a value is not known, in order: of objects and maps those in them, of the rest
+// the whole.
+func Unknowns(v tftypes.Value) []string { return unknowns("", v) }
+
+func unknowns(at string, v tftypes.Value) (all []string) {
+	inside := fields(v)
+	if !v.IsFullyKnown() && len(inside) == 0 {
+		return []string{at}
+	}
+	for _, name := range slices.Sorted(maps.Keys(inside)) {
+		all = append(all, unknowns(join(at, name), inside[name])...)
+	}
+	return all
+}
+
+// Keep is a plan with the values of the prior state at some paths, as far as that has any.
+func Keep(planned, prior tftypes.Value, paths []string) tftypes.Value {
+	kept, err := tftypes.Transform(planned, func(at *tftypes.AttributePath, v tftypes.Value) (tftypes.Value, error) {
+		path := dotted(at)
+		if was := At(prior, strings.Split(path, ".")...); slices.Contains(paths, path) && was.Type().Equal(v.Type()) {
+			return was, nil
+		}
+		return v, nil
+	})
+	if err != nil { // the function above fails on nothing
+		return planned
+	}
+	return kept
 }
 
 // Edit replaces the values at dotted paths by unknown or null.

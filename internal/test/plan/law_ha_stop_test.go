@@ -1,15 +1,22 @@
 package plan_test
 
 import (
+	"context"
 	"fmt"
+	"maps"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/zclconf/go-cty/cty"
+
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/thirdparty"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/terraformtest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/share"
 )
 
 // TestLawRestartsByHA: a plan says that HA will stop the guest if and only if HA stops it after the apply.
@@ -93,4 +100,151 @@ func TestPlanTellsThatHAStopsTheGuest(t *testing.T) {
 			}
 		})
 	}
+}
+
+// unknownRestarts are plans that are alike, of a running VM with a value that is not known yet, and what it turns out to be.
+type unknownRestarts struct {
+	name string
+	rows []unknownRow
+}
+
+// isNew is the plan of a value that was null before.
+const isNew = ", which was null"
+
+// beyondRows are plans of attributes with a value that restarts the guest, which the rows do not have.
+func beyondRows() []string { return []string{"hotplug", "hotplug" + isNew, "disks" + isNew} }
+
+// TestLawRestartsUnknown: the plan of a running VM with a value that is not known yet says that the guest may be restarted if and only if the
+// apply changes its power for one of the values that it turns out to be.
+func TestLawRestartsUnknown(t *testing.T) {
+	t.Parallel()
+	changes, all, at := oneChanges(t), []unknownRestarts{}, map[string]int{}
+	for path, c := range changes {
+		running := flat{"power_state": cty.NilVal}
+		maps.Copy(running, c.beside)
+		c.beside = running
+		changes[path] = c
+	}
+	for _, r := range unknownRows(t, changes) {
+		path, what, _ := strings.Cut(r.name, ": ")
+		group, _, _ := strings.Cut(path, ".")
+		if strings.HasPrefix(what, "made") || strings.HasSuffix(what, "in a replacement") || group == "power_state" || group == "ha" {
+			continue // the plan shows the power itself, and TestLawRestartsByHA is of HA
+		}
+		if what == afterNull {
+			path += isNew
+		}
+		if _, seen := at[path]; !seen {
+			at[path], all = len(all), append(all, unknownRestarts{name: path})
+		}
+		all[at[path]].rows = append(all[at[path]].rows, r)
+		if n, ok := at[path+isNew]; ok && what == "another" {
+			r.before = all[n].rows[0].before
+			all[n].rows = append(all[n].rows, r)
+		}
+	}
+	outcomes := map[string]int{}
+	for _, is := range play(t, all, func(number int, r unknownRestarts) bool { return share.Plays(number, 40, r.name) }, worldOfOthers(t),
+		func(w *rig.World, number int, r unknownRestarts) string {
+			w.ExpectPowerOffs(state.PowerShutdown, state.PowerReboot, state.PowerStop)
+			is, err := r.try(t.Context(), w, 30000+10*number)
+			if err != nil {
+				t.Errorf("%s: %v", r.name, err)
+			}
+			return is
+		}) {
+		outcomes[is]++
+	}
+	t.Logf("%d plans: %v", len(all), outcomes)
+	if len(all) < 400 || outcomes[restarted] == 0 || outcomes[unrestarted] == 0 {
+		t.Errorf("%d plans, or they are all alike", len(all))
+	}
+}
+
+func (r unknownRestarts) try(ctx context.Context, w *rig.World, vmid int) (outcome string, err error) {
+	said, power, plans := "", "", 0
+	for n, row := range r.rows {
+		s, pl := row.planned(ctx, w, vmid+n)
+		if pl != nil {
+			plans++
+			last := w.Sim.LastOp()
+			for _, d := range pl.Diagnostics {
+				if strings.HasSuffix(d.Summary, "may be restarted") || strings.HasSuffix(d.Summary, "will be restarted") {
+					said += d.Summary + ": " + d.Detail + "\n"
+				}
+			}
+			err = s.Apply(ctx, pl) // refused as the known value is: TestLawUnknowns
+			for _, op := range w.Sim.OpsAfter(last) {
+				if op.Method == http.MethodPost && strings.Contains(op.Path, "/status/") {
+					power += fmt.Sprintf("%s %s (%v)\n", row.name, op.Path, err)
+				}
+			}
+		}
+		w.Change(func(world *state.World) { forget(world, vmid+n) })
+		w.ResetCalls()
+	}
+	switch {
+	case plans == 0:
+		return cannotRun, nil
+	case (said != "") != (power != "") && !slices.Contains(beyondRows(), r.name):
+		return "", fmt.Errorf("the plan said: %s\nthe apply asked for: %s", said, power)
+	case power != "":
+		return restarted, nil
+	}
+	return unrestarted, nil
+}
+
+// TestPlanTellsOfARestartOnce: a value that is not known yet has a warning of its own only where nothing else restarts the guest, and none
+// where that takes it at once or is off.
+func TestPlanTellsOfARestartOnce(t *testing.T) {
+	t.Parallel()
+	const size, hardware = "memory = { size = var.it }\n", "scsihw = var.it\n"
+	for name, c := range map[string]struct{ before, after, says string }{
+		"another value":        {"memory = { size = 1024 }\n", size, "VM 400 on pve1 may be restarted: memory.size is not known yet"},
+		"unset before":         {"", hardware, "VM 400 on pve1 may be restarted: scsihw is not known yet"},
+		"beside another":       {"", hardware + "cpu = { cores = 2 }\n", "VM 400 on pve1 will be restarted: PVE changes cores on a running VM"},
+		"left to the user":     {"", hardware + "reboot_policy = \"never\"\n", "VM 400 on pve1 may keep running with the old values: scsihw is not known yet"},
+		"taken at once":        {"networks = { net0 = { bridge = \"vmbr0\" } }\n", "networks = { net0 = { bridge = \"vmbr0\", tag = var.it } }\n", ""},
+		"off":                  {rig.Stopped, rig.Stopped + hardware, ""},
+		"shut down by the way": {"", rig.Stopped + hardware, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := rig.NewWorld(t)
+			s := w.Session(t, rig.RootTicket, rig.NodeVMBlock(c.before))
+			rig.Must(t, s.Converge(t.Context()))
+			w.Reconfigure(t, s, rig.RootTicket, "variable \"it\" {}\n"+rig.NodeVMBlock(c.after))
+			s.SetVariable("it", cty.DynamicVal)
+			pl, err := s.Plan(t.Context())
+			rig.Must(t, err)
+			said := ""
+			for _, d := range pl.Diagnostics {
+				said += d.Summary + ": " + d.Detail + "\n"
+			}
+			if !strings.HasPrefix(said, c.says) || strings.Count(said, "\n") > 1 || c.says == "" && said != "" {
+				t.Errorf("said %s", said)
+			}
+			if name == "beside another" && !strings.Contains(said, "So it may be with scsihw, which is not known yet.") {
+				t.Errorf("said %s", said)
+			}
+		})
+	}
+}
+
+// planned makes the VM and plans it, with its known configuration for the apply. Nil: it is not made, not planned, or replaced.
+func (r unknownRow) planned(ctx context.Context, w *rig.World, vmid int) (*terraformtest.Session, *terraformtest.Plan) {
+	r.endpoint = w.Sim.Endpoint()
+	s, err := r.begin(ctx, w, vmid)
+	if err != nil || s.SetResource(driftAddress, r.place(r.open, vmid).tree()) != nil {
+		return nil, nil
+	}
+	w.Sim.Advance(time.Minute) // its process shows that it ran before the change
+	pl, err := s.Plan(ctx)
+	if err != nil || s.SetResource(driftAddress, r.place(r.known, vmid).tree()) != nil {
+		return nil, nil
+	}
+	if change := pl.Change(driftAddress); change == nil || change.Action != terraformtest.Update {
+		return nil, nil
+	}
+	return s, pl
 }

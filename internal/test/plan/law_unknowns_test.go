@@ -60,7 +60,7 @@ const afterNull = "a value after null"
 // TestLawUnknowns holds every attribute of a VM to the law, and every group, map and list as a whole.
 func TestLawUnknowns(t *testing.T) {
 	t.Parallel()
-	rows := unknownRows(t)
+	rows := unknownRows(t, oneChanges(t))
 	outcomes := carryOutRows(t, rows, unknownShare)
 	t.Logf("proxmox_vm: %d rows; of this share %d hold, %d more are refused as the known value is, and %d begin with null where that is refused",
 		len(rows), outcomes[holds], outcomes[refusedToo], outcomes[noBeginning])
@@ -98,9 +98,8 @@ func worldOfOthers(t *testing.T) func() *rig.World {
 }
 
 // unknownRows are the rows of a VM: of each attribute that a change is known of, and of all that it stands in.
-func unknownRows(t *testing.T) []unknownRow {
+func unknownRows(t *testing.T, changes map[string]oneChange) []unknownRow {
 	t.Helper()
-	changes := oneChanges(t)
 	exempt := noChange()
 	for _, path := range attributes(t) {
 		if _, ok := changes[path]; !ok && exempt[path] == "" {

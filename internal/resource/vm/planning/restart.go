@@ -21,31 +21,41 @@ import (
 // guest depend on its hotplug setting and its devices, so not every restart is foreseen; PVE decides.
 type restart struct{ *Planning }
 
-// warn asks the server only about a VM that a change would restart.
+// warn asks the server only about a VM that a change would restart, or may, since it is not known yet.
 func (p restart) warn(ctx context.Context) {
-	options := p.options()
-	if len(options) == 0 || p.Plan.EndsStopped() {
+	unknown := plan.Unknowns(p.Config.Raw)
+	before, after := p.keeping(ctx, unknown)
+	options, open := p.options(before, after), p.mayWait(unknown, before)
+	if len(options)+len(open) == 0 || p.Plan.EndsStopped() {
 		return
 	}
-	options, is := p.certain(ctx, options)
-	if !is.Running || len(options) == 0 {
+	options, is := p.certain(ctx, options, after)
+	if !is.Running || len(options)+len(open) == 0 {
 		return
 	}
-	what := strings.Join(options, ", ")
+	what, will, keeps, takes, changes := strings.Join(options, ", "), "will", "keeps", "takes", "changes"
+	first, last := "", ""
+	switch also := strings.Join(open, ", "); {
+	case len(options) == 0:
+		what, will, keeps, takes, changes = also, "may", "may keep", "may take", "may change"
+		first = also + " is not known yet, and may stay as it is. "
+	case len(open) > 0:
+		last = " So it may be with " + also + ", which is not known yet."
+	}
 	policy := model.Value(p.Plan.RebootPolicy)
 	if policy != "never" && model.Value(p.Prior.Status) == "stopped" {
-		p.diags.AddAttributeWarning(path.Root("power_state"), p.Prior.Thing()+" keeps running with the old values",
-			fmt.Sprintf("The refresh has found it off, and it runs by now. %s takes effect at its next stop and start. This "+
-				"apply leaves it running; the next plan shows the restart.", what))
+		p.diags.AddAttributeWarning(path.Root("power_state"), fmt.Sprintf("%s %s running with the old values",
+			p.Prior.Thing(), keeps), fmt.Sprintf("%sThe refresh has found it off, and it runs by now. %s %s effect at its next "+
+			"stop and start. This apply leaves it running; the next plan shows the restart.%s", first, what, takes, last))
 		return
 	}
 	if policy == "never" {
-		p.diags.AddAttributeWarning(path.Root("reboot_policy"), p.Prior.Thing()+" keeps running with the old values",
-			fmt.Sprintf("%s takes effect at the next stop and start of the VM, which reboot_policy = \"never\" leaves to you.",
-				what))
+		p.diags.AddAttributeWarning(path.Root("reboot_policy"), fmt.Sprintf("%s %s running with the old values",
+			p.Prior.Thing(), keeps), fmt.Sprintf("%s%s %s effect at the next stop and start of the VM, which reboot_policy = "+
+			"\"never\" leaves to you.%s", first, what, takes, last))
 		return
 	}
-	p.restarts = true
+	p.restarts = len(options) > 0
 	disobedient := "a guest that does not obey keeps running, and the apply fails"
 	switch {
 	case !p.Config.At("reboot_policy").IsKnown():
@@ -53,9 +63,26 @@ func (p restart) warn(ctx context.Context) {
 	case policy == "force":
 		disobedient = "a guest that does not obey is cut off"
 	}
-	p.diags.AddWarning(p.Prior.Thing()+" will be restarted",
-		fmt.Sprintf("PVE changes %s on a running VM at its restart only. The apply asks the guest to restart; %s. Set "+
-			"reboot_policy = \"never\" to leave it running.%s", what, disobedient, p.beside(options, is)))
+	p.diags.AddWarning(fmt.Sprintf("%s %s be restarted", p.Prior.Thing(), will),
+		fmt.Sprintf("%sPVE %s %s on a running VM at its restart only. The apply asks the guest to restart then; %s. Set "+
+			"reboot_policy = \"never\" to leave it running.%s%s", first, changes, what, disobedient, last,
+			p.beside(options, is)))
+}
+
+// keeping is the VM before and after the change if every value that is not known yet stays as it is.
+func (p restart) keeping(ctx context.Context, unknown []string) (before, after vm.Spec) {
+	was, is := p.before, p.after
+	if len(unknown) > 0 {
+		essence, diags := p.Essence(ctx, plan.Keep(p.Value, p.State, unknown), p.State)
+		p.diags.Append(diags...)
+		was, is = model.Normalized(p.Prior, essence, p.private.Managed)
+	}
+	return was.Spec(false), is.Spec(false)
+}
+
+// mayWait are the attributes, among those that are not known yet, of which PVE may leave a change to the next start.
+func (p restart) mayWait(unknown []string, before vm.Spec) []string {
+	return slices.DeleteFunc(unknown, func(at string) bool { return !vm.MayNeedRestart(at, before) })
 }
 
 // beside names the changes by others that a restart brings in force too: PVE cannot restart for some changes only. A
@@ -138,10 +165,9 @@ func (p restart) warnUnclaimed() {
 }
 
 // options are those that wait for a restart after the apply, if the VM runs and nothing is taken back.
-func (p restart) options() []string {
+func (p restart) options(before, after vm.Spec) []string {
 	running := p.Prior
 	running.Status = new("running")
-	before, after := p.before.Spec(false), p.after.Spec(false)
 	options := slices.Concat(vm.NeedsRestart(p.private.WithDrives(&p.Prior, before, after), after),
 		model.PendingRestart(running, p.Plan, p.private))
 	options = slices.DeleteFunc(options, func(option string) bool {
@@ -154,7 +180,7 @@ func (p restart) options() []string {
 // certain asks whether the VM runs, and leaves out the options that get the values in force: PVE drops a pending value
 // that equals the current one (pve-guest-common AbstractConfig.pm, cleanup_pending). An option that cannot be asked for
 // is as the state has it.
-func (p restart) certain(ctx context.Context, options []string) (left []string, is preflight.InForce) {
+func (p restart) certain(ctx context.Context, options []string, after vm.Spec) (left []string, is preflight.InForce) {
 	is.Running = model.Value(p.Prior.Status) == "running"
 	if p.Machines == nil || p.Prior.Node == nil || p.Prior.VMID == nil {
 		return options, is
@@ -171,7 +197,7 @@ func (p restart) certain(ctx context.Context, options []string) (left []string, 
 		return options, now
 	}
 	var back []string
-	has, gets := vm.Encode(now.Spec), vm.Encode(p.after.Spec(false))
+	has, gets := vm.Encode(now.Spec), vm.Encode(after)
 	for _, option := range options {
 		if slices.Contains(p.Prior.PendingChanges, option) && has[option] == gets[option] {
 			back = append(back, option)
