@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/zclconf/go-cty/cty"
+
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/terraformtest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
@@ -306,6 +308,73 @@ func TestPlanTellsOfADiskThatIsUnplugged(t *testing.T) {
 				t.Errorf("told of %d, want %d:\n%s", said, len(c.told), pl.Diagnostics)
 			}
 			rig.Must(t, l.Session.Apply(t.Context(), pl))
+		})
+	}
+}
+
+// TestPlanTellsOfVolumesThatAreNotKnownYet: a slot gets a volume that the same apply makes. The plan tells which disk makes room for it, that a
+// running guest loses that, and of the disk of another user in a slot of which nothing is known.
+func TestPlanTellsOfVolumesThatAreNotKnownYet(t *testing.T) {
+	t.Parallel()
+	const theirs, new, boot, second = "local-zfs:vm-400-disk-8", "local-zfs:vm-400-disk-9", `scsi0 = { storage = "local-zfs", size = "1G" }`,
+		`scsi1 = { storage = "local-zfs", size = "1G" }`
+	disks := func(more string) string { return "disks = { " + boot + more + " }\n" }
+	named := cty.ObjectVal(map[string]cty.Value{"volume": cty.StringVal(new)})
+	slots := func(slots ...string) cty.Value {
+		all := map[string]cty.Value{}
+		for _, slot := range slots {
+			all[slot] = cty.ObjectVal(map[string]cty.Value{"storage": cty.StringVal("local-zfs"), "size": cty.StringVal("1G")})
+		}
+		return cty.ObjectVal(all)
+	}
+	const detached, plugged = "is detached for it and stays with the VM", "takes it from the running guest, mounted or not"
+	for name, c := range map[string]struct {
+		before, after string
+		is            cty.Value
+		says, not     []string
+	}{
+		"of a running guest": {disks(", " + second), disks(", scsi1 = { imported_disk = { volume = var.it } }"), cty.StringVal(new), []string{"scsi1 of VM 400", "may get another volume", detached, plugged}, nil},
+		"as a whole":         {disks(", " + second), disks(", scsi1 = { imported_disk = var.it }"), named, []string{"scsi1 of VM 400", "may get another volume", detached, plugged}, nil},
+		"of a guest that is off": {rig.Stopped + disks(", "+second), rig.Stopped + disks(", scsi1 = { imported_disk = { volume = var.it } }"), cty.StringVal(new),
+			[]string{"may get another volume", detached}, []string{plugged}},
+		"a slot with another user's disk": {disks(""), disks(", scsi5 = var.it"), slots("scsi5").GetAttr("scsi5"), []string{"scsi5 of VM 400 on pve1 is not empty", theirs, "If it is configured"}, nil},
+		"all slots":                       {disks(""), "disks = var.it\n", slots("scsi0", "scsi5"), []string{"scsi5 of VM 400 on pve1 is not empty", theirs, "If it is configured"}, nil},
+		"another attribute of the slot":   {disks(", " + second), disks(`, scsi1 = { storage = "local-zfs", size = "1G", cache = var.it }`), cty.StringVal("none"), nil, []string{"another volume", "not empty"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := rig.NewWorld(t)
+			w.ExpectPowerOffs(state.PowerReboot)
+			s := w.Session(t, rig.RootTicket, rig.NodeVMBlock(c.before))
+			rig.Must(t, s.Converge(t.Context()))
+			w.Change(func(world *state.World) {
+				for slot, volume := range map[string]string{"unused0": new, "scsi5": theirs} {
+					_, file, _ := strings.Cut(volume, ":")
+					world.Put(&state.Volume{Storage: "local-zfs", Node: "pve1", Name: file, Content: "images", VMID: 400, Format: "raw", Size: 1 << 30})
+					world.Guests[400].Config[slot] = volume
+				}
+			})
+			rig.Must(t, s.Refresh(t.Context()))
+			w.Reconfigure(t, s, rig.RootTicket, "variable \"it\" {}\n"+rig.NodeVMBlock(c.after))
+			s.SetVariable("it", cty.DynamicVal)
+			pl, err := s.Plan(t.Context())
+			rig.Must(t, err)
+			said := pl.Diagnostics.String()
+			for _, words := range c.says {
+				if !strings.Contains(said, words) {
+					t.Errorf("the plan does not say %q:\n%s", words, said)
+				}
+			}
+			for _, words := range c.not {
+				if strings.Contains(said, words) {
+					t.Errorf("the plan says %q:\n%s", words, said)
+				}
+			}
+			s.SetVariable("it", c.is)
+			rig.Must(t, s.Apply(t.Context(), pl))
+			if has := rig.GuestOf(w, 400).Config["scsi1"]; strings.Contains(c.after, "imported_disk") && !strings.HasPrefix(has, new) {
+				t.Errorf("scsi1 has %s", has)
+			}
 		})
 	}
 }

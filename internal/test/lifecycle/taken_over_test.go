@@ -20,7 +20,7 @@ func putDisk(world *state.World, g *state.Guest, slot string) string {
 }
 
 // TestNoWordOfDevicesThatAreNotTakenOver: a plan tells of devices that were added by hand only where it is known that
-// the configuration names them and gives them other settings.
+// the configuration names them and gives them other settings, and of disks where it may name them.
 func TestNoWordOfDevicesThatAreNotTakenOver(t *testing.T) {
 	l := rig.NewVM(t, "")
 	l.Guest(func(world *state.World, g *state.Guest) {
@@ -41,7 +41,7 @@ func TestNoWordOfDevicesThatAreNotTakenOver(t *testing.T) {
 		told bool
 	}{
 		"networks that are not known":     {"networks = var.open\n", object("bridge"), false},
-		"disks that are not known":        {"disks = var.open\n", object("storage", "size"), false},
+		"disks that are not known":        {"disks = var.open\n", object("storage", "size"), true},
 		"serial ports that are not known": {"serial = var.open\n", object("device"), false},
 		"a slot that is not known": {"cloud_init = { storage = \"local-zfs\", slot = var.open }\n", cty.UnknownVal(cty.String),
 			false},

@@ -9,6 +9,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/path"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/model"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/volumeuse"
 )
 
@@ -129,4 +130,30 @@ func refuseUnnamed(prior, planned model.Model) diag.Diagnostics {
 				"the slot out of disks in one apply, and give it the new disk in the next.", slot, has, slot))
 	}
 	return diags
+}
+
+// warnExchanged tells of the disks that make room for another volume in their slots, or may, since it is not known yet.
+// A running guest loses such a disk at once where it lets go of it.
+func (p warnings) warnExchanged() {
+	for _, slot := range model.SortedSlots(p.Plan.Disks) {
+		was := model.Value(p.Prior.Disks[slot].Volume)
+		_, attached := p.volumes.attached[slot]
+		isOpen := !p.Config.At("disks." + slot + ".imported_disk.volume").IsKnown()
+		if was == "" || !isOpen && (!attached || model.Value(p.Plan.Disks[slot].Volume) == was) || p.volumes.attaches(was) {
+			continue
+		}
+		gets, when, stays, loses := "gets", "", "with the VM", ""
+		if isOpen {
+			gets, when = "may get", "Which one it gets is not known yet. If it is another one: "
+		}
+		if p.Prior.Borrows(was) {
+			stays = "on its storage: it carries the id of another VM"
+		}
+		if p.runs() && vm.TakesDisk(slot, p.Prior.Hotplug) {
+			loses = " PVE takes it from the running guest, mounted or not. Unmount it in the guest first."
+		}
+		p.diags.AddAttributeWarning(path.Root("disks").AtMapKey(slot).AtName("imported_disk"),
+			fmt.Sprintf("%s of %s %s another volume", slot, p.Prior.Thing(), gets),
+			fmt.Sprintf("%s%s is detached for it and stays %s.%s", when, was, stays, loses))
+	}
 }

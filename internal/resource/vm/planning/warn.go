@@ -58,22 +58,11 @@ func (p warnings) warnRemovedDisks() {
 	if p.delta().goes("tpm_state") {
 		p.warnRemovedVolume(path.Root("tpm_state"), "tpmstate0", p.Prior.TPMState.Volume, nil)
 	}
-	for _, slot := range model.SortedSlots(p.Plan.Disks) {
-		now, was := model.Value(p.Plan.Disks[slot].Volume), model.Value(p.Prior.Disks[slot].Volume)
-		if _, attached := p.volumes.attached[slot]; attached && was != "" && now != was && !p.volumes.attaches(was) {
-			stays := "with the VM"
-			if p.Prior.Borrows(was) {
-				stays = "on its storage: it carries the id of another VM"
-			}
-			p.diags.AddAttributeWarning(path.Root("disks").AtMapKey(slot).AtName("imported_disk"),
-				fmt.Sprintf("%s of %s gets another volume", slot, p.Prior.Thing()),
-				fmt.Sprintf("%s is detached for it and stays %s.", was, stays))
-		}
-	}
+	p.warnExchanged()
 }
 
 // warnTakenOver tells of devices that the state does not know and that the configuration takes over, since it names
-// their slots.
+// their slots; of disks also where that is not known yet.
 func (p warnings) warnTakenOver() {
 	for _, slot := range model.SortedSlots(p.private.Others) {
 		has := p.private.Others[slot]
@@ -81,13 +70,16 @@ func (p warnings) warnTakenOver() {
 		name := strings.TrimSuffix(a.Path, ".*")
 		dotted, at := name+"."+slot, path.Root(name).AtMapKey(slot)
 		isNew := plan.At(p.State, strings.Split(dotted, ".")...).IsNull()
-		isNamed := !p.Config.IsNull(dotted) && p.Config.At(dotted).IsKnown()
-		if has == "" || !isNamed || !isNew || p.isAsPlanned(slot) {
+		isOpen := !p.Config.At(dotted).IsKnown()
+		if has == "" || !isNew || p.Config.IsNull(dotted) || isOpen && !vm.IsSlot(slot) || p.isAsPlanned(slot) {
 			continue
 		}
 		what := "The apply adds no new device, but gives this one the planned settings."
 		if vm.IsSlot(slot) {
 			what = "The apply makes no new disk, but takes this one over with its content."
+		}
+		if isOpen {
+			what = dotted + " is not known yet. If it is configured: " + what
 		}
 		p.diags.AddAttributeWarning(at, slot+" of "+p.Prior.Thing()+" is not empty",
 			has+" is in it, which the state does not know. "+what)
