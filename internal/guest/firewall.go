@@ -287,9 +287,16 @@ func (f firewallOf) set(ctx context.Context, prior, want *Firewall, clean bool, 
 
 // checkOptions refuses to change options that have neither the value in state nor the planned one. The digest tells of
 // no change before the last read (pve-firewall API2/Firewall/VM.pm set_options). Of a firewall that the state does not
-// know the plan has named them.
+// know, those may have been set since the plan that are not PVE's defaults.
 func (f firewallOf) checkOptions(has map[string]string, prior, want *Firewall) error {
-	if prior == nil || f.unknown {
+	if prior == nil {
+		return nil
+	}
+	if f.unknown {
+		if changed := ChangedOptions(OptionsSet(firewallFrom(has, nil)), want); len(changed) > 0 {
+			return &FieldError{Path: "firewall", Summary: fmt.Sprintf("VM %d has firewall options that the state does not know",
+				f.vmid), Detail: WhyOptionsStay(changed)}
+		}
 		return nil
 	}
 	before, after := prior.options(), want.options()

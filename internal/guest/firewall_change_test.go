@@ -244,7 +244,7 @@ func TestFirewallInForceIsChangedSafely(t *testing.T) {
 		has, prior, want *Firewall
 		writes           string
 	}{
-		"a policy that stops more comes last": {open, nil, &Firewall{PolicyIn: to("DROP"), Rules: accepting("22")},
+		"a policy that stops more comes last": {open, open, &Firewall{Enabled: to(true), PolicyIn: to("DROP"), Rules: accepting("22")},
 			"POST /rules, PUT /options"},
 		"switched on since the state was read": {&Firewall{Enabled: to(true), Rules: accepting("22")},
 			&Firewall{Rules: accepting("22")}, &Firewall{Rules: rest},

@@ -1,8 +1,10 @@
 package guest
 
 import (
+	"fmt"
 	"maps"
 	"slices"
+	"strings"
 )
 
 // rule is one rule in PVE's names.
@@ -290,4 +292,50 @@ func areDisjoint(a, b rule) bool {
 		return s != "" && len(s) <= 5 && !slices.ContainsFunc([]byte(s), func(c byte) bool { return c < '0' || c > '9' })
 	}
 	return differ("proto") || a["proto"] != "" && differ("dport") && isPort(a["dport"]) && isPort(b["dport"])
+}
+
+// OtherOptions describes the options of a firewall about which a configuration says nothing.
+func OtherOptions(has, want *Firewall) []string {
+	var others []string
+	wanted, is := want.options(), has.options()
+	for _, name := range slices.Sorted(maps.Keys(is)) {
+		if _, said := wanted[name]; !said {
+			others = append(others, fmt.Sprintf("%s: %s", name, is[name]))
+		}
+	}
+	return others
+}
+
+// ChangedOptions describes the options of a firewall to which a configuration gives other values.
+func ChangedOptions(has, want *Firewall) []string {
+	var changed []string
+	was, is := has.options(), want.options()
+	for _, name := range slices.Sorted(maps.Keys(is)) {
+		if value, set := was[name]; set && value != is[name] {
+			changed = append(changed, fmt.Sprintf("%s: %s, becomes %s", name, value, is[name]))
+		}
+	}
+	return changed
+}
+
+// OptionsSet are the options of a firewall that have another value than PVE takes without them (pve-firewall
+// Firewall.pm ruleset_create_vm_chain, generate_tap_rules_direction, get_option_log_level). Of dhcp, PVE's description
+// says 0.
+func OptionsSet(f *Firewall) *Firewall {
+	options := f.options()
+	for name, value := range map[string]string{"enable": "0", "dhcp": "1", "ndp": "1", "radv": "0", "ipfilter": "0",
+		"macfilter": "1", "log_level_in": "nolog", "log_level_out": "nolog", "policy_in": "DROP",
+		"policy_out": "ACCEPT"} {
+		if options[name] == value {
+			delete(options, name)
+		}
+	}
+	return firewallFrom(options, nil)
+}
+
+// WhyOptionsStay says why options that the state does not know are left alone, and the next step.
+func WhyOptionsStay(changed []string) string {
+	return fmt.Sprintf("The configuration has other values than these, in PVE's names, and no plan has shown them:\n"+
+		"  %s\nThey are left as they are. Write them into firewall as they are, and apply: then they are in the state, and "+
+		"the next plan shows the change", strings.Join(changed, "\n  "))
 }

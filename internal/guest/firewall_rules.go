@@ -23,7 +23,7 @@ func (g *Guests) SetFirewall(ctx context.Context, node string, vmid int, prior, 
 }
 
 // TakeFirewall is SetFirewall for a VM in state whose firewall the state does not know: options that are not wanted
-// stay, and rules that are not wanted are refused.
+// stay. It refuses options with other values, and rules that are not wanted.
 func TakeFirewall(ctx context.Context, g *Guests, node string, vmid int, want *Firewall,
 	guard func(context.Context) error) error {
 	return firewallOf{g, node, vmid, guard, true}.change(ctx, &Firewall{}, want, false)
@@ -171,30 +171,6 @@ func unknownRules(has []rule, want []FirewallRule) []string {
 		wanted = slices.Delete(wanted, at, at+1)
 	}
 	return unknown
-}
-
-// OtherOptions describes the options of a firewall about which a configuration says nothing.
-func OtherOptions(has, want *Firewall) []string {
-	var others []string
-	wanted, is := want.options(), has.options()
-	for _, name := range slices.Sorted(maps.Keys(is)) {
-		if _, said := wanted[name]; !said {
-			others = append(others, fmt.Sprintf("%s: %s", name, is[name]))
-		}
-	}
-	return others
-}
-
-// ChangedOptions describes the options of a firewall to which a configuration gives other values.
-func ChangedOptions(has, want *Firewall) []string {
-	var changed []string
-	was, is := has.options(), want.options()
-	for _, name := range slices.Sorted(maps.Keys(is)) {
-		if value, set := was[name]; set && value != is[name] {
-			changed = append(changed, fmt.Sprintf("%s: %s, becomes %s", name, value, is[name]))
-		}
-	}
-	return changed
 }
 
 // BeyondFirewall returns the options and rules of a firewall that another one does not have.

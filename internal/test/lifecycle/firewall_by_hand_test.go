@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/zclconf/go-cty/cty"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
@@ -66,9 +67,6 @@ func TestFirewallMadeByHand(t *testing.T) {
 			if said := err != nil && strings.Contains(err.Error(), "(bastion only)"); said != (tt.refused == "plan") {
 				t.Fatalf("plan: %v %v", err, plan)
 			}
-			if warned := strings.Contains(s.Diagnostics().String(), "policy_in: DROP, becomes ACCEPT"); warned != (tt.before != nil && tt.first == "") {
-				t.Errorf("the plan warned %v", s.Diagnostics())
-			}
 			if err == nil {
 				byHand(tt.after)
 				err = s.Apply(t.Context(), plan)
@@ -80,6 +78,80 @@ func TestFirewallMadeByHand(t *testing.T) {
 			if kept := wall != nil && slices.EqualFunc(wall.Rules, []map[string]string{bastion, drop}, maps.Equal) &&
 				wall.Options["policy_in"] == "DROP"; kept != (tt.refused != "") {
 				t.Errorf("the server has %v", wall)
+			}
+			if tt.refused == "" {
+				rig.Must(t, s.Converge(t.Context()))
+			}
+		})
+	}
+}
+
+// TestFirewallOptionsMadeByHand: likewise an option that an administrator has set, before the plan or after it, keeps its value, also where that
+// of the configuration is not known yet. One with PVE's default is set in name only.
+func TestFirewallOptionsMadeByHand(t *testing.T) {
+	t.Parallel()
+	accept, drop := cty.StringVal("ACCEPT"), cty.StringVal("DROP")
+	object := func(policy cty.Value) cty.Value { return cty.ObjectVal(map[string]cty.Value{"policy_out": policy}) }
+	const one, whole = `firewall = { policy_out = var.it }`, `firewall = var.it`
+	for name, tt := range map[string]struct {
+		before, after map[string]string
+		first, body   string    // of the configuration, in an apply in between and in the last
+		open, is      cty.Value // the value in the plan and in the apply
+		refused, says string    // by "plan", "apply" or ""; what the plan says
+	}{
+		"before the plan":        {before: map[string]string{"policy_out": "DROP"}, body: one, open: accept, is: accept, refused: "plan", says: "policy_out: DROP, becomes ACCEPT"},
+		"after the plan":         {after: map[string]string{"policy_out": "DROP"}, body: one, open: accept, is: accept, refused: "apply"},
+		"shown by a plan":        {before: map[string]string{"policy_out": "DROP"}, first: `firewall = { policy_out = "DROP" }`, body: one, open: accept, is: accept},
+		"as configured":          {before: map[string]string{"policy_out": "DROP"}, body: one, open: drop, is: drop},
+		"not known yet":          {before: map[string]string{"policy_out": "DROP"}, body: one, open: cty.DynamicVal, is: accept, refused: "apply", says: "not known yet:\n  policy_out: DROP"},
+		"not known, the same":    {before: map[string]string{"policy_out": "DROP"}, body: one, open: cty.DynamicVal, is: drop, says: "not known yet:\n  policy_out: DROP"},
+		"not known as a whole":   {before: map[string]string{"policy_out": "DROP"}, body: whole, open: cty.DynamicVal, is: object(accept), refused: "apply", says: "not known yet:\n  policy_out: DROP"},
+		"not known, and default": {before: map[string]string{"policy_out": "ACCEPT"}, body: one, open: cty.DynamicVal, is: drop},
+		"a default":              {after: map[string]string{"policy_out": "ACCEPT"}, body: one, open: drop, is: drop},
+		"of another option":      {after: map[string]string{"dhcp": "0"}, body: one, open: drop, is: drop},
+		"switched on since":      {after: map[string]string{"enable": "1"}, body: `firewall = { enabled = var.it }`, open: cty.False, is: cty.False, refused: "apply"},
+		"none":                   {body: one, open: accept, is: accept},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := rig.NewWorld(t)
+			byHand := func(options map[string]string) {
+				if options != nil {
+					w.Change(func(world *state.World) { world.Firewall[400] = &state.FirewallFile{Options: maps.Clone(options)} })
+				}
+			}
+			with := func(body string) string {
+				return "variable \"it\" {}\n" + strings.TrimSuffix(bare, "}\n") + "  " + body + "\n}\n"
+			}
+			s := w.Session(t, rig.RootTicket, with(""))
+			s.SetVariable("it", cty.NullVal(cty.String))
+			rig.Must(t, s.Converge(t.Context()))
+			byHand(tt.before)
+			if tt.first != "" {
+				w.Reconfigure(t, s, rig.RootTicket, with(tt.first))
+				rig.Must(t, s.Converge(t.Context()))
+			}
+			w.Reconfigure(t, s, rig.RootTicket, with(tt.body))
+			s.SetVariable("it", tt.open)
+			plan, err := s.Plan(t.Context())
+			said := s.Diagnostics().String()
+			if plain := strings.ReplaceAll(said, "\n    ", "\n  "); (err != nil) != (tt.refused == "plan") || !strings.Contains(plain, tt.says) || tt.says == "" && said != "" {
+				t.Fatalf("the plan says %s", said)
+			}
+			if err == nil {
+				byHand(tt.after)
+				s.SetVariable("it", tt.is)
+				if err = s.Apply(t.Context(), plan); (err != nil) != (tt.refused == "apply") {
+					t.Fatalf("the apply says %v", err)
+				}
+			}
+			wall, _ := beside(w, 400)
+			for _, byHand := range []map[string]string{tt.before, tt.after} {
+				for option, value := range byHand {
+					if tt.refused != "" && wall.Options[option] != value {
+						t.Errorf("the server has %v", wall)
+					}
+				}
 			}
 			if tt.refused == "" {
 				rig.Must(t, s.Converge(t.Context()))

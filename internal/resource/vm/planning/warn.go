@@ -258,29 +258,40 @@ func (p warnings) warnResets() {
 }
 
 // warnUnknownFirewall looks at the firewall of a VM that gets its first one by the configuration: the state of such a
-// VM says nothing of one that was made by hand. It refuses to remove rules, since the plan would show none of them, and
-// names the options that get other values. Terraform hands an apply nothing of what its plan has read, so the update
-// looks again and refuses the same; the plan within the apply leaves it to that.
+// VM says nothing of one that was made by hand. It refuses to change options and to remove rules, since the plan would
+// show none of them, and names those of which the configuration is not known yet. Terraform hands an apply nothing of
+// what its plan has read, so the update looks again and refuses the same; the plan within the apply leaves it to that.
 func (p warnings) warnUnknownFirewall(ctx context.Context) {
-	want := p.Plan.Firewall
-	if p.Machines == nil || p.Run.acts() || want == nil || p.Prior.Firewall != nil || p.diags.HasError() ||
-		p.Config.IsNull("firewall") {
+	isFirst := p.Prior.Firewall == nil && !p.Config.IsNull("firewall")
+	if p.Machines == nil || p.Run.acts() || !isFirst || p.diags.HasError() {
 		return
 	}
 	has, err := p.Machines.ReadFirewall(ctx, model.Value(p.Prior.Node), int(model.Value(p.Prior.VMID)))
 	if err != nil {
 		return
 	}
-	at := path.Root("firewall")
-	if unknown := guest.UnknownRules(has, want.Rules); len(unknown) > 0 && p.Config.At("firewall.rules").IsFullyKnown() &&
-		!p.Config.IsNull("firewall.rules") {
-		p.diags.AddAttributeError(at.AtName("rules"), p.Prior.Thing()+" has firewall rules that the state does not know",
-			guest.WhyRulesStay(unknown)+".")
+	want, at, thing := p.Plan.Firewall, path.Root("firewall"), p.Prior.Thing()
+	rules, set := p.Config.At("firewall.rules"), guest.OptionsSet(has)
+	open := slices.DeleteFunc(guest.OtherOptions(set, want), func(line string) bool {
+		option, _, _ := strings.Cut(strings.Replace(line, "enable:", "enabled:", 1), ":")
+		return p.Config.At("firewall." + option).IsKnown()
+	})
+	if !rules.IsFullyKnown() {
+		open = append(open, guest.UnknownRules(has, nil)...)
+	} else if !rules.IsNull() {
+		if unknown := guest.UnknownRules(has, want.Rules); len(unknown) > 0 {
+			p.diags.AddAttributeError(at.AtName("rules"), thing+" has firewall rules that the state does not know",
+				guest.WhyRulesStay(unknown)+".")
+		}
 	}
-	if changed := guest.ChangedOptions(has, want); len(changed) > 0 {
-		p.diags.AddAttributeWarning(at, p.Prior.Thing()+" has a firewall that the state does not know",
-			fmt.Sprintf("Options of it, in PVE's names, get the values of the configuration:\n  %s",
-				strings.Join(changed, "\n  ")))
+	if changed := guest.ChangedOptions(set, want); len(changed) > 0 {
+		p.diags.AddAttributeError(at, thing+" has firewall options that the state does not know",
+			guest.WhyOptionsStay(changed)+".")
+	}
+	if len(open) > 0 {
+		p.diags.AddAttributeWarning(at, thing+" has a firewall that the state does not know",
+			fmt.Sprintf("The configuration of these, in PVE's names, is not known yet:\n  %s\nThe apply leaves them as they "+
+				"are, and fails where the configuration has others.", strings.Join(open, "\n  ")))
 	}
 }
 

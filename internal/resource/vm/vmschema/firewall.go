@@ -17,7 +17,8 @@ func firewallAttributes() map[string]schema.Attribute {
 	policies := oneWord("ACCEPT", "DROP", "REJECT")
 	return map[string]schema.Attribute{
 		"firewall": optionGroup("The VM's own firewall, for network devices with `firewall = true`, on "+
-			"clusters whose firewall is on. It is set up before the VM is started. Needs `VM.Config.Network`.",
+			"clusters whose firewall is on. It is set up before the VM is started. Options that were set by hand before "+
+			"the VM had `firewall` here are not changed: write them here as they are first. Needs `VM.Config.Network`.",
 			map[string]schema.Attribute{
 				"enabled": flagOption("Filter the VM's traffic. Default: `false`."),
 				"dhcp":    flagOption("Allow DHCP. Default by PVE's description: `false`."),
