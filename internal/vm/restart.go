@@ -108,6 +108,16 @@ func changedByNode() []string {
 	return []string{"tag", "trunks", "firewall", "link_down", "rate", "host-tunnel"}
 }
 
+// Replugged lists the slots, sorted, whose devices PVE takes out of a running guest and plugs in again with their new
+// values (qemu-server QemuServer.pm vmconfig_update_net, qemu_usb_hotplug).
+func Replugged(from, to Spec) []string {
+	has := Encode(from)
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(Diff(from, to).Set)), func(slot string) bool {
+		isNIC := strings.HasPrefix(slot, "net") && hasFeature(from.Hotplug, "network") && !plugsOnline(slot, from, to)
+		return has[slot] == "" || !isNIC && !(strings.HasPrefix(slot, "usb") && takesUSB(from))
+	})
+}
+
 // isFixedAtStart tells whether QEMU has to be started for a hotplug feature: memory, and vCPUs since PVE 8.1, which
 // gives them ids of their own for it (qemu-server 8.0.8 QemuServer.pm vmconfig_hotplug_pending, d797bb62).
 func isFixedAtStart(feature string) bool { return feature == "memory" || feature == "cpu" }

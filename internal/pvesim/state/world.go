@@ -159,8 +159,7 @@ type Guest struct {
 	BootSeconds int `json:"boot_seconds,omitempty"`
 	// StopWarning is a warning that every task logs that ends the guest, which makes its status "WARNINGS: 1".
 	StopWarning string `json:"stop_warning,omitempty"`
-	// LockCause says who may have left the lock behind: the UPID of a task, "state" (posted) or "api".
-	LockCause string `json:"-"`
+	LockCause   string `json:"-"` // who may have left the lock: the UPID of a task, "state" (posted) or "api"
 	// CreatedAt lets /cluster/resources lag: pvestatd reports a guest up to 10 s late.
 	CreatedAt time.Time `json:"-"`
 	StatusAt  time.Time `json:"-"`
@@ -173,6 +172,7 @@ type Running struct {
 	StartedAt time.Time         `json:"-"`
 	Booted    map[string]string `json:"-"` // configuration it was started with
 	Programs  int               `json:"-"` // how many the agent was asked to start
+	Unplugged []string          `json:"-"` // slots whose devices it has lost while it ran, in order
 }
 
 // Agent says what the guest agent answers.

@@ -213,10 +213,30 @@ func (r restartRow) try(ctx context.Context, w *rig.World, vmid int) (outcome st
 	if said != (len(power) > 0) {
 		return "", fmt.Errorf("announced %t, and the apply asked for %v\n%s", said, power, pl)
 	}
+	if r.moment == runs {
+		err = r.unplugs(w, pl, vmid)
+	}
+	if err != nil {
+		return "", err
+	}
 	if said {
 		return restarted, nil
 	}
 	return unrestarted, nil
+}
+
+// unplugs wants the plan to name the devices, and no others, that the running guest has lost for a moment.
+func (r restartRow) unplugs(w *rig.World, pl *terraformtest.Plan, vmid int) (err error) {
+	w.Change(func(world *state.World) {
+		g := world.Guests[vmid]
+		slot := optionOf(r.oneChange.path)
+		lost := g.Running != nil && slices.Contains(g.Running.Unplugged, slot) && g.Config[slot] != ""
+		said := strings.Contains(pl.Diagnostics.String(), fmt.Sprintf("%s of VM %d on pve1 is unplugged while the guest runs", slot, vmid))
+		if said != lost {
+			err = fmt.Errorf("said %t that %s is unplugged, and it was: %t\n%s", said, slot, lost, pl)
+		}
+	})
+	return err
 }
 
 // stalePlan is the plan of a state that was not refreshed; false for a change that the plan refuses.

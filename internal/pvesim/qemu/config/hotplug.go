@@ -157,7 +157,14 @@ func unplug(_ engine.Process, g *state.Guest, opt string) error {
 		return perl.Die("error on hot-unplugging device '%s'", device)
 	}
 	delete(booted(g), opt)
+	noteUnplugged(g, opt)
 	return nil
+}
+
+func noteUnplugged(g *state.Guest, opt string) {
+	if g.Running != nil {
+		g.Running.Unplugged = append(g.Running.Unplugged, opt)
+	}
 }
 
 // controllerLeft is the controller that has lost its last disk; "" if it has others.
@@ -187,7 +194,11 @@ func plugOption(p engine.Process, g *state.Guest, opt, value string, feature map
 	case opt == "tablet":
 		return skipIf(!feature["usb"])
 	case drive.HasIndex(opt, "usb"):
-		return skipIf(!feature["usb"] || !takesUSB(p, g.Config))
+		takes := feature["usb"] && takesUSB(p, g.Config)
+		if takes && g.Config[opt] != "" {
+			noteUnplugged(g, opt) // qemu_usb_hotplug
+		}
+		return skipIf(!takes)
 	case opt == "vcpus":
 		if most := max(perl.Number(g.Config["sockets"]), 1) * max(perl.Number(g.Config["cores"]), 1); feature["cpu"] &&
 			perl.Number(value) > most {

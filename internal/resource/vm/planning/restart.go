@@ -69,6 +69,20 @@ func (p restart) warn(ctx context.Context) {
 			p.beside(options, is)))
 }
 
+// warnReplugged tells of the devices that leave a running guest and come back with other values.
+func (p restart) warnReplugged() {
+	if !p.runs() {
+		return
+	}
+	for _, slot := range vm.Replugged(p.before.Spec(false), p.after.Spec(false)) {
+		a, _ := vm.AttributeOf(slot)
+		at, _ := p.Plan.Locator().Attribute(a.In(slot))
+		p.diags.AddAttributeWarning(at, fmt.Sprintf("%s of %s is unplugged while the guest runs", slot, p.Prior.Thing()),
+			"PVE takes it from the running guest, and plugs it in again with the new values. That cuts off its use, and the "+
+				"guest may know it by another name then. Set power_state = \"stopped\" to change it while the VM is off.")
+	}
+}
+
 // keeping is the VM before and after the change if every value that is not known yet stays as it is.
 func (p restart) keeping(ctx context.Context, unknown []string) (before, after vm.Spec) {
 	was, is := p.before, p.after
