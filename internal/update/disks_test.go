@@ -211,10 +211,11 @@ func (w *world) occupy(volume string) {
 }
 
 // TestKeepPendingDisk: a disk that waits to leave, and that is wanted again, is kept if it was the VM's in state, or the
-// plan has told that it is taken over. That of a third party leaves, and the slot gets a new one.
+// plan has told that it is taken over, also where it is to be on another storage. That of a third party leaves, and the
+// slot gets a new one. One that cannot be the planned one is an error: no new disk takes its place.
 func TestKeepPendingDisk(t *testing.T) {
 	for name, kept := range map[string]bool{"in state": true, "told": true, "a third party's": false,
-		"another of its name": false} {
+		"another of its name": true, "grown": true, "moved": true} {
 		w := newWorld(t, pve.Params{"scsi0": "local-zfs:1", "sata0": "local-zfs:1", "boot": "order=scsi0"})
 		w.start()
 		r := w.request()
@@ -226,13 +227,26 @@ func TestKeepPendingDisk(t *testing.T) {
 			r.Detached, r.Sizes = []string{was}, map[string]int64{was: 1 << 30}
 		case "another of its name":
 			r.Detached, r.Sizes = []string{was}, map[string]int64{was: 50 << 30}
+		case "grown":
+			r.Detached = []string{was}
+			w.alter(func(g *state.Guest) { g.Config["sata0"] = strings.Replace(g.Config["sata0"], "=1G", "=5G", 1) })
+		case "moved":
+			r.Detached = []string{was}
 		case "told":
 			r.Others = map[string]string{"sata0": was}
 		}
 		r.Prior.Disks = maps.Clone(r.Prior.Disks)
 		delete(r.Prior.Disks, "sata0")
 		with(&r, "sata0", func(d *vm.Disk) { d.Volume, d.Size = "", new(int64(2<<30)) })
-		if _, _, err := w.update(r); err != nil {
+		if name == "moved" {
+			with(&r, "sata0", func(d *vm.Disk) { d.Storage, was = "local-lvm", "local-lvm:vm-400-disk-0" })
+		}
+		if _, _, err := w.update(r); name == "grown" || name == "another of its name" {
+			if err == nil || !strings.Contains(err.Error(), "sata0 of VM 400 has another disk than the plan") || len(w.writes()) > 0 {
+				t.Errorf("%s: %v after %v", name, err, w.writes())
+			}
+			continue
+		} else if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
 		pending, err := w.api.QEMU("pve1", theVM).Pending(t.Context())

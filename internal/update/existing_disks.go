@@ -13,6 +13,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/shell"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/property"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/volumeuse"
 )
@@ -212,22 +213,28 @@ func (s slots) giveBack(ctx context.Context, slot, volume string) error {
 	return fmt.Errorf("%s lets go of it at the next stop of VM %d", slot, s.vmid)
 }
 
-// keepPendingDisks takes back the removal of disks that waits for the guest's stop, if the same disk is wanted in its
-// slot again: it is still attached, with its data. The removal of a disk that was never in state stands: it is a third
-// party's, and the slot gets the new disk of the plan when that one leaves it.
+// keepPendingDisks takes back the removal of disks that waits for the guest's stop, if the slot is to have a disk again:
+// the one that was the VM's in state is still attached, with its data. One that is to be elsewhere moves then. One that
+// cannot be the planned disk is an error before anything is sent: no empty disk takes its place. The removal of a disk
+// that was never in state stands: it is a third party's, and the slot gets the new disk of the plan when that one leaves
+// it.
 func (d disks) keepPendingDisks(ctx context.Context, t todo) (todo, error) {
 	current, merged, config, err := d.view.Spec(ctx)
 	if err != nil {
 		return t, err
 	}
 	var slots []string
-	for slot, wanted := range t.planned.Disks {
-		is, there := current.Disks[slot]
-		ours := slices.Contains(d.r.Detached, is.Volume) && d.r.hasSize(is) ||
-			d.r.isOther(slot, is.Volume, is) // the plan tells of the others
-		if there && ours && !hasDisk(t.prior.Disks, slot) && !hasDisk(merged.Disks, slot) && canBecome(is, wanted) {
-			slots = append(slots, slot)
+	for _, slot := range slices.Sorted(maps.Keys(t.planned.Disks)) {
+		is, wanted := current.Disks[slot], t.planned.Disks[slot]
+		ours := slices.Contains(d.r.Detached, is.Volume) || d.r.Others[slot] == is.Volume // the plan tells of the others
+		isOther := wanted.Volume != "" && wanted.Volume != is.Volume
+		if is.Volume == "" || !ours || isOther || hasDisk(t.prior.Disks, slot) || hasDisk(merged.Disks, slot) {
+			continue
 		}
+		if !is.CanStay(d.r.Sizes[is.Volume], wanted) {
+			return t, d.cannotStay(slot, is, config)
+		}
+		slots = append(slots, slot)
 	}
 	if err := power(d).mayWrite(ctx, t, config, slots); err != nil || len(slots) == 0 {
 		return t, err
@@ -264,10 +271,14 @@ func lacksOnly(config pve.PendingConfig, slots []string) bool {
 	})
 }
 
-// canBecome reports whether a disk can become the wanted one without being moved or made again.
-func canBecome(is, wanted vm.Disk) bool {
-	return (wanted.Storage == "" || wanted.Storage == is.Storage) &&
-		(wanted.Volume == "" || wanted.Volume == is.Volume) &&
-		(wanted.Format == nil || is.Format != nil && *wanted.Format == *is.Format) &&
-		(wanted.Size == nil || is.Size != nil && *wanted.Size >= *is.Size)
+// cannotStay is the error for a disk that waits to leave its slot and is not as the plan has it: a third party has grown
+// it, or it is another one that has got its name.
+func (d disks) cannotStay(slot string, is vm.Disk, config pve.PendingConfig) error {
+	keep := shell.Or(shell.VM("qm set {vmid} --revert {}", d.vmid, slot), shell.ByHand)
+	return &guest.FieldError{Path: slotAttribute(slot),
+		Summary: fmt.Sprintf("%s of VM %d has another disk than the plan, which waits to leave", slot, d.vmid),
+		Detail: fmt.Sprintf("It has %s with %s, and PVE carries the removal out at the stop of the guest: %s. No new disk "+
+			"takes its place, and nothing was changed. Keep the disk (%s on node %s) and make a new plan, or stop the VM to "+
+			"have it removed, and apply again", is.Volume, property.FormatSize(is.Bytes()),
+			guest.RemovedAtStart(config)[slot], keep, d.view.Node())}
 }

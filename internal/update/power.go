@@ -110,9 +110,9 @@ func mayCarryOut(ctx context.Context, u *update, when string, back ...string) er
 	if err != nil {
 		return err
 	}
-	becomes, current, planned := guest.RemovedAtStart(config), config.Current(), vm.Encode(u.r.Planned)
+	becomes := guest.RemovedAtStart(config)
 	for _, slot := range slices.Sorted(maps.Keys(becomes)) {
-		if slices.Contains(back, slot) || !guest.HasInSlot(planned, guest.VolumeOf(current[slot])) {
+		if slices.Contains(back, slot) || !keepsData(u, slot, config) {
 			continue
 		}
 		keep := shell.Or(shell.VM("qm set {vmid} --revert {}", u.vmid, slot), shell.ByHand)
@@ -123,6 +123,16 @@ func mayCarryOut(ctx context.Context, u *update, when string, back ...string) er
 				u.view.Node())}
 	}
 	return nil
+}
+
+// keepsData reports whether the plan keeps the disk that waits to leave a slot: in a slot, perhaps on another storage,
+// where it has no name yet, or detached, where another user wants it destroyed.
+func keepsData(u *update, slot string, config pve.PendingConfig) bool {
+	volume := guest.VolumeOf(config.Current()[slot])
+	wanted, stays := u.r.Planned.Disks[slot]
+	isForced := slices.ContainsFunc(config.Entries, func(e pve.PendingValue) bool { return e.Key == slot && e.Delete > 1 })
+	return guest.HasInSlot(vm.Encode(u.r.Planned), volume) || u.r.Prior.Disks[slot].Volume == volume &&
+		(stays && wanted.Volume == "" || isForced && !u.r.DestroyRemoved)
 }
 
 // mayWrite is mayCarryOut for a VM that is off, before the first request of an update to it.

@@ -306,3 +306,28 @@ func TestRemovalThatStillHolds(t *testing.T) {
 		}
 	}
 }
+
+// TestRemovalByHandDuringAWait: a third party has a disk destroyed at the stop of the guest, while a shutdown waits for
+// its turn. The plan keeps its data: on another storage, or detached.
+func TestRemovalByHandDuringAWait(t *testing.T) {
+	for name, plan := range map[string]func(*Request){
+		"moved":    func(r *Request) { with(r, "scsi1", func(d *vm.Disk) { d.Storage, d.Volume = "local-lvm", "" }) },
+		"detached": func(r *Request) { r.Planned.Disks = map[string]vm.Disk{"scsi0": r.Planned.Disks["scsi0"]} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, pve.Params{"scsi0": "local-zfs:1", "scsi1": "local-zfs:1", "scsihw": "virtio-scsi-pci"})
+				r := w.request()
+				plan(&r)
+				waits()["for its turn to shut down"](t, w, &r, func() {
+					w.alter(func(g *state.Guest) { g.Deletes = map[string]int{"scsi1": 2} })
+				})
+				_, _, err := w.update(r)
+				if err == nil || !strings.Contains(err.Error(), "scsi1 of VM 400 would lose its disk") ||
+					!slices.Contains(w.everyVolume(), r.Prior.Disks["scsi1"].Volume) {
+					t.Errorf("%v; there is %v after %v", err, w.everyVolume(), w.writes())
+				}
+			})
+		})
+	}
+}

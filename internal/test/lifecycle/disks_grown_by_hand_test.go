@@ -264,6 +264,53 @@ func TestWaitingExchangeWithoutARestart(t *testing.T) {
 	}
 }
 
+// TestDiskThatWaitsToLeaveIsKept: an administrator has a disk of the running guest removed, or destroyed, which waits since the guest does not let go
+// of it. No empty disk takes its place: the disk stays, also where the plan moves it, and the plan names it. One that he has grown is refused.
+func TestDiskThatWaitsToLeaveIsKept(t *testing.T) {
+	t.Parallel()
+	disks := func(storage string) string {
+		return "disks = { scsi0 = { storage = \"local-zfs\", size = \"1G\" }, scsi1 = { storage = \"" + storage + "\", size = \"2G\" } }\n"
+	}
+	for _, more := range []string{"description = \"x\"\n", rig.Stopped} {
+		for change, storage := range map[string]string{"as it was": "local-zfs", "moved": "local-lvm", "grown": "local-zfs"} {
+			t.Run(change+", "+more, func(t *testing.T) {
+				t.Parallel()
+				l := rig.NewVM(t, disks("local-zfs"))
+				l.World.ExpectPowerOffs(state.PowerShutdown)
+				ours := l.Volume("scsi1")
+				l.Guest(func(world *state.World, g *state.Guest) {
+					world.Volume("pve1", l.File(g, "scsi1")).Data = "ours"
+					if change == "grown" {
+						world.Volume("pve1", l.File(g, "scsi1")).Size = 5 << 30
+						g.Config["scsi1"] = strings.Replace(g.Config["scsi1"], "size=2G", "size=5G", 1)
+					}
+					g.Deletes, g.Ignores = map[string]int{"scsi1": 2}, []string{"unplug"}
+				})
+				l.World.Sim.Advance(time.Minute)
+				pl := l.Plan(more + disks(storage))
+				says := " keeps its disk"
+				if change == "grown" {
+					says = " cannot be as planned"
+				}
+				l.Warned(`disks["scsi1"]`, "scsi1 of VM 400 on pve1"+says, ours)
+				err := l.Session.Apply(t.Context(), pl)
+				if change == "grown" {
+					rig.MustRefuse(t, err, []string{"scsi1 of VM 400 has another disk than the plan", ours, "`qm set 400 --revert scsi1`", `disks["scsi1"]`})
+					l.WantWaiting("scsi1")
+					return
+				}
+				rig.Must(t, err)
+				data := ""
+				l.Guest(func(world *state.World, g *state.Guest) { data = world.Volume("pve1", l.File(g, "scsi1")).Data })
+				if l.WantWaiting(); data != "ours" || !strings.HasPrefix(l.Config()["scsi1"], storage+":") {
+					t.Errorf("scsi1 is %s with %q", l.Config()["scsi1"], data)
+				}
+				rig.Must(t, l.Session.Converge(t.Context()))
+			})
+		}
+	}
+}
+
 // TestDiskDetachedByHandIsNamed: a plan that makes a new, empty disk in a slot that a third party has emptied names the detached one and the line
 // that takes it back with its data. It says nothing of a disk that an earlier configuration has let go, nor of one on another storage or of another size.
 func TestDiskDetachedByHandIsNamed(t *testing.T) {

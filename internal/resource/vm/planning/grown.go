@@ -4,14 +4,18 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/framework/plan"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/preflight"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/kit"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/model"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/shell"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/property"
 )
 
 // A disk that a third party has grown cannot be what the configuration still says, since PVE shrinks none. An error for
@@ -77,4 +81,50 @@ func (p *Planning) withGrownSizes(config tftypes.Value) tftypes.Value {
 func waysToKeepSize(slot, size string) string {
 	return fmt.Sprintf("Write size = %q, or leave its size to others with lifecycle { ignore_changes = "+
 		"[disks[%q].size] }.", size, slot)
+}
+
+// warnOfLeaving tells of a disk that waits to leave a slot in which the plan makes one, since the state does not have it
+// any more: the update keeps one that was the VM's, refuses to make another disk in its place, and lets one go that a
+// third party had given the VM. It returns whether the slot has such a disk.
+func (p restart) warnOfLeaving(slot string, is preflight.InForce) bool {
+	if !p.isInPlaceOf(slot, is) {
+		return false
+	}
+	has := is.Spec.Disks[slot]
+	keep := fmt.Sprintf("To keep that disk, take its removal back before this apply: %s on node %s.",
+		shell.Or(shell.VM("qm set {vmid} --revert {}", int(*p.Prior.VMID), slot), shell.ByHand), *p.Prior.Node)
+	disk := fmt.Sprintf("%s (%s) is in it, and waits to leave.", has.Volume, property.FormatSize(has.Bytes()))
+	at, of := path.Root("disks").AtMapKey(slot), slot+" of "+p.Prior.Thing()
+	switch {
+	case p.keepsLeaving(slot, is):
+		p.diags.AddAttributeWarning(at, of+" keeps its disk", disk+" The apply takes that back. It makes no new disk, but "+
+			"goes on with this one and its content.")
+	case p.isOwnLeaving(slot, is):
+		p.diags.AddAttributeWarning(at, of+" cannot be as planned", disk+" It is larger than the planned disk, or has "+
+			"another size than it had, and the apply makes no new disk in its place: it will be refused. "+keep)
+	default:
+		p.diags.AddAttributeWarning(at, of+" loses a disk", fmt.Sprintf("%s Another disk takes its place: %s. %s", disk,
+			is.Removed[slot], keep))
+	}
+	return true
+}
+
+// isInPlaceOf reports whether a plan makes a disk in a slot that has one which waits to leave.
+func (p restart) isInPlaceOf(slot string, is preflight.InForce) bool {
+	_, known := p.before.Spec(false).Disks[slot]
+	_, isPlanned := p.after.Spec(false).Disks[slot]
+	return isPlanned && !known && is.Removed[slot] != ""
+}
+
+// isOwnLeaving reports whether a disk that waits to leave its slot was the VM's in state, and is no other than planned.
+func (p restart) isOwnLeaving(slot string, is preflight.InForce) bool {
+	has, wanted := is.Spec.Disks[slot], p.after.Spec(false).Disks[slot]
+	return slices.Contains(p.private.Detached, has.Volume) && (wanted.Volume == "" || wanted.Volume == has.Volume)
+}
+
+// keepsLeaving reports whether the update takes back the removal of a disk, since it can be the planned one.
+func (p restart) keepsLeaving(slot string, is preflight.InForce) bool {
+	has := is.Spec.Disks[slot]
+	return p.isInPlaceOf(slot, is) && p.isOwnLeaving(slot, is) &&
+		has.CanStay(p.private.Sizes[has.Volume], p.after.Spec(false).Disks[slot])
 }

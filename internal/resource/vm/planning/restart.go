@@ -140,7 +140,11 @@ func (p restart) warnOfLostDisks(ctx context.Context) {
 	before, after := p.before.Spec(false), p.after.Spec(false)
 	writes := p.isStarted() || p.Plan.HA.Starts() || !vm.Diff(before, after).Empty()
 	is, err := p.Machines.InForce(ctx, *p.Prior.Node, int(*p.Prior.VMID), true)
-	if err != nil || is.Running && !p.Plan.EndsStopped() || !is.Running && !writes {
+	if err != nil {
+		return
+	}
+	maps.DeleteFunc(is.Removed, func(slot, _ string) bool { return p.warnOfLeaving(slot, is) })
+	if is.Running && !p.Plan.EndsStopped() || !is.Running && !writes {
 		return
 	}
 	when := "with the first request to the VM, which is off, or with its start"
@@ -213,7 +217,7 @@ func (p restart) certain(ctx context.Context, options []string, after vm.Spec) (
 	var back []string
 	has, gets := vm.Encode(now.Spec), vm.Encode(after)
 	for _, option := range options {
-		if slices.Contains(p.Prior.PendingChanges, option) && has[option] == gets[option] {
+		if slices.Contains(p.Prior.PendingChanges, option) && (has[option] == gets[option] || p.keepsLeaving(option, now)) {
 			back = append(back, option)
 			continue
 		}
