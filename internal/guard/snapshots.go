@@ -201,6 +201,12 @@ func (s Snapshots) prove(ctx context.Context, c SnapshotClaim) (Evidence, map[st
 	if err != nil {
 		return Evidence{}, nil, err
 	}
+	if c.back {
+		err = c.takesNone(before, e.config.Values)
+	}
+	if err != nil {
+		return Evidence{}, nil, err
+	}
 	if held := vm.HeldVolume(c.VMID, e.config.Values); held != "" && unseen != nil { // it is there for others to have
 		return Evidence{}, nil, c.untold(held, unseen)
 	}
@@ -266,6 +272,24 @@ func (s Snapshots) checkNamesakes(ctx context.Context, c SnapshotClaim, volumes,
 func (c SnapshotClaim) untold(volume string, unseen error) error {
 	return fmt.Errorf("snapshot %s of VM %d was not touched: whether another guest has %s, or a snapshot of that name on "+
 		"it, cannot be told: %w", c.Name, c.VMID, volume, unseen)
+}
+
+// takesNone refuses a roll-back that takes a disk of another VM's id from its slot, which the VM was given after the
+// snapshot. PVE cuts the guest off first, and notes the disk as an unused one of this VM, whichever id it carries
+// (qemu-server QemuConfig.pm __snapshot_rollback_get_unused, add_unused_volume).
+func (c SnapshotClaim) takesNone(snapshot, config map[string]string) error {
+	for _, slot := range vm.Slots(config) {
+		volume := guest.VolumeOf(config[slot])
+		owner, owned := volid.Owner(volume)
+		if !owned || owner == c.VMID || vm.IsOptical(config[slot]) || volid.IsCloudInit(volume) ||
+			guest.HasInSlot(snapshot, volume) {
+			continue
+		}
+		return fmt.Errorf("VM %d was not rolled back to snapshot %s: it has %s of VM %d in %s, which came after the "+
+			"snapshot. Proxmox VE would cut the guest off, and keep that disk as an unused one of VM %d. Take it out of %s "+
+			"first", c.VMID, c.Name, volume, owner, slot, c.VMID, slot)
+	}
+	return nil
 }
 
 // freedBy are the cloud-init drives that a roll-back destroys, whichever VMID they carry: those of the VM that the

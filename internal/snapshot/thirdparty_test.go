@@ -3,6 +3,7 @@ package snapshot
 import (
 	"context"
 	"errors"
+	"maps"
 	"strings"
 	"testing"
 
@@ -176,6 +177,39 @@ func TestRollBackOfSharedDisk(t *testing.T) {
 		if refused := err != nil && strings.Contains(err.Error(), "VM 301 (vm301) on node pve1 ("+where+
 			")"); refused != shared || !refused && err != nil {
 			t.Errorf("%q: %v", where, err)
+		}
+	}
+}
+
+// TestRollBackTakesNoDiskOfAnotherVM: a VM has got the disk of another one since the snapshot. PVE would cut the guest
+// off and make the disk an unused one of the VM. The roll-back is refused, and the guest runs on with its disk.
+func TestRollBackTakesNoDiskOfAnotherVM(t *testing.T) {
+	for _, later := range []bool{true, false} {
+		r := newRig(t, false)
+		const disk = "local-zfs:vm-301-disk-7"
+		r.change(func(w *state.World) {
+			w.Put(&state.Volume{Storage: "local-zfs", Node: "pve1", Name: "vm-301-disk-7", VMID: theirs, Content: "images",
+				Format: "raw", Size: 1 << 30})
+			if !later {
+				w.Guests[ours].Config["scsi1"] = disk + ",size=1G"
+			}
+		})
+		if _, err := r.s.Take(t.Context(), Wanted{VMID: ours, Name: "before"}); err != nil {
+			t.Fatal(err)
+		}
+		r.change(func(w *state.World) {
+			g := w.Guests[ours]
+			g.Config["scsi1"], g.Running = disk+",size=1G", &state.Running{PID: 7, StartedAt: w.Clock.Now(), Booted: maps.Clone(g.Config)}
+		})
+		_, err := r.s.Do(t.Context(), RollBack{Choice: guest.Choice{VMID: ours}, Name: "before"})
+		r.change(func(w *state.World) {
+			g := w.Guests[ours]
+			if (g.Running != nil) != later || !strings.HasPrefix(g.Config["scsi1"], disk) {
+				t.Errorf("later %t: the guest runs: %t, with %v", later, g.Running != nil, g.Config)
+			}
+		})
+		if later != (err != nil && strings.Contains(err.Error(), "it has "+disk+" of VM 301 in scsi1")) {
+			t.Errorf("later %t: %v", later, err)
 		}
 	}
 }
