@@ -64,9 +64,10 @@ func (v *VMPower) Schema(_ context.Context, _ action.SchemaRequest, resp *action
 			"Where a `proxmox_vm` has `power_state` in its configuration, the next apply brings that back.",
 		Attributes: vmAttributes(map[string]schema.Attribute{
 			"action": schema.StringAttribute{Required: true, Validators: []validator.String{stringvalidator.OneOf(names...)},
-				MarkdownDescription: "`start`, unless another guest runs with one of the VM's disks. `shutdown` asks the " +
-					"guest, by ACPI or its agent, and never cuts it off. `stop` cuts it off, " +
-					"like pulling the plug. `reboot` asks the guest to shut down and starts it again, with its " +
+				MarkdownDescription: "`start`, unless another guest runs with one of the VM's disks, or is suspended to disk " +
+					"with it. Likewise for a `reboot` that brings another disk in force, and for `resume` where that guest was " +
+					"started after this one. `shutdown` asks the guest, by ACPI or its agent, and never cuts it off. " +
+					"`stop` cuts it off, like pulling the plug. `reboot` asks the guest to shut down and starts it again, with its " +
 					"pending changes. `reset` presses the reset button. `suspend` pauses it, or saves it to disk (`to_disk`); " +
 					"`resume` continues it. `stop` and `reset` lose the guest's unwritten data."},
 			"to_disk": schema.BoolAttribute{Optional: true, MarkdownDescription: "Whether `suspend` saves the guest's memory " +

@@ -11,6 +11,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/ownership"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/volumeuse"
 )
@@ -31,18 +32,20 @@ func (g *Guard) HasVolume(ctx context.Context, node, volume string) (listed pve.
 	return listed, len(b.Unlisted) > 0, err
 }
 
-// Neighbor is another guest that runs with a volume of a VM.
+// Neighbor is another guest that runs with a volume of a VM, or is suspended to disk with it: it goes on with what its
+// memory has of the volume when it is resumed, as if nothing had been written since.
 type Neighbor struct {
-	VMID   int
-	Volume string
-	As     string        // how it names the volume
-	Uptime time.Duration // zero: not known
+	VMID      int
+	Volume    string
+	As        string        // how it names the volume
+	Uptime    time.Duration // zero: not known
+	Suspended bool          // to disk
 
 	told string
 }
 
-// Neighbors are the guests that run with volumes of a VM, as far as this identity sees them. The error says which were
-// not seen.
+// Neighbors are the guests that run with volumes of a VM, or are suspended to disk with them, as far as this identity
+// sees them. The error says which were not seen.
 func Neighbors(ctx context.Context, g *Guard, node string, vmid int, volumes []string) (all []Neighbor, err error) {
 	if len(volumes) == 0 {
 		return nil, nil
@@ -58,11 +61,12 @@ func Neighbors(ctx context.Context, g *Guard, node string, vmid int, volumes []s
 				if !user.Attached || user.Unclear {
 					continue
 				}
-				switch runs, uptime, err := isRunning(ctx, g, user.Guest); {
+				n := Neighbor{VMID: user.Guest.VMID, Volume: volume, As: user.As, told: user.String()}
+				switch runs, err := n.look(ctx, g, user.Guest); {
 				case err != nil:
 					unseen = append(unseen, fmt.Errorf("see whether %s runs: %w", user, err))
-				case runs:
-					all = append(all, Neighbor{user.Guest.VMID, volume, user.As, uptime, user.String()})
+				case runs || n.Suspended:
+					all = append(all, n)
 				}
 			}
 		}
@@ -115,16 +119,21 @@ func readEach(ctx context.Context, g *Guard, scope string) (readings []*volumeus
 	return readings, unseen
 }
 
-// isRunning reports whether a guest runs now, and for how long; PVE's listing is some seconds old.
-func isRunning(ctx context.Context, g *Guard, other pve.Resource) (bool, time.Duration, error) {
+// look reports whether the guest runs now; PVE's listing is some seconds old. It notes for how long, or that it is
+// suspended to disk.
+func (n *Neighbor) look(ctx context.Context, g *Guard, other pve.Resource) (bool, error) {
 	if other.Type != "qemu" {
-		return other.Status == string(guest.Running), 0, nil
+		return other.Status == string(guest.Running), nil
 	}
 	status, err := g.api.QEMU(other.Node, other.VMID).Status(ctx)
 	if pve.IsKind(err, pve.NotFound) { // it is gone, or has moved away from its disk
-		return false, 0, nil
+		return false, nil
 	}
-	return status.IsRunning(), time.Duration(status.Uptime) * time.Second, err
+	n.Uptime = time.Duration(status.Uptime) * time.Second
+	if n.Suspended = !status.IsRunning() && status.Lock == request.Suspended; n.Suspended {
+		n.told += ", which is suspended to disk"
+	}
+	return status.IsRunning(), err
 }
 
 // CheckMade makes sure that no other guest has got a disk of a VM that a create has made and not committed, as far as

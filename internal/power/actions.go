@@ -44,17 +44,53 @@ func (r *run) hasItsDisks(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	disks := guest.DisksToRun(config.Merged()) // with which it starts
-	beside := fmt.Sprintf("VM %d is started beside guests that were not seen", r.VMID)
+	none := func(guard.Neighbor) bool { return false }
+	return r.isAlone(ctx, "started", "qm start", guest.DisksToRun(config.Merged()), none)
+}
+
+// getsItsDisks refuses a restart that gives the guest a disk which another one has: PVE puts in force what waits, and
+// starts it again without asking. It looks at nothing where the guest gets no disk.
+func (r *run) getsItsDisks(ctx context.Context) error {
+	config := r.config
+	if r.tried { // a lock was waited for
+		var err error
+		if config, err = r.api.QEMU(r.node, r.VMID).Pending(ctx); err != nil {
+			return err
+		}
+	}
+	r.tried = true
+	has := guest.DisksToRun(config.Current())
+	gets := slices.DeleteFunc(guest.DisksToRun(config.Merged()), func(d string) bool { return slices.Contains(has, d) })
+	return r.isAlone(ctx, "restarted", "qm reboot", gets, func(guard.Neighbor) bool { return false })
+}
+
+// goesOnAlone refuses to have a paused guest go on beside another one that has got one of its disks since: its memory
+// has what it knew of the disk. One that already ran when this one was started shares the disk.
+func (r *run) goesOnAlone(ctx context.Context) error {
+	config, err := r.api.QEMU(r.node, r.VMID).Pending(ctx)
+	if err != nil {
+		return err
+	}
+	now, err := r.status(ctx)
+	if err != nil {
+		return err
+	}
+	shares := func(n guard.Neighbor) bool { return !n.Suspended && n.Uptime >= time.Duration(now.Uptime)*time.Second }
+	return r.isAlone(ctx, "resumed", "qm resume", guest.DisksToRun(config.Current()), shares)
+}
+
+// isAlone refuses to have the guest run beside another one with one of some disks, but those that share it.
+func (r *run) isAlone(ctx context.Context, done, command string, disks []string, shares func(guard.Neighbor) bool) error {
+	beside := fmt.Sprintf("VM %d is %s beside guests that were not seen", r.VMID, done)
 	r.warnings = slices.DeleteFunc(r.warnings, func(w guest.Warning) bool { return w.Summary == beside })
-	err = guard.CheckRunning(ctx, r.guard, r.node, r.VMID, disks, func(guard.Neighbor) bool { return false })
+	err := guard.CheckRunning(ctx, r.guard, r.node, r.VMID, disks, shares)
 	var used *guard.InUseError
 	switch {
 	case errors.As(err, &used):
-		return &guest.FieldError{Path: "action", Summary: fmt.Sprintf("VM %d was not started", r.VMID),
+		return &guest.FieldError{Path: "action", Summary: fmt.Sprintf("VM %d was not %s", r.VMID, done),
 			Detail: fmt.Sprintf("Two guests on one disk destroy what is on it. Detach the disk there or shut that guest down, "+
-				"then start VM %d. `qm start %d` on node %s starts it without that, for guests that are made to share the disk, "+
-				"such as the nodes of a cluster", r.VMID, r.VMID, r.node), Err: err}
+				"then repeat the action. `%s %d` on node %s does it without that, for guests that are made to share the disk, "+
+				"such as the nodes of a cluster", command, r.VMID, r.node), Err: err}
 	case ctx.Err() != nil:
 		return err
 	case err != nil: // such as for a node that is off, whose guests are mostly off, too
@@ -186,6 +222,7 @@ func (r *run) reboot(ctx context.Context) error {
 			"\"resume\" lets it go on, and \"reset\" presses its reset button")
 	}
 	params := guest.Within(r.patience())
+	r.first = r.getsItsDisks
 	_, err := r.perform(ctx, request.Request{Type: "qmreboot",
 		Done: func(ctx context.Context) (bool, error) { now, err := r.status(ctx); return r.isNew(now), err },
 		Send: func(ctx context.Context) (pve.UPID, error) { return r.api.QEMU(r.node, r.VMID).Reboot(ctx, params) }})
@@ -220,6 +257,7 @@ func (r *run) isNew(now pve.GuestStatus) bool {
 func (r *run) awaitStart(ctx context.Context) error {
 	ctx, cancel := r.jobs.Grace(ctx)
 	defer cancel()
+	r.first = nil
 	r.tell(ctx, "Waiting until "+r.vm()+" runs again")
 	again, err := r.await(ctx, r.jobs.Clock.Now().Add(time.Minute), r.isNew)
 	if again || err != nil {
@@ -277,6 +315,7 @@ func (r *run) resume(ctx context.Context) error {
 	case !r.before.IsRunning():
 		return r.refuse(ctx, "is off", "There is nothing to resume. The action \"start\" starts it")
 	}
+	r.first = r.goesOnAlone
 	_, err := r.perform(ctx, request.Request{Type: "qmresume",
 		Done: func(ctx context.Context) (bool, error) { now, err := r.status(ctx); return isRunning(now), err },
 		Send: func(ctx context.Context) (pve.UPID, error) { return r.api.QEMU(r.node, r.VMID).Resume(ctx) }})

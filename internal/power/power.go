@@ -63,12 +63,13 @@ type run struct {
 	Request
 	node     string
 	identity guest.Identity
-	digest   string          // of the configuration that was seen, which tells a VM without identity
-	lock     string          // as it was seen
-	before   pve.GuestStatus // as it was seen
-	end      time.Time       // of the action's time
+	config   pve.PendingConfig // as it was seen; its digest tells a VM without identity
+	lock     string            // as it was seen
+	before   pve.GuestStatus   // as it was seen
+	end      time.Time         // of the action's time
 	tasks    request.Tasks
 	sent     bool // a request may have been carried out
+	tried    bool // to restart the guest
 	warnings []guest.Warning
 	// first is asked before each try; nil: nothing is. It may take its time, so the proof which VM it is comes after it.
 	first func(context.Context) error
@@ -81,7 +82,8 @@ func (r *run) look(ctx context.Context) error {
 		return err
 	}
 	config := at.Config.Current()
-	r.node, r.identity, r.digest, r.lock = at.Node, guest.IdentityOf(config), at.Config.Digest, config["lock"]
+	r.config = at.Config
+	r.node, r.identity, r.lock = at.Node, guest.IdentityOf(config), config["lock"]
 	if config["template"] == "1" {
 		return guest.IsTemplate(r.VMID)
 	}
@@ -120,7 +122,7 @@ func (r *run) isSame(ctx context.Context) error {
 		return err
 	}
 	seen := guest.IdentityOf(config.Values)
-	if r.identity.Matches(seen) || r.identity.IsZero() && r.digest == config.Digest {
+	if r.identity.Matches(seen) || r.identity.IsZero() && r.config.Digest == config.Digest {
 		return nil
 	}
 	then := "That one was not touched"

@@ -268,11 +268,11 @@ func (p power) mayReboot(before *ran, due []string) func(context.Context) error 
 }
 
 // knows returns which guests have run with a disk of this one while it ran itself: they share it on purpose, and a
-// refusal of the start would leave this one off.
+// refusal of the start would leave this one off. So would one for a guest that is suspended to disk with it.
 func (p power) knows(before ran) func(guard.Neighbor) bool {
 	return func(n guard.Neighbor) bool {
 		isSame := func(seen guard.Neighbor) bool { return seen.VMID == n.VMID && seen.Volume == n.Volume }
-		return slices.Contains(before.disks, n.Volume) && (slices.ContainsFunc(before.beside, isSame) ||
+		return slices.Contains(before.disks, n.Volume) && (n.Suspended || slices.ContainsFunc(before.beside, isSame) ||
 			p.changer.restarts.ranWith(n.VMID, n.As))
 	}
 }

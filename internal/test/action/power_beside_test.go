@@ -10,8 +10,8 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
 )
 
-// TestActionsStartNoGuestBesideAnother: an administrator mends the disk of a VM in a VM of their own, which runs. Two guests on one disk
-// destroy what is on it.
+// TestActionsStartNoGuestBesideAnother: an administrator mends the disk of a VM in a VM of their own, which runs, or is suspended to disk and
+// goes on later. Two guests on one disk destroy what is on it.
 func TestActionsStartNoGuestBesideAnother(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -23,15 +23,37 @@ func TestActionsStartNoGuestBesideAnother(t *testing.T) {
 		"start from disk":          {"stopped suspended", "start", true},
 		"start, the other is off":  {"stopped", "start", false},
 		"resume, the other is off": {"stopped suspended", "resume", false},
+		"start, the other sleeps":  {"stopped", "start", true},
+		"resume":                   {"paused", "resume", true},
+		"resume, and it is off":    {"paused", "resume", false},
+		"resume, and it was there": {"paused", "resume", false},
+		"reboot":                   {"running", "reboot", true},
+		"reboot, it is off":        {"running", "reboot", false},
+		"reboot, they share":       {"running", "reboot", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			a := newActor(t, rig.TokenNoSSH)
-			a.w.ExpectPowerOffs(state.PowerStop, state.PowerSuspend)
+			a.w.ExpectPowerOffs(state.PowerStop, state.PowerSuspend, state.PowerReboot)
 			a.set(c.from)
+			a.w.Sim.Advance(time.Minute)
 			other := a.w.Sim.ThirdParty(thirdparty.Order{Act: thirdparty.Attach, VMID: 500})
-			if c.runs {
+			if strings.HasPrefix(name, "reboot") && !strings.Contains(name, "share") {
+				a.w.Change(func(world *state.World) { // it gets the disk at its restart
+					g := world.Guests[500]
+					g.Pending = map[string]string{"sata1": g.Config["scsi0"]}
+					g.Config["scsi0"], g.Running.Booted["scsi0"] = "local-zfs:vm-500-disk-9,size=1G", "local-zfs:vm-500-disk-9,size=1G"
+					world.Put(&state.Volume{Storage: "local-zfs", Node: "pve1", Name: "vm-500-disk-9", VMID: 500, Content: "images", Format: "raw", Size: 1 << 30})
+				})
+			}
+			switch {
+			case strings.Contains(name, "sleeps"):
+				a.w.Change(func(world *state.World) { world.Guests[other.Made].SetLock("suspended", "an administrator") })
+			case c.runs, strings.Contains(name, "share"):
 				a.w.Sim.ThirdParty(thirdparty.Order{Act: thirdparty.Start, VMID: other.Made})
+			case strings.Contains(name, "was there"):
+				a.w.Sim.ThirdParty(thirdparty.Order{Act: thirdparty.Start, VMID: other.Made})
+				a.w.Change(func(world *state.World) { world.Guests[500].Running.StartedAt = world.Clock.Now().Add(time.Second) })
 			}
 			a.w.Sim.Advance(30 * time.Second)
 			_, err := a.act("action = \"" + c.action + "\"")
@@ -39,7 +61,7 @@ func TestActionsStartNoGuestBesideAnother(t *testing.T) {
 			if err != nil {
 				said = err.Error()
 			}
-			if c.runs != strings.Contains(said, "was not started") || c.runs != (a.guest() == c.from) || c.runs && len(a.writes()) > 0 {
+			if c.runs != strings.Contains(said, "Two guests on one disk") || c.runs != (len(a.writes()) == 0) || c.runs && a.guest() != c.from {
 				t.Errorf("the other one runs: %t; VM 500 is %s, sent %v: %s", c.runs, a.guest(), a.writes(), said)
 			}
 		})
