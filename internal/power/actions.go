@@ -80,7 +80,8 @@ func (r *run) goesOnAlone(ctx context.Context) error {
 }
 
 // isAlone refuses to have the guest run beside another one with one of some disks, but those that share it.
-func (r *run) isAlone(ctx context.Context, done, command string, disks []string, shares func(guard.Neighbor) bool) error {
+func (r *run) isAlone(ctx context.Context, done, command string, disks []string,
+	shares func(guard.Neighbor) bool) error {
 	beside := fmt.Sprintf("VM %d is %s beside guests that were not seen", r.VMID, done)
 	r.warnings = slices.DeleteFunc(r.warnings, func(w guest.Warning) bool { return w.Summary == beside })
 	err := guard.CheckRunning(ctx, r.guard, r.node, r.VMID, disks, shares)

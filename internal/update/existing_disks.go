@@ -213,11 +213,11 @@ func (s slots) giveBack(ctx context.Context, slot, volume string) error {
 	return fmt.Errorf("%s lets go of it at the next stop of VM %d", slot, s.vmid)
 }
 
-// keepPendingDisks takes back the removal of disks that waits for the guest's stop, if the slot is to have a disk again:
-// the one that was the VM's in state is still attached, with its data. One that is to be elsewhere moves then. One that
-// cannot be the planned disk is an error before anything is sent: no empty disk takes its place. The removal of a disk
-// that was never in state stands: it is a third party's, and the slot gets the new disk of the plan when that one leaves
-// it.
+// keepPendingDisks takes back the removal of disks that waits for the guest's stop, if the slot is to have a disk
+// again: the one that was the VM's in state is still attached, with its data. One that is to be elsewhere moves then.
+// One that cannot be the planned disk is an error before anything is sent: no empty disk takes its place. The removal
+// of a disk that was never in state stands: it is a third party's, and the slot gets the new disk of the plan when that
+// one leaves it.
 func (d disks) keepPendingDisks(ctx context.Context, t todo) (todo, error) {
 	current, merged, config, err := d.view.Spec(ctx)
 	if err != nil {
@@ -271,8 +271,8 @@ func lacksOnly(config pve.PendingConfig, slots []string) bool {
 	})
 }
 
-// cannotStay is the error for a disk that waits to leave its slot and is not as the plan has it: a third party has grown
-// it, or it is another one that has got its name.
+// cannotStay is the error for a disk that waits to leave its slot and is not as the plan has it: a third party has
+// grown it, or it is another one that has got its name.
 func (d disks) cannotStay(slot string, is vm.Disk, config pve.PendingConfig) error {
 	keep := shell.Or(shell.VM("qm set {vmid} --revert {}", d.vmid, slot), shell.ByHand)
 	return &guest.FieldError{Path: slotAttribute(slot),

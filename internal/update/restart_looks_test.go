@@ -131,7 +131,7 @@ func TestNoRestartTakesADiskThatWasSent(t *testing.T) {
 func TestRestartPutsOurDiskInPlace(t *testing.T) {
 	const detached = "local-zfs:vm-400-disk-7"
 	for _, earlier := range []bool{false, true} {
-		w := newWorld(t, pve.Params{"sata1": "local-zfs:1"})
+		w := newWorld(t, pve.Params{"sata1": "local-zfs:1", "hotplug": "network"})
 		w.start()
 		inWorld(w, func(all *state.World) {
 			all.Put(&state.Volume{Storage: "local-zfs", Node: "pve1", Name: "vm-400-disk-7", Content: "images", VMID: theVM,

@@ -113,6 +113,31 @@ func (s slots) unpluggable(ctx context.Context, t todo, current map[string]strin
 	return slots, nil
 }
 
+// checkCold refuses another disk for a slot of IDE or SATA in which a running guest has one. Where its hotplug setting
+// has disks, PVE tries to unplug that one, which it cannot, and has the new one wait with an error. Without the setting
+// it waits for the restart (qemu-server QemuServer.pm vmconfig_update_disk, vm_deviceunplug).
+func (s slots) checkCold(ctx context.Context, t todo) error {
+	if s.r.PowerState == guest.Stopped || !vm.TakesDisk("scsi0", vm.Decode(t.read.Current()).Hotplug) {
+		return nil
+	}
+	for _, slot := range slices.Sorted(maps.Keys(t.change.Set)) {
+		was, next := t.read.Current()[slot], t.change.Set[slot]
+		if !vm.IsBusSlot(slot) || !vm.IsCold(slot) || !isDisk(was) || !isDisk(next) ||
+			volid.Same(guest.VolumeOf(was), guest.VolumeOf(next)) {
+			continue
+		}
+		status, err := s.view.Status(ctx)
+		if err != nil || !status.IsRunning() {
+			return err
+		}
+		return &guest.FieldError{Path: slotAttribute(slot), Summary: fmt.Sprintf("%s of VM %d cannot get another disk while "+
+			"it runs", slot, s.vmid), Detail: fmt.Sprintf("%s is in it, and PVE takes no disk out of IDE or SATA while the VM "+
+			"runs. Nothing else of the plan was done. Stop the VM first, with power_state = \"stopped\", or choose another slot",
+			guest.VolumeOf(was))}
+	}
+	return nil
+}
+
 // movesBetweenSlots maps the slots whose volume is to be in another slot to that slot.
 func (s slots) movesBetweenSlots(t todo, current map[string]string) (map[string]string, error) {
 	targets, attached := map[string]string{}, t.attached()

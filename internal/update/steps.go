@@ -40,7 +40,9 @@ func (u *update) stepsToTheOptions(r *results) []saga.Step {
 			Why: "a disk whose removal waits for a stop, and that is wanted again, is still there until the guest stops, or " +
 				"is migrated",
 			Do: func(ctx context.Context) (err error) {
-				r.todo, err = disks{u}.keepPendingDisks(ctx, r.todo)
+				if r.todo, err = (disks{u}).keepPendingDisks(ctx, r.todo); err == nil {
+					err = slots{u}.checkCold(ctx, r.todo)
+				}
 				return err
 			}},
 		{Name: "take VM %d out of HA",

@@ -107,7 +107,7 @@ resource "proxmox_vm" "x" {
 func TestRemovedDiskComesBack(t *testing.T) {
 	t.Parallel()
 	disks := func(more string) string {
-		return "reboot_policy = \"never\"\ndisks = { scsi0 = { storage = \"local-zfs\", size = \"1G\" }" + more + " }\n"
+		return "reboot_policy = \"never\"\nhotplug = [\"network\"]\ndisks = { scsi0 = { storage = \"local-zfs\", size = \"1G\" }" + more + " }\n"
 	}
 	const second = `, sata1 = { storage = "local-zfs", size = "1G" }`
 	l := rig.NewVM(t, disks(second))
@@ -133,6 +133,24 @@ func TestRemovedDiskComesBack(t *testing.T) {
 	l.WantWaiting("sata3")
 	if is := l.Attr(`disks["sata3"].volume`); is == "local-zfs:vm-400-disk-7" {
 		t.Errorf("the state has %s, which a third party had removed", is)
+	}
+}
+
+// TestAnotherDiskInASlotWithoutHotplug: PVE takes no disk out of SATA while the VM runs, and refuses another one in its place. The plan says so. It
+// goes with the VM off, or at the restart of a guest whose hotplug setting leaves out disks.
+func TestAnotherDiskInASlotWithoutHotplug(t *testing.T) {
+	t.Parallel()
+	for setting, refused := range map[string]bool{"": true, rig.Stopped: false, "hotplug = [\"network\"]\n": false} {
+		const boot, one, two = `disks = { scsi0 = { storage = "local-zfs", size = "1G" }, `, `{ storage = "local-zfs", size = "2G" }`, `{ storage = "local-zfs", size = "3G" }`
+		l := rig.NewVM(t, setting+"boot_order = [\"scsi0\"]\n"+boot+"sata1 = "+one+", sata2 = "+two+" }\n")
+		l.World.ExpectPowerOffs(state.PowerReboot)
+		body := setting + "boot_order = [\"scsi0\"]\n" + l.Named(boot+"sata1 = { imported_disk = { volume = <sata2> } }, sata2 = { imported_disk = { volume = <sata1> } } }\n")
+		if refused {
+			l.Refuses(body, `disks["sata1"].imported_disk`, "takes no disk out of IDE or SATA", "power_state = \"stopped\"")
+			continue
+		}
+		l.To(body)
+		l.Want(map[string]string{"scsi0": "scsi0", "sata1": "sata2", "sata2": "sata1"})
 	}
 }
 

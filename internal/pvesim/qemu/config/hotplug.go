@@ -116,10 +116,7 @@ func unplugOption(p engine.Process, g *state.Guest, opt string, feature map[stri
 		if !feature["disk"] || drive.HasIndex(opt, "ide", "sata", "efidisk", "tpmstate") {
 			return errSkip
 		}
-		if slices.Contains(drive.BootOrder(g.Config["boot"]), opt) { // Drive.pm get_bootdisks
-			return perl.Die("can't unplug bootdisk '%s'", opt)
-		}
-		if err := unplug(p, g, opt); err != nil {
+		if err := unplugDrive(p, g, opt); err != nil {
 			return err
 		}
 		return detach(p, g, opt, drive.Parse(p.Engine, opt, g.Config[opt]), force)
@@ -165,6 +162,20 @@ func noteUnplugged(g *state.Guest, opt string) {
 	if g.Running != nil {
 		g.Running.Unplugged = append(g.Running.Unplugged, opt)
 	}
+}
+
+// unplugDrive takes a disk out of the running machine. It is asked for no disk of IDE or SATA whose removal waits, but
+// for one that another is to take the place of: that change is refused, and waits (QemuServer.pm vmconfig_update_disk,
+// vm_deviceunplug).
+func unplugDrive(p engine.Process, g *state.Guest, opt string) error {
+	switch {
+	case booted(g)[opt] == "":
+	case slices.Contains(drive.BootOrder(g.Config["boot"]), opt): // Drive.pm get_bootdisks
+		return perl.Die("can't unplug bootdisk '%s'", opt)
+	case drive.HasIndex(opt, "ide", "sata"):
+		return perl.Die("can't unplug device '%s'", opt)
+	}
+	return unplug(p, g, opt)
 }
 
 // controllerLeft is the controller that has lost its last disk; "" if it has others.
@@ -317,13 +328,10 @@ func plugDrive(p engine.Process, g *state.Guest, opt, value string, hotplug bool
 			}
 			return throttle(p, g, next)
 		}
-		if !hotplug || drive.HasIndex(opt, "ide", "sata") {
+		if !hotplug {
 			return errSkip
 		}
-		if slices.Contains(drive.BootOrder(g.Config["boot"]), opt) { // Drive.pm get_bootdisks
-			return perl.Die("can't unplug bootdisk '%s'", opt)
-		}
-		if err := unplug(p, g, opt); err != nil {
+		if err := unplugDrive(p, g, opt); err != nil {
 			return err
 		}
 		registerUnused(p, g, old)

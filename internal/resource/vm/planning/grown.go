@@ -15,6 +15,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/kit"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/model"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/shell"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/property"
 )
 
@@ -83,9 +84,9 @@ func waysToKeepSize(slot, size string) string {
 		"[disks[%q].size] }.", size, slot)
 }
 
-// warnOfLeaving tells of a disk that waits to leave a slot in which the plan makes one, since the state does not have it
-// any more: the update keeps one that was the VM's, refuses to make another disk in its place, and lets one go that a
-// third party had given the VM. It returns whether the slot has such a disk.
+// warnOfLeaving tells of a disk that waits to leave a slot in which the plan makes one, since the state does not have
+// it any more: the update keeps one that was the VM's, refuses to make another disk in its place, and lets one go that
+// a third party had given the VM. It returns whether the slot has such a disk.
 func (p restart) warnOfLeaving(slot string, is preflight.InForce) bool {
 	if !p.isInPlaceOf(slot, is) {
 		return false
@@ -102,6 +103,9 @@ func (p restart) warnOfLeaving(slot string, is preflight.InForce) bool {
 	case p.isOwnLeaving(slot, is):
 		p.diags.AddAttributeWarning(at, of+" cannot be as planned", disk+" It is larger than the planned disk, or has "+
 			"another size than it had, and the apply makes no new disk in its place: it will be refused. "+keep)
+	case p.runs() && vm.IsCold(slot) && vm.TakesDisk("scsi0", p.Prior.Hotplug):
+		p.diags.AddAttributeWarning(at, of+" cannot be as planned", disk+" PVE takes no disk out of IDE or SATA while the VM "+
+			"runs, to put another in its place: the apply will be refused. Stop the VM first, or choose another slot.")
 	default:
 		p.diags.AddAttributeWarning(at, of+" loses a disk", fmt.Sprintf("%s Another disk takes its place: %s. %s", disk,
 			is.Removed[slot], keep))

@@ -51,6 +51,7 @@ func (p refusals) refuseChanges() {
 	if p.runs() {
 		p.refuseRemovingBootDisk()
 		p.refuseGrowthOfImport()
+		p.refuseColdSlots()
 	}
 	if p.diags.HasError() || !p.Config.Raw.IsFullyKnown() {
 		return
