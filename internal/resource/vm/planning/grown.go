@@ -104,8 +104,8 @@ func (p restart) warnOfLeaving(slot string, is preflight.InForce) bool {
 		p.diags.AddAttributeWarning(at, of+" cannot be as planned", disk+" It is larger than the planned disk, or has "+
 			"another size than it had, and the apply makes no new disk in its place: it will be refused. "+keep)
 	case p.runs() && vm.IsCold(slot) && vm.TakesDisk("scsi0", p.Prior.Hotplug):
-		p.diags.AddAttributeWarning(at, of+" cannot be as planned", disk+" PVE takes no disk out of IDE or SATA while the VM "+
-			"runs, to put another in its place: the apply will be refused. Stop the VM first, or choose another slot.")
+		p.diags.AddAttributeWarning(at, of+" cannot be as planned", disk+" PVE takes no disk out of IDE or SATA while "+
+			"the VM runs, to put another in its place: the apply will be refused. Stop the VM first, or choose another slot.")
 	default:
 		p.diags.AddAttributeWarning(at, of+" loses a disk", fmt.Sprintf("%s Another disk takes its place: %s. %s", disk,
 			is.Removed[slot], keep))

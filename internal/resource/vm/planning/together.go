@@ -117,15 +117,16 @@ func (p refusals) refuseOtherMedia() {
 	}
 }
 
-// refuseColdSlots refuses another disk for a slot of IDE or SATA in which a running VM has one. Where its hotplug setting
-// has disks, PVE tries to unplug that one, and cannot (qemu-server QemuServer.pm vmconfig_update_disk, vm_deviceunplug).
+// refuseColdSlots refuses another disk for a slot of IDE or SATA in which a running VM has one. Where its hotplug
+// setting has disks, PVE tries to unplug that one, and cannot (qemu-server QemuServer.pm vmconfig_update_disk,
+// vm_deviceunplug).
 func (p refusals) refuseColdSlots() {
 	for _, slot := range model.SortedSlots(p.volumes.attached) {
 		was, next := model.Value(p.Prior.Disks[slot].Volume), model.Value(p.Plan.Disks[slot].Volume)
 		if was != "" && next != "" && was != next && vm.IsCold(slot) && vm.TakesDisk("scsi0", p.Prior.Hotplug) {
-			p.refuse(path.Root("disks").AtMapKey(slot).AtName("imported_disk"), validation.Fill("The VM runs, and %s has %s: PVE "+
-				"takes no disk out of IDE or SATA then. Choose another slot, or stop the VM first, with power_state = "+
-				"\"stopped\".", []string{slot, was}))
+			at := path.Root("disks").AtMapKey(slot).AtName("imported_disk")
+			p.refuse(at, validation.Fill("The VM runs, and %s has %s: PVE takes no disk out of IDE or SATA then. Choose "+
+				"another slot, or stop the VM first, with power_state = \"stopped\".", []string{slot, was}))
 			return
 		}
 	}
