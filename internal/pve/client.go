@@ -96,7 +96,7 @@ type answer interface {
 		datacenterWire | idRangeWire | taskStatusWire | logWire |
 		agentWire | poolWire | []poolWire | userWire | []pendingWire | []resourceWire | []nodeWire | []networkWire |
 		[]storageWire | []storageConfigWire | []volumeWire | volumeWire | []snapshotWire | []namedWire | []taskWire |
-		[]backupJobWire |
+		[]backupJobWire | featureWire |
 		[]logEntryWire | []powerWire |
 		map[string]map[string]wire.Bool |
 		map[string]wire.String | []map[string]wire.String | importWire | haRuleWire | []haRuleWire

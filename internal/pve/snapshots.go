@@ -50,6 +50,17 @@ func snapshotNames(all []Snapshot) []string {
 	return names
 }
 
+// CanBeSnapshot reports whether a snapshot of the VM can be taken: each of its disks is on a storage that has them.
+func (q QEMUReader) CanBeSnapshot(ctx context.Context) (bool, error) {
+	op := "see whether snapshots can be taken of " + q.name()
+	has, err := fetch[featureWire](ctx, q.client, op, q.path("/feature"), Params{"feature": "snapshot"})
+	return bool(has.Has), err
+}
+
+type featureWire struct {
+	Has wire.Bool `json:"hasFeature"`
+}
+
 func (c *Client) snapshots(ctx context.Context, op, path string) ([]Snapshot, error) {
 	list, err := fetch[[]snapshotWire](ctx, c, op, path, nil)
 	if err != nil {

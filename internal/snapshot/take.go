@@ -144,6 +144,20 @@ func (t *taking) foresee(ctx context.Context, keepsName bool) error {
 	if err == nil && t.want.Memory {
 		err = t.runs(ctx)
 	}
+	if err == nil {
+		err = t.hasFeature(ctx)
+	}
+	return err
+}
+
+// hasFeature refuses a snapshot of a VM with a disk on a storage without snapshots (AbstractConfig.pm
+// __snapshot_prepare).
+func (t *taking) hasFeature(ctx context.Context) error {
+	has, err := t.api.QEMU(t.node, t.want.VMID).CanBeSnapshot(ctx)
+	if err == nil && !has {
+		err = field("vmid", fmt.Sprintf("VM %d on node %s has a disk on a storage that takes no snapshots, or of a format "+
+			"without them", t.want.VMID, t.node))
+	}
 	return err
 }
 

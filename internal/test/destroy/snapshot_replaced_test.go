@@ -21,6 +21,7 @@ func TestSnapshotIsNotReplacedByNone(t *testing.T) {
 		"a name that is taken":                  {"name = \"theirs\"\n", "stopped", "has a snapshot theirs already"},
 		"a name that is free":                   {"name = \"after\"\n", "stopped", ""},
 		"memory of a guest that is started now": {"name = \"before\"\nvmstate = true\n", "running", ""},
+		"a disk without the feature":            {"name = \"after\"\n", "stopped", "takes no snapshots"},
 		"a description":                         {"name = \"before\"\ndescription = \"x\"\n", "stopped", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -39,6 +40,12 @@ func TestSnapshotIsNotReplacedByNone(t *testing.T) {
 				}
 				theirs["snaptime"] = "1700000000"
 				world.Guests[400].Snaps["theirs"] = theirs
+				if name == "a disk without the feature" { // which was added by hand
+					world.Storages["lvm-thick"] = &state.Storage{ID: "lvm-thick", Type: "lvm", Path: "thick", Content: []string{"images"}, Total: 20 << 30}
+					added := &state.Volume{Storage: "lvm-thick", Node: "pve1", Name: "vm-400-disk-5", VMID: 400, Content: "images", Format: "raw", Size: 1 << 30}
+					world.Put(added)
+					world.Guests[400].Config["scsi5"] = added.Volid() + ",size=1G"
+				}
 			})
 			w.Reconfigure(t, s, rig.TokenNoSSH, block(c.power, c.attrs))
 			pl, err := s.Plan(t.Context())
