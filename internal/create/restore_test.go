@@ -91,6 +91,29 @@ func TestRestore(t *testing.T) {
 	}
 }
 
+// TestRestoreOntoAShareWithTwoNames: PVE would make each restored disk an unused disk, too, by its other name, where the
+// two have mount points of their own. Nothing is restored then.
+func TestRestoreOntoAShareWithTwoNames(t *testing.T) {
+	for mount, refused := range map[string]bool{"/mnt/pve/one": false, "/mnt/pve/two": true} {
+		b := newBench(t, token)
+		b.backedUp(nil)
+		b.change(func(w *state.World) {
+			one := &state.Storage{ID: "one", Type: "nfs", Shared: true, Path: "/mnt/pve/one", Export: "/srv", Total: 100 << 30,
+				Content: []string{"images"}}
+			two := *one
+			two.ID, two.Path, two.Same = "two", mount, "one"
+			w.Storages["one"], w.Storages["two"] = one, &two
+		})
+		r := aRestore()
+		r.Restore.Storage = "one"
+		_, err := b.Create(t.Context(), r)
+		if refused != (err != nil && strings.Contains(err.Error(), "Storages one and two are one place")) || !refused && err != nil ||
+			refused && len(b.volumesOf(100))+len(b.vms()) > 0 {
+			t.Errorf("%s: %v, and there is %v", mount, err, b.volumesOf(100))
+		}
+	}
+}
+
 // TestRestoreOldMark: the mark of a create that comes back with a backup says nothing: it does not go into the new
 // VM's description, and a restore of a third party that brings it back is not taken away by a create that wants the id.
 func TestRestoreOldMark(t *testing.T) {

@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"strconv"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/destroy"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guard"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/volumeuse"
 )
 
 // source is what a new VM is a copy of, as it was when the create began. A VM made from scratch has none.
@@ -123,7 +125,31 @@ func (c *Creator) archive(ctx context.Context, resources pve.Resources, node str
 	if r.Restore.Storage == "" {
 		from.storages = storagesOf(config)
 	}
-	return from, nil
+	return from, refuseTwins(ctx, c.destroyer, from)
+}
+
+// refuseTwins refuses a restore onto a share that the node has under two ids. PVE's scan tells disks apart by their
+// paths alone, and would make each of the new ones an unused disk of the VM, too, whose removal destroys it
+// (qemu-server QemuServer.pm update_disk_config). Places that cannot be read refuse nothing: the restore looks at its
+// disks.
+func refuseTwins(ctx context.Context, d *destroy.Destroyer, from *source) error {
+	places, err := d.Places(ctx)
+	if err != nil {
+		return ctx.Err()
+	}
+	for _, on := range from.storages {
+		for _, other := range from.searched {
+			if on == other || places[on].Path == places[other].Path || places.Compare(on, other) != volumeuse.Same {
+				continue
+			}
+			return &guest.FieldError{Path: "restore.storage",
+				Summary: fmt.Sprintf("Storages %s and %s are one place", on, other),
+				Detail: fmt.Sprintf("After a restore PVE scans both, and makes each new disk an unused disk of the VM, too, "+
+					"by its other name. Nothing was made. Restore onto another storage, or take the content type images from %s",
+					other)}
+		}
+	}
+	return nil
 }
 
 // storagesOf are the storages of the guest volumes in a configuration. That of an ISO image is none, since it is not
