@@ -100,8 +100,7 @@ func (d *Deleter) deleteGuest(ctx context.Context, l *look, i Item, tasks *reque
 			return "", err
 		}
 	}
-	switch {
-	case i.Kind == ExpiredCreate:
+	if i.Kind == ExpiredCreate {
 		life, err := d.guests.Watch(ctx, listed, u.Mark, d.guests.LifeOf(u.Mark))
 		if err == nil && life != guest.Dead {
 			err = fmt.Errorf("transaction %s lives: it has shown so while it was watched. Nothing was removed", u.Mark.Saga)

@@ -99,7 +99,7 @@ func (r *Resource) Read(ctx context.Context, req resource.ReadRequest, resp *res
 }
 
 // recover makes a lost proof of the VM that a failed create has left, and names the work of others with that VM. The
-// destroy goes by what was named: it refuses other use.
+// destroy refuses use that was not named.
 func (r *Resource) recover(ctx context.Context, private *model.PrivateState, state *model.Model, found guest.Guest,
 	resp *resource.ReadResponse) {
 	resp.Diagnostics.Append(private.Recover(ctx, resp.Private, state, found)...)

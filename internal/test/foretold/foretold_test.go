@@ -21,7 +21,7 @@ import (
 const usual = 25
 
 // TestLawForetold makes each change where other users have given the VMs something: snapshots, jobs, rules, permissions, disks, devices,
-// options, values that wait. All that is there before the apply and not after it has been named by the plan, which no apply has preceded.
+// options, values that wait. The plan, which no apply has preceded, has named each fact that the apply makes go.
 func TestLawForetold(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex

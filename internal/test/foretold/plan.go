@@ -49,7 +49,7 @@ func (f Fact) IsNamed(lines []string) bool {
 	})
 }
 
-// Lines are a plan's lines: its changes, the values of what it removes, and its diagnostics.
+// Lines are a plan's lines: its changes, the values of objects that it removes, and its diagnostics.
 func Lines(pl *terraformtest.Plan) []string {
 	lines := strings.Split(pl.String()+pl.Diagnostics.String(), "\n")
 	for _, c := range pl.Changes {

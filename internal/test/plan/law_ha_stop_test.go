@@ -102,7 +102,7 @@ func TestPlanTellsThatHAStopsTheGuest(t *testing.T) {
 	}
 }
 
-// unknownRestarts are plans that are alike, of a running VM with a value that is not known yet, and what it turns out to be.
+// unknownRestarts are plans that are alike, of a running VM with a value that is not known yet, and the values that it may turn out to have.
 type unknownRestarts struct {
 	name string
 	rows []unknownRow
