@@ -265,8 +265,8 @@ func (m *Model) FormerNames(volumeIn func(slot string) string) []string {
 }
 
 // Taken are the disks that the configuration has attached from VMs which hold them, and whose data are in volumes of
-// this VM's own id by now. The state has what was attached, and the volume that a refresh has found in its slot. What
-// was attached and is in another slot of the VM was not taken: a killed apply has exchanged two disks.
+// this VM's own id by now. The state has what was attached, and the volume that a refresh has found in its slot. A
+// volume that was attached and is in another slot of the VM was not taken: a killed apply has exchanged two disks.
 func (m *Model) Taken() []volumeuse.Taken {
 	var all []volumeuse.Taken
 	for _, slot := range SortedSlots(m.Disks) {
