@@ -82,7 +82,7 @@ func (a *borrowing) start(ctx context.Context) error {
 		return err
 	}
 	var reading sync.WaitGroup
-	result, err := a.creator.guests.StartBy(ctx, func(ctx context.Context, r request.Request) (pve.TaskResult, error) {
+	result, _, err := a.creator.guests.StartBy(ctx, func(ctx context.Context, r request.Request) (pve.TaskResult, error) {
 		send := r.Send
 		r.Send = func(ctx context.Context) (pve.UPID, error) {
 			now := a.creator.jobs.Clock.Now()

@@ -75,49 +75,22 @@ func (g *Guests) IsStopped(node string, vmid int) func(context.Context) (bool, e
 	}
 }
 
-// StartBy starts a VM. One that runs already is what was wanted.
-func (g *Guests) StartBy(ctx context.Context, perform Performer, node string, vmid int) (pve.TaskResult, error) {
-	var upid pve.UPID
-	result, err := perform(ctx, request.Request{Node: node, Type: "qmstart", ID: vmid, Done: g.isRunning(node, vmid),
-		Send: func(ctx context.Context) (_ pve.UPID, err error) {
-			upid, err = g.api.QEMU(node, vmid).Start(ctx, pve.Params{})
+// StartBy starts a VM. One that runs already is what was wanted. PVE leaves the start of one under HA to HA's manager,
+// which comes to it later: byHA is then true (qemu-server API2/Qemu.pm vm_start, hastart).
+func (g *Guests) StartBy(ctx context.Context, perform Performer, node string, vmid int) (result pve.TaskResult,
+	byHA bool, err error) {
+	result, err = perform(ctx, request.Request{Node: node, Type: "qmstart", ID: vmid, Done: g.isRunning(node, vmid),
+		Send: func(ctx context.Context) (pve.UPID, error) {
+			upid, err := g.api.QEMU(node, vmid).Start(ctx, pve.Params{})
+			byHA = upid.Type() == "hastart"
 			return upid, err
 		}})
-	if err == nil && upid.Type() == "hastart" {
-		return result, awaitStart(ctx, g, node, vmid)
-	}
 	if err != nil && ctx.Err() == nil && pve.IsKind(err, pve.Busy) {
 		if running, lookErr := g.isRunning(node, vmid)(ctx); lookErr == nil && running {
-			return result, nil
+			return result, byHA, nil
 		}
 	}
-	return result, err
-}
-
-// startsWithin is how long HA's managers, of which the one comes round each 10 s and the other each 5 s, may take to
-// start a guest.
-const startsWithin = time.Minute
-
-// awaitStart waits until HA has started the guest: PVE only files the request with HA's manager, and the task ends at
-// once (qemu-server API2/Qemu.pm vm_start, hastart). HA may start it on another node; the next look follows it.
-func awaitStart(ctx context.Context, g *Guests, node string, vmid int) error {
-	ctx, over := oplog.Wait(ctx, oplog.Guest, fmt.Sprintf("VM %d to be started by HA", vmid))
-	defer over()
-	for end, attempt := g.clock.Now().Add(startsWithin), 0; ; attempt++ {
-		if err := g.jobs.Pause(ctx, attempt); err != nil {
-			return fmt.Errorf("wait for VM %d on node %s to be started by HA: %w", vmid, node, err)
-		}
-		running, err := g.isRunning(node, vmid)(ctx)
-		switch {
-		case running, pve.IsKind(err, pve.NotFound):
-			return nil
-		case err != nil && !pve.IsKind(err, pve.Unavailable):
-			return err
-		case !g.clock.Now().Before(end):
-			return fmt.Errorf("VM %d is under HA, whose manager has taken the request to start it, and it did not run on node "+
-				"%s within %s. HA may start it yet; `ha-manager status` on a node says how HA sees it", vmid, node, startsWithin)
-		}
-	}
+	return result, byHA, err
 }
 
 func (g *Guests) isRunning(node string, vmid int) func(context.Context) (bool, error) {

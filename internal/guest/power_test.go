@@ -86,8 +86,7 @@ func TestAwaitStop(t *testing.T) {
 	}
 }
 
-// TestStart: one that runs already is what was wanted, and so is one whose answer was lost; a failure is one. HA starts the guest later, and
-// that is awaited.
+// TestStart: one that runs already is what was wanted, and so is one whose answer was lost; a failure is one.
 func TestStart(t *testing.T) {
 	for name, c := range map[string]struct {
 		happens func(*world)
@@ -98,11 +97,6 @@ func TestStart(t *testing.T) {
 		"answer lost": {happens: func(w *world) { w.fail(fault.After, "/status/start") }, runs: true},
 		"refused":     {happens: func(w *world) { w.fail(fault.Before, "/status/start") }},
 		"failed":      {happens: func(w *world) { w.fail(fault.Task, "/status/start") }},
-		"by HA":       {happens: func(w *world) { w.manage("stopped") }, runs: true},
-		"by HA, which does not": {happens: func(w *world) {
-			w.manage("stopped")
-			w.change(func(all *state.World) { all.HARound = time.Hour })
-		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -113,7 +107,7 @@ func TestStart(t *testing.T) {
 			perform := func(ctx context.Context, r request.Request) (pve.TaskResult, error) {
 				return w.s.jobs.Perform(ctx, &request.Tasks{}, r)
 			}
-			if _, err := w.s.StartBy(t.Context(), perform, "pve1", theVM); (err == nil) != c.runs || w.isRunning() != c.runs {
+			if _, _, err := w.s.StartBy(t.Context(), perform, "pve1", theVM); (err == nil) != c.runs || w.isRunning() != c.runs {
 				t.Errorf("%v, running %t", err, w.isRunning())
 			}
 		})

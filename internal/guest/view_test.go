@@ -82,7 +82,7 @@ func TestViewRefusesAnotherVM(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	w.sim.ResetOps()
-	_, err := w.s.StartBy(t.Context(), v.Power(nil), "pve1", theVM)
+	_, _, err := w.s.StartBy(t.Context(), v.Power(nil), "pve1", theVM)
 	if !errors.As(err, &another) || w.configuration()["lock"] != "" {
 		t.Errorf("start of another VM: %v", err)
 	}

@@ -102,7 +102,7 @@ func (r *run) isAlone(ctx context.Context, done, command string, disks []string,
 }
 
 func (r *run) startNow(ctx context.Context) error {
-	if _, err := r.guests.StartBy(ctx, r.perform, r.node, r.VMID); err != nil || r.NoWait {
+	if _, _, err := r.guests.StartBy(ctx, r.perform, r.node, r.VMID); err != nil || r.NoWait {
 		return err
 	}
 	if !r.before.HAManaged {

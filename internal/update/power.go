@@ -250,7 +250,42 @@ func (p power) start(ctx context.Context) (started bool, err error) {
 // It looks before each try, since a wait for a lock may last hours.
 func (p power) startBeside(ctx context.Context, before ran) (pve.TaskResult, error) {
 	look := func(ctx context.Context) error { return p.hasItsDisks(ctx, before) }
-	return p.changer.guests.StartBy(ctx, p.view.Power(look), p.view.Node(), p.vmid)
+	result, byHA, err := p.changer.guests.StartBy(ctx, p.view.Power(look), p.view.Node(), p.vmid)
+	if err == nil && byHA {
+		p.view.Forget() // that takes its time
+		err = awaitHA(ctx, p)
+	}
+	return result, err
+}
+
+// startsWithin is how long HA may take to start a guest. Its managers come round each 10 s and each 5 s, and it may
+// relocate the guest first (pve-ha-manager HA/Manager.pm next_state_request_start).
+const startsWithin = 5 * time.Minute
+
+// awaitHA waits until HA has started the guest, on this node or on another one.
+func awaitHA(ctx context.Context, p power) error {
+	ctx, over := oplog.Wait(ctx, oplog.Guest, fmt.Sprintf("VM %d to be started by HA", p.vmid))
+	defer over()
+	end := p.changer.clock.Now().Add(min(startsWithin, request.Remaining(ctx)))
+	for attempt := 0; ; attempt++ {
+		if err := p.changer.jobs.Pause(ctx, attempt); err != nil {
+			return fmt.Errorf("wait for VM %d to be started by HA: %w", p.vmid, err)
+		}
+		status, err := p.view.Status(ctx)
+		if pve.IsKind(err, pve.NotFound) && p.follow(ctx) == guest.Gone {
+			return fmt.Errorf("VM %d is gone from node %s while its start by HA was awaited: %w", p.vmid, p.view.Node(), err)
+		}
+		switch {
+		case err == nil && status.IsRunning():
+			return nil
+		case err != nil && !pve.IsKind(err, pve.Unavailable) && !pve.IsKind(err, pve.NotFound):
+			return err
+		case !p.changer.clock.Now().Before(end):
+			return &guest.FieldError{Path: "power_state", Summary: fmt.Sprintf("VM %d does not run yet", p.vmid),
+				Detail: "It is under HA, whose manager has taken the request to start it, and may start it yet. `ha-manager " +
+					"status` on a node says how HA sees it"}
+		}
+	}
 }
 
 // hasItsDisks refuses to start a guest beside another one that runs with one of its disks, such as one in which an

@@ -10,6 +10,7 @@ import (
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/thirdparty"
@@ -184,6 +185,48 @@ func TestStopUnderHA(t *testing.T) {
 	defer all.Unlock()
 	if entry.State != "stopped" {
 		t.Errorf("HA is to keep it %s", entry.State)
+	}
+}
+
+// TestStartByHAIsAwaited: PVE only files the start of a VM under HA with HA's manager. The update ends when the guest runs, also on another
+// node, and says it where it does not run in the end.
+func TestStartByHAIsAwaited(t *testing.T) {
+	for name, c := range map[string]struct {
+		round time.Duration
+		moves bool
+		says  string
+	}{
+		"soon":                {},
+		"late":                {round: 2 * time.Minute},
+		"on another node":     {round: time.Hour, moves: true},
+		"not within its time": {round: time.Hour, says: "VM 400 does not run yet"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorldOf(t, pvesim.Options{Nodes: []string{"pve1", "pve2"}}, pve.Params{"cores": "1"})
+			all := w.sim.World()
+			all.Lock()
+			all.HA["vm:400"], all.HARound = &state.HAResource{SID: "vm:400", State: "stopped"}, c.round
+			all.Unlock()
+			w.sim.Advance(15 * time.Second)
+			r := w.request()
+			r.PowerState = guest.Running
+			if c.moves {
+				w.when(18*time.Second, func() { w.alter(func(g *state.Guest) { g.Node = "pve2" }) })
+				w.when(40*time.Second, func() {
+					w.alter(func(g *state.Guest) {
+						g.Running = &state.Running{PID: 77, StartedAt: all.Clock.Now(), Booted: g.Config}
+					})
+				})
+			}
+			g, _, err := w.update(r)
+			wrong := err != nil || g.Status != string(guest.Running)
+			if c.says != "" {
+				wrong = !strings.Contains(fmt.Sprint(err), c.says)
+			}
+			if wrong {
+				t.Errorf("%v, and the guest is %s", err, g.Status)
+			}
+		})
 	}
 }
 
