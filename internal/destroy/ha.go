@@ -160,22 +160,37 @@ func (d *Destroyer) TakesAlong(ctx context.Context, r Request) Along {
 		return along
 	}
 	along.Purged = d.Purged(ctx, r)
-	node := r.Ref.Node
-	listed, isListed, err := d.api.Listing().Guest(ctx, r.Ref.VMID)
-	if isListed && err == nil { // it may have moved since the refresh
-		node = listed.Node
-	}
-	snapshots, err := d.api.QEMU(node, r.Ref.VMID).Snapshots(ctx)
-	switch {
-	case err == nil:
-		along.Snapshots = map[string]int64{}
-		for _, s := range snapshots {
-			along.Snapshots[s.Name] = s.Taken
-		}
-	case !pve.IsKind(err, pve.NotFound):
+	snapshots, err := d.snapshotsOf(ctx, r.Ref)
+	if err != nil {
 		along.Unread = err
+		return along
+	}
+	along.Snapshots = map[string]int64{}
+	for _, s := range snapshots {
+		along.Snapshots[s.Name] = s.Taken
 	}
 	return along
+}
+
+// snapshotsOf are the snapshots of a VM, wherever it is; none of one that is gone. The listing is of the run's
+// beginning, and the refresh was earlier than the plan: the VM may have moved since either.
+func (d *Destroyer) snapshotsOf(ctx context.Context, ref guest.Ref) ([]pve.Snapshot, error) {
+	node := ref.Node
+	if listed, is, err := d.api.Listing().Guest(ctx, ref.VMID); is && err == nil {
+		node = listed.Node
+	}
+	snapshots, err := d.api.QEMU(node, ref.VMID).Snapshots(ctx)
+	if !pve.IsKind(err, pve.NotFound) {
+		return snapshots, err
+	}
+	at, seen, err := d.guests.Find(ctx, ref, nil)
+	if err != nil && seen == guest.Gone {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return d.api.QEMU(at.Node, ref.VMID).Snapshots(ctx)
 }
 
 // Purged names the jobs and the HA entries that PVE takes a VM out of as it destroys it.
@@ -195,46 +210,6 @@ func (d *Destroyer) Purged(ctx context.Context, r Request) []string {
 		lines = append(lines, look.ha(ctx)...)
 	}
 	return lines
-}
-
-// snapped reads the snapshots of a VM, and refuses to destroy it with one that was taken since the plan, which has
-// named the others: PVE destroys them with the VM. A destroy whose plan has not read them names them afterwards.
-func snapped(ctx context.Context, d *destruction, node string, config pve.PendingConfig, touched string) error {
-	vmid := d.r.Ref.VMID
-	snapshots, err := d.d.use.Snapshots(ctx, pve.Resource{Type: "qemu", Node: node, VMID: vmid}, config)
-	switch {
-	case pve.IsKind(err, pve.NotFound): // it has moved, or is gone, which the next look tells
-		return nil
-	case err != nil:
-		return fmt.Errorf("look for snapshots of VM %d (%s): %w", vmid, touched, err)
-	}
-	d.snapshots = snapshots
-	if d.r.Snapshots == nil {
-		return nil
-	}
-	var since []string
-	for _, name := range slices.Sorted(maps.Keys(snapshots)) {
-		taken, was := d.r.Snapshots[name]
-		if !was || cmp.Or(snapshots[name]["snaptime"], "0") != fmt.Sprint(taken) {
-			since = append(since, name)
-		}
-	}
-	if len(since) == 0 {
-		return nil
-	}
-	return &guest.FieldError{Path: "vmid", Summary: fmt.Sprintf("VM %d has got another snapshot", vmid),
-		Detail: fmt.Sprintf("Taken since the plan, which does not name them: %s. A destroy of the VM would destroy them. "+
-			"%s. Plan again (`terraform plan`), and apply that plan to destroy them with the VM", strings.Join(since, ", "),
-			touched)}
-}
-
-// nameSnapshots warns of the snapshots that went with a VM where the plan has not read them.
-func nameSnapshots(r Request, snapshots map[string]map[string]string) []guest.Warning {
-	if r.Snapshots != nil || len(snapshots) == 0 {
-		return nil
-	}
-	return []guest.Warning{{Summary: fmt.Sprintf("Snapshots of VM %d went with it", r.Ref.VMID),
-		Detail: "PVE destroyed them with the VM: " + strings.Join(slices.Sorted(maps.Keys(snapshots)), ", ") + "."}}
 }
 
 // replicationJobs are all of the cluster.

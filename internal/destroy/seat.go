@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -200,4 +201,44 @@ func unsaved(d *destruction, config map[string]string) error {
 		Detail: fmt.Sprintf("%s not destroyed with the VM, and data that the guest has not written there yet may be in its "+
 			"saved memory alone. The VM was not removed. Start the guest and shut it down, then destroy again; or set "+
 			"on_destroy.power_off = \"force\" and apply to have that memory destroyed, then destroy", are(stays))}
+}
+
+// snapped reads the snapshots of a VM, and refuses to destroy it with one that was taken since the plan, which has
+// named the others: PVE destroys them with the VM. A destroy whose plan has not read them names them afterwards.
+func snapped(ctx context.Context, d *destruction, node string, config pve.PendingConfig, touched string) error {
+	vmid := d.r.Ref.VMID
+	snapshots, err := d.d.use.Snapshots(ctx, pve.Resource{Type: "qemu", Node: node, VMID: vmid}, config)
+	switch {
+	case pve.IsKind(err, pve.NotFound): // it has moved, or is gone, which the next look tells
+		return nil
+	case err != nil:
+		return fmt.Errorf("look for snapshots of VM %d (%s): %w", vmid, touched, err)
+	}
+	d.snapshots = snapshots
+	if d.r.Snapshots == nil {
+		return nil
+	}
+	var since []string
+	for _, name := range slices.Sorted(maps.Keys(snapshots)) {
+		taken, was := d.r.Snapshots[name]
+		if !was || cmp.Or(snapshots[name]["snaptime"], "0") != fmt.Sprint(taken) {
+			since = append(since, name)
+		}
+	}
+	if len(since) == 0 {
+		return nil
+	}
+	return &guest.FieldError{Path: "vmid", Summary: fmt.Sprintf("VM %d has got another snapshot", vmid),
+		Detail: fmt.Sprintf("Taken since the plan, which does not name them: %s. A destroy of the VM would destroy them. "+
+			"%s. Plan again (`terraform plan`), and apply that plan to destroy them with the VM", strings.Join(since, ", "),
+			touched)}
+}
+
+// nameSnapshots warns of the snapshots that went with a VM where the plan has not read them.
+func nameSnapshots(r Request, snapshots map[string]map[string]string) []guest.Warning {
+	if r.Snapshots != nil || len(snapshots) == 0 {
+		return nil
+	}
+	return []guest.Warning{{Summary: fmt.Sprintf("Snapshots of VM %d went with it", r.Ref.VMID),
+		Detail: "PVE destroyed them with the VM: " + strings.Join(slices.Sorted(maps.Keys(snapshots)), ", ") + "."}}
 }
