@@ -190,9 +190,7 @@ func (d *Destroyer) deleteUncommitted(ctx context.Context, r Request) ([]saga.Re
 	}
 	used := &useSince{d: d, r: r}
 	for i := range targets {
-		if !r.Holder { // its disk is looked after by itself
-			targets[i].InUse = used.why
-		}
+		targets[i].InUse = used.why
 	}
 	notes, err := d.RemoveAll(ctx, targets)
 	if used.left != nil && err == nil {

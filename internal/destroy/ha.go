@@ -160,28 +160,21 @@ func (d *Destroyer) TakesAlong(ctx context.Context, r Request) Along {
 		return along
 	}
 	along.Purged = d.Purged(ctx, r)
-	snapshots, err := d.snapshotsOf(ctx, r.Ref)
-	if err != nil {
-		along.Unread = err
-		return along
-	}
-	along.Snapshots = map[string]int64{}
-	for _, s := range snapshots {
-		along.Snapshots[s.Name] = s.Taken
-	}
+	along.Snapshots, along.Unread = d.SnapshotsOf(ctx, r.Ref)
 	return along
 }
 
-// snapshotsOf are the snapshots of a VM, wherever it is; none of one that is gone. The listing is of the run's
-// beginning, and the refresh was earlier than the plan: the VM may have moved since either.
-func (d *Destroyer) snapshotsOf(ctx context.Context, ref guest.Ref) ([]pve.Snapshot, error) {
+// SnapshotsOf are the times at which the snapshots of a VM were taken, by name, wherever it is; none of one that is
+// gone. The listing is of the run's beginning, and the refresh was earlier than the plan: the VM may have moved since
+// either.
+func (d *Destroyer) SnapshotsOf(ctx context.Context, ref guest.Ref) (map[string]int64, error) {
 	node := ref.Node
 	if listed, is, err := d.api.Listing().Guest(ctx, ref.VMID); is && err == nil {
 		node = listed.Node
 	}
-	snapshots, err := d.api.QEMU(node, ref.VMID).Snapshots(ctx)
+	taken, err := d.takenAt(ctx, node, ref.VMID)
 	if !pve.IsKind(err, pve.NotFound) {
-		return snapshots, err
+		return taken, err
 	}
 	at, seen, err := d.guests.Find(ctx, ref, nil)
 	if err != nil && seen == guest.Gone {
@@ -190,7 +183,20 @@ func (d *Destroyer) snapshotsOf(ctx context.Context, ref guest.Ref) ([]pve.Snaps
 	if err != nil {
 		return nil, err
 	}
-	return d.api.QEMU(at.Node, ref.VMID).Snapshots(ctx)
+	return d.takenAt(ctx, at.Node, ref.VMID)
+}
+
+// takenAt are the times at which the snapshots of a VM on a node were taken, by name.
+func (d *Destroyer) takenAt(ctx context.Context, node string, vmid int) (map[string]int64, error) {
+	snapshots, err := d.api.QEMU(node, vmid).Snapshots(ctx)
+	if err != nil {
+		return nil, err
+	}
+	taken := map[string]int64{}
+	for _, s := range snapshots {
+		taken[s.Name] = s.Taken
+	}
+	return taken, nil
 }
 
 // Purged names the jobs and the HA entries that PVE takes a VM out of as it destroys it.

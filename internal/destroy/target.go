@@ -159,16 +159,34 @@ func (u *useSince) why(ctx context.Context, node string, config map[string]strin
 	if guest.IsOwnLock(config["lock"]) {
 		return "", nil
 	}
-	tasks, err := u.d.guests.UsesOf(ctx, u.r.Ref.Proof, node)
-	if err != nil || len(tasks) == 0 {
+	why, err := u.ofTasks(ctx, node)
+	if why == "" && err == nil {
+		why, err = u.ofSnapshots(ctx, node)
+	}
+	if err != nil || why == "" {
 		return "", err
 	}
-	why := guest.NameUses(tasks)
 	u.left = []saga.Residue{{Kind: "guest", Node: node, ID: fmt.Sprint(u.r.Ref.VMID),
 		What: fmt.Sprintf("VM %d on node %s", u.r.Ref.VMID, node), Command: shell.VM("qm config {vmid}", u.r.Ref.VMID),
 		Reason: why + ", which no plan has named. The VM was not touched. A new plan names that, and its apply destroys " +
 			"the VM"}}
 	return why, nil
+}
+
+// ofTasks is the use that tasks show. The disk of a holder is looked after by itself.
+func (u *useSince) ofTasks(ctx context.Context, node string) (string, error) {
+	if u.r.Holder {
+		return "", nil
+	}
+	tasks, err := u.d.guests.UsesOf(ctx, u.r.Ref.Proof, node)
+	return guest.NameUses(tasks), err
+}
+
+// ofSnapshots is the use that snapshots show, also to an identity that does not see the tasks of others, and where
+// PVE's task lists have lost them.
+func (u *useSince) ofSnapshots(ctx context.Context, node string) (string, error) {
+	taken, err := u.d.takenAt(ctx, node, u.r.Ref.VMID)
+	return u.r.Ref.Proof.NewSnapshots(taken), err
 }
 
 // isKnown recognizes a VM of ours without a mark by its identity: as the target knows it, or as this removal has seen

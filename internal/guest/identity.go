@@ -3,6 +3,7 @@ package guest
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -134,8 +135,10 @@ type Proof struct {
 	Committed bool     `json:"committed,omitempty"` // the commit was sent, and may have taken effect
 	Alone     bool     `json:"alone,omitempty"`
 	Kept      bool     `json:"kept,omitempty"` // on_failure = "keep"
-	// Used are the tasks by which others have worked with the VM since, and that a refresh has named.
+	// Used are the tasks by which others have worked with the VM since, and that a refresh or a plan has named.
 	Used []string `json:"used,omitempty"`
+	// Snapshots are the times at which those of the VM were taken that were named so, by name. Its create takes none.
+	Snapshots map[string]int64 `json:"snapshots,omitempty"`
 }
 
 // Knows reports whether a configuration without the create's mark is that of its VM. Any other create of the same
@@ -253,6 +256,28 @@ func (r *Runs) UsesOf(ctx context.Context, p *Proof, node string) ([]ownership.T
 		isHA := p.HA && t.User == "root@pam" && slices.Contains(byHA, t.Type)
 		return isHA || slices.Contains(known, t.UPID)
 	}), nil
+}
+
+// Unnamed is the proof without the uses that a refresh or a plan has named.
+func (p *Proof) Unnamed() *Proof {
+	unnamed := *p
+	unnamed.Used, unnamed.Snapshots = nil, nil
+	return &unnamed
+}
+
+// NewSnapshots is the end of a sentence about the snapshots of that VM that were not named: a user has taken them, also
+// where the task is not seen. "": there is none.
+func (p *Proof) NewSnapshots(taken map[string]int64) string {
+	var all []string
+	for _, name := range slices.Sorted(maps.Keys(taken)) {
+		if at, named := p.Snapshots[name]; !named || at != taken[name] {
+			all = append(all, name)
+		}
+	}
+	if len(all) == 0 {
+		return ""
+	}
+	return "it has snapshots, which go with it: " + strings.Join(all, ", ")
 }
 
 // NameUses is such tasks as the end of a sentence: "root@pam has begun qmstart on it since (UPID:…)".

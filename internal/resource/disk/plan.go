@@ -89,6 +89,10 @@ func keepUnconfigured(plan *model, state, config model) {
 func (r *Resource) warnOfDestroy(ctx context.Context, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse,
 	state *model) diag.Diagnostics {
 	ref, diags := withProof(ctx, state.ref(), req.Private)
+	if ref.Proof != nil { // of an object without configuration Terraform notes no refresh
+		_, more := r.nameSnapshots(ctx, ref, resp.Private)
+		return append(diags, more...)
+	}
 	going := kit.Going{Along: r.Session.VMs.Disks.TakesAlong(ctx, ref, state.known()), Thing: holder(state.vmid()),
 		Removed: r.run.SnapshotsGo(state.vmid())}
 	return append(diags, going.Warn(ctx, resp.Private)...)

@@ -34,6 +34,23 @@ func withProof(ctx context.Context, ref guest.Ref, private kit.PrivateReader) (g
 	return ref, append(diags, more...)
 }
 
+// nameSnapshots names the snapshots of the VM that a failed create has left and that were not named, and notes them in
+// its proof. The destroy goes by that: it refuses others.
+func (r *Resource) nameSnapshots(ctx context.Context, ref guest.Ref, out kit.PrivateWriter) (*guest.Proof,
+	diag.Diagnostics) {
+	proof, diags := *ref.Proof, diag.Diagnostics{}
+	taken, err := r.Session.VMs.SnapshotsOf(ctx, ref)
+	use := proof.NewSnapshots(taken)
+	if err != nil || use == "" { // the destroy asks again
+		return ref.Proof, nil
+	}
+	proof.Snapshots = taken
+	diags.AddWarning(fmt.Sprintf("Others have worked with VM %d, which holds a disk", ref.VMID), fmt.Sprintf("Its create "+
+		"has failed, and %s. A destroy, and the replacement of the tainted disk, destroy both all the same. `terraform "+
+		"untaint` with its address keeps the disk.", use))
+	return &proof, append(diags, keyProof.Write(ctx, out, &proof)...)
+}
+
 // isLost reports whether nothing tells which VM is meant, but for one that still bears the mark of its create: the
 // state of a leftover has no uuid, and its proof is lost where the provider was killed while it changed or destroyed
 // that.

@@ -124,12 +124,15 @@ func (r *Resource) Read(ctx context.Context, req resource.ReadRequest, resp *res
 		default:
 			if isLost(ref) {
 				ref.Proof = found.Leftover
-				r.Session.VMs.Disks.NoteFailed(ref.Proof)
 				resp.Diagnostics.Append(keyProof.Write(ctx, resp.Private, ref.Proof)...)
 			}
 			was := state
 			state.set(found)
 			if ref.Proof != nil {
+				ref.Proof = ref.Proof.Unnamed()
+				ref.Proof, diags = r.nameSnapshots(ctx, ref, resp.Private)
+				resp.Diagnostics.Append(diags...)
+				r.Session.VMs.Disks.NoteFailed(ref.Proof)
 				state.UUID = types.StringNull() // see leave
 			} else {
 				resp.Diagnostics.Append(exposed(found)...)

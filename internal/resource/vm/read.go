@@ -3,7 +3,6 @@ package vm
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
@@ -98,28 +97,19 @@ func (r *Resource) Read(ctx context.Context, req resource.ReadRequest, resp *res
 	resp.Diagnostics.Append(model.WriteGone(ctx, resp.Private, seen == guest.Gone || found.Placeholder, private)...)
 }
 
-// recover makes a lost proof of the VM that a failed create has left, and names the work of others with that VM. The
-// destroy refuses use that was not named.
+// recover makes a lost proof of the VM that a failed create has left, and names the work of others with that VM:
+// Terraform shows no plan the state of a tainted one.
 func (r *Resource) recover(ctx context.Context, private *model.PrivateState, state *model.Model, found guest.Guest,
 	resp *resource.ReadResponse) {
 	resp.Diagnostics.Append(private.Recover(ctx, resp.Private, state, found)...)
 	if private.Proof == nil {
 		return
 	}
-	proof := *private.Proof
-	proof.Used = nil
-	tasks, err := r.machines.UsesOf(ctx, &proof, found.Node)
-	if err != nil || len(tasks) == 0 { // the destroy asks again
-		return
+	proof, diags := planning.NameUses(ctx, r.machines, private.Proof.Unnamed(), found.Node, resp.Private)
+	if len(diags) > 0 {
+		private.Proof = proof
 	}
-	for _, t := range tasks {
-		proof.Used = append(proof.Used, t.UPID)
-	}
-	private.Proof = &proof
-	resp.Diagnostics.AddWarning(fmt.Sprintf("Others have worked with VM %d", found.VMID),
-		fmt.Sprintf("Its create has failed, and %s. A destroy, and the replacement of the tainted VM, cut its guest off and "+
-			"destroy its disks all the same. `terraform untaint` with its address keeps the VM.", guest.NameUses(tasks)))
-	resp.Diagnostics.Append(kit.Note[*guest.Proof](model.KeyProof).Write(ctx, resp.Private, private.Proof)...)
+	resp.Diagnostics.Append(diags...)
 }
 
 // ignoredByHA warns of an HA entry that is not of the configuration.

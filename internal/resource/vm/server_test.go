@@ -65,6 +65,8 @@ func (f *fake) UsesOf(context.Context, *guest.Proof, string) ([]ownership.Task, 
 	return nil, nil
 }
 
+func (f *fake) SnapshotsOf(context.Context, guest.Ref) (map[string]int64, error) { return nil, nil }
+
 func (f *fake) Recheck(_ context.Context, _ guest.Ref, left []saga.Residue) ([]saga.Residue, error) {
 	if f.left == nil {
 		f.missing("recheck")

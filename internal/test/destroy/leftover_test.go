@@ -108,12 +108,14 @@ func TestLeftoverThatAnotherUserWorksWith(t *testing.T) {
 	for name, c := range map[string]struct {
 		before, between func(*testing.T, *rig.World)
 		blind           bool // no refresh between the use and the destroy
+		leaves          bool // the configuration: the plan is made before the refresh
 		named, refused  bool
 	}{
 		"not used":                    {},
 		"started before the plan":     {before: root(start, ""), named: true},
 		"started after the plan":      {between: root(start, ""), refused: true},
-		"started, without a refresh":  {before: root(start, ""), blind: true, refused: true},
+		"started, without a refresh":  {before: root(start, ""), blind: true, named: true},
+		"started, and it leaves":      {before: root(start, ""), leaves: true, named: true},
 		"started before and after":    {before: root(start, ""), between: root("/nodes/pve1/qemu/300/status/reset", ""), named: true, refused: true},
 		"snapshot after the plan":     {between: root("/nodes/pve1/qemu/300/snapshot", "snapname=mine"), refused: true},
 		"snapshot before the plan":    {before: root("/nodes/pve1/qemu/300/snapshot", "snapname=mine"), named: true},
@@ -130,6 +132,9 @@ func TestLeftoverThatAnotherUserWorksWith(t *testing.T) {
 			rig.Must(t, s.Refresh(t.Context()))
 			if c.before != nil {
 				c.before(t, w)
+			}
+			if c.leaves {
+				w.Reconfigure(t, s, rig.TokenNoSSH, "")
 			}
 			var options []terraformtest.PlanOption
 			if c.blind {
@@ -152,5 +157,50 @@ func TestLeftoverThatAnotherUserWorksWith(t *testing.T) {
 				rig.Must(t, s.Converge(t.Context()))
 			}
 		})
+	}
+}
+
+// TestSnapshotOfALeftoverIsNamedOrKept: a user takes a snapshot of the VM that a failed create has left. The identity may not see the tasks
+// of others, but it sees the snapshot: a plan names that, or the destroy leaves the VM and the next plan names it.
+func TestSnapshotOfALeftoverIsNamedOrKept(t *testing.T) {
+	t.Parallel()
+	const named, refused = "it has snapshots, which go with it: theirs", "which no plan has named"
+	for what, c := range leftovers {
+		for _, between := range []bool{false, true} {
+			for _, all := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%s, since the plan %t, destroy of all %t", what, between, all), func(t *testing.T) {
+					t.Parallel()
+					w, s := leftover(t, c.was)
+					if what == "VM" { // without it the destroy of a disk is refused
+						w.Change(withoutAudit)
+					}
+					rig.Must(t, s.Refresh(t.Context()))
+					uuid := rig.GuestOf(w, 300).Config["smbios1"]
+					take := func() { rig.RunTask(t, w, "/nodes/pve1/qemu/300/snapshot", "snapname=theirs") }
+					if !between {
+						take()
+					}
+					if all {
+						w.Reconfigure(t, s, rig.TokenNoSSH, "")
+					}
+					plan, err := s.Plan(t.Context())
+					rig.Must(t, err)
+					if said := fmt.Sprint(s.Diagnostics()); strings.Contains(said, named) == between {
+						t.Error("the plan says", said)
+					}
+					if between {
+						take()
+						rig.MustSay(t, s.Apply(t.Context(), plan), refused, "theirs")
+						if rig.GuestOf(w, 300).Config["smbios1"] != uuid {
+							t.Fatal("the VM went with the snapshot")
+						}
+						plan, err = s.Plan(t.Context())
+						rig.Must(t, err)
+						wantSaid(t, "the next plan", fmt.Sprint(s.Diagnostics()), []string{named}, nil)
+					}
+					rig.Must(t, s.Apply(t.Context(), plan))
+				})
+			}
+		}
 	}
 }

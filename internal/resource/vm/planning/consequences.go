@@ -6,10 +6,12 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/destroy"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/framework/plan"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/kit"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/model"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
@@ -229,6 +231,30 @@ func (p warnings) warnLostSettings(settings []string) {
 				"(the file /etc/pve/firewall/%d.fw, `ha-manager config` and `pveum acl list`), and set them again after the "+
 				"apply, or put firewall and HA into the configuration.", strings.Join(lost, "; "), model.Value(p.Prior.VMID)))
 	}
+}
+
+// NameUses names the work of others with the VM that a failed create has left, and that was not named, and notes it in
+// the proof. The destroy goes by that: it refuses other use. Nothing is said where it cannot look: the destroy asks
+// again.
+func NameUses(ctx context.Context, m Machines, of *guest.Proof, node string, out kit.PrivateWriter) (*guest.Proof,
+	diag.Diagnostics) {
+	tasks, err := m.UsesOf(ctx, of, node)
+	taken, unread := m.SnapshotsOf(ctx, guest.Ref{VMID: of.VMID, Node: node})
+	uses := slices.DeleteFunc([]string{guest.NameUses(tasks), of.NewSnapshots(taken)}, func(use string) bool {
+		return use == ""
+	})
+	if err != nil || unread != nil || len(uses) == 0 {
+		return of, nil
+	}
+	proof, diags := *of, diag.Diagnostics{}
+	proof.Used, proof.Snapshots = slices.Clone(of.Used), taken
+	for _, t := range tasks {
+		proof.Used = append(proof.Used, t.UPID)
+	}
+	diags.AddWarning(fmt.Sprintf("Others have worked with VM %d", of.VMID),
+		fmt.Sprintf("Its create has failed, and %s. A destroy, and the replacement of the tainted VM, cut its guest off and "+
+			"destroy its disks all the same. `terraform untaint` with its address keeps the VM.", strings.Join(uses, "; ")))
+	return &proof, append(diags, kit.Note[*guest.Proof](model.KeyProof).Write(ctx, out, &proof)...)
 }
 
 // unmanaged names the values of a group in state that the configuration does not set, and has not set before.

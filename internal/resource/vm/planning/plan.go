@@ -75,6 +75,9 @@ func (p *Planning) destroy(ctx context.Context) {
 		refusals{p}.refuseTaken(p.Prior.Taken())
 		warnings{p}.warnOfDestroy(ctx)
 		serverCheck{p}.checkDestroy(ctx)
+	} else if p.Machines != nil && !p.Run.acts() { // of an object without configuration Terraform notes no refresh
+		_, diags := NameUses(ctx, p.Machines, p.private.Proof, model.Value(p.Prior.Node), p.out)
+		p.diags.Append(diags...)
 	}
 }
 

@@ -77,6 +77,7 @@ type Machines interface {
 	Create(ctx context.Context, r create.Request) (create.Created, error)
 	Read(ctx context.Context, ref guest.Ref) (guest.Guest, guest.Presence, error)
 	UsesOf(ctx context.Context, p *guest.Proof, node string) ([]ownership.Task, error)
+	SnapshotsOf(ctx context.Context, ref guest.Ref) (map[string]int64, error)
 	Recheck(ctx context.Context, ref guest.Ref, left []saga.Residue) ([]saga.Residue, error)
 	Update(ctx context.Context, r update.Request) (guest.Guest, []guest.Warning, error)
 	Delete(ctx context.Context, r destroy.Request) ([]saga.Residue, []guest.Warning, error)
