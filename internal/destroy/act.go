@@ -172,7 +172,8 @@ func (r *removal) destroy(ctx context.Context, f *facts) (outcome, error) {
 	}
 	judged := guest.OwnVolumes(r.VMID, f.config.Values)
 	isNew := func(volume string) bool { return !slices.Contains(judged, volume) }
-	if slices.ContainsFunc(guest.OwnVolumes(r.VMID, e.Config()), isNew) { // a disk has come since, and is to be judged
+	// a disk or a snapshot has come since, or a disk that waits, and is to be judged
+	if r.committed && e.Digest() != r.known || slices.ContainsFunc(guest.OwnVolumes(r.VMID, e.Config()), isNew) {
 		return nextPass, nil
 	}
 	r.deleted.asked = e.Config()

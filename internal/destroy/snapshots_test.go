@@ -1,6 +1,8 @@
 package destroy
 
 import (
+	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
@@ -39,5 +41,68 @@ func TestPlanNamesSnapshotsOfAVMThatHasMoved(t *testing.T) {
 				t.Errorf("named %t, unread: %v", named, along.Unread)
 			}
 		})
+	}
+}
+
+// TestWhatComesDuringTheDestroyStays: at each answer in turn a third party takes a snapshot, or gives the VM a disk, which no plan has named.
+// As long as another request follows, that stays: the reading right before the deletion is compared with the one that was judged.
+func TestWhatComesDuringTheDestroyStays(t *testing.T) {
+	put := func(w *state.World, name string) {
+		w.Put(&state.Volume{Storage: "local-zfs", Node: "pve1", Name: name, VMID: 300, Content: "images", Format: "raw", Size: 2 << 30,
+			Data: "theirs"})
+	}
+	comes := map[string]func(*state.World, *state.Guest){
+		"a snapshot": func(w *state.World, g *state.Guest) {
+			g.Snaps = map[string]map[string]string{"theirs": {"snaptime": "1700000000", "scsi0": g.Config["scsi0"]}}
+			g.Config["parent"] = "theirs"
+		},
+		"a waiting disk": func(w *state.World, g *state.Guest) {
+			put(w, "vm-300-disk-5")
+			g.Pending = map[string]string{"scsi5": "local-zfs:vm-300-disk-5,size=2G"}
+		},
+		"another disk of the name": func(w *state.World, g *state.Guest) {
+			for key, v := range w.Volumes {
+				if v.Volid() == contested {
+					delete(w.Volumes, key)
+				}
+			}
+			put(w, "vm-300-disk-0")
+			g.Config["scsi0"] = contested + ",size=2G"
+		},
+	}
+	for what, come := range comes {
+		for _, kind := range []string{"off", "it holds a disk", "it has changed"} {
+			for nth, done := 1, true; done; nth++ {
+				r := newRig(t, asToken)
+				ref := r.vm(300)
+				q := Request{Ref: ref, Snapshots: map[string]int64{}, Disks: Disks{Known: []string{contested},
+					Slots: map[string]string{"scsi0": contested}, Sizes: map[string]int64{contested: 1 << 30}}}
+				switch kind {
+				case "it holds a disk":
+					q.Holder, q.GracefulOnly = true, true
+					r.option("protection", "1")
+				case "it has changed":
+					r.running()
+				}
+				answers, told, late := 0, false, true
+				done = false
+				r.answered = func(method, path string) {
+					answers++
+					told = told || method == http.MethodDelete && strings.HasSuffix(path, "/qemu/300")
+					late = late && (!done || told)
+					if kind == "it has changed" && strings.HasSuffix(path, "/status/shutdown") {
+						r.option("tags", "x")
+					}
+					if answers == nth && !told {
+						done = true
+						r.change(func(w *state.World) { come(w, w.Guests[300]) })
+					}
+				}
+				_, _, err := r.s.Delete(t.Context(), q)
+				if is, _ := r.has(300, ""); done && !late && !is {
+					t.Errorf("%s, %s, after answer %d: the VM is gone, and it says %v", what, kind, nth, err)
+				}
+			}
+		}
 	}
 }

@@ -204,6 +204,9 @@ func (e Evidence) Use() *volumeuse.Use { return e.use }
 // Config is the configuration of the guest as it was seen.
 func (e Evidence) Config() map[string]string { return e.config.Values }
 
+// Digest is that of this configuration.
+func (e Evidence) Digest() string { return e.config.Digest }
+
 // Held is why a task may hold the guest's lock; nil if it bears none, or none holds it.
 func (e Evidence) Held() error { return e.held }
 
