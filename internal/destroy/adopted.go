@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
@@ -78,16 +79,19 @@ func volumesToGo(vmid int, known func(string) bool, snapshots map[string]map[str
 	return slices.Compact(goes), slices.Compact(snapshotOnly)
 }
 
-// reused are the detached volumes that have the name of a known one and another size: PVE gives the first free name to
-// a new disk (pve-storage Plugin.pm get_next_vm_diskname). The entry of an unused disk shows no size, so the
-// storage is asked. One that it does not show is taken for the known one, and one of which it tells no size is not.
-func (d Disks) reused(ctx context.Context, by *Destroyer, node string, vmid int, configs ...map[string]string) (
-	[]string, error) {
+// detached are the detached volumes that have the name of a known one whose size is known, too.
+func (d Disks) detached(vmid int, configs ...map[string]string) []string {
+	unused := adoptedInState(vmid, func(string) bool { return false }, configs...)
+	return slices.DeleteFunc(unused, func(volume string) bool { return !d.knows(volume) || d.Sizes[volume] == 0 })
+}
+
+// reused are those of them that have another size: PVE gives the first free name to a new disk (pve-storage Plugin.pm
+// get_next_vm_diskname). The entry of an unused disk shows no size, so the storage is asked. One that it does not show
+// is taken for the known one, and one of which it tells no size is not.
+func (d Disks) reused(ctx context.Context, by *Destroyer, node string, vmid int, detached []string) ([]string, error) {
 	asked, all := map[string][]string{}, []string{}
-	for _, volume := range adoptedInState(vmid, func(string) bool { return false }, configs...) {
-		if d.knows(volume) && d.Sizes[volume] != 0 {
-			asked[volid.Storage(volume)] = append(asked[volid.Storage(volume)], volume)
-		}
+	for _, volume := range detached {
+		asked[volid.Storage(volume)] = append(asked[volid.Storage(volume)], volume)
 	}
 	for _, storage := range slices.Sorted(maps.Keys(asked)) {
 		on, err := by.guests.Volumes(ctx, node, storage, vmid)
@@ -106,8 +110,8 @@ func (d Disks) reused(ctx context.Context, by *Destroyer, node string, vmid int,
 
 // forgetReused has a destroy let go of the detached disks that are not the known ones.
 func forgetReused(ctx context.Context, d *destruction) error {
-	d.sizedAt = d.d.clock.Now()
-	reused, err := d.r.reused(ctx, d.d, d.node, d.r.Ref.VMID, d.config.Current(), d.config.Merged())
+	d.sizedAt = time.Time{}
+	reused, err := reusedSince(ctx, d, d.node, d.config.Current(), d.config.Merged())
 	if err != nil || len(reused) == 0 {
 		return err
 	}

@@ -29,8 +29,9 @@ type destruction struct {
 	off   bool // the guest is known to be off
 	acted bool // something was done since the other guests were read
 	inHA  kept
-	// sizedAt is when the sizes of detached disks were looked at, if nothing was done since.
+	// sizedAt is when the sizes of detached disks were looked at, if nothing was done since, and sized are those disks.
 	sizedAt time.Time
+	sized   []string
 	// copied are the nodes that may have copies of its volumes, and why.
 	copied   map[string]string
 	purged   []string // what PVE takes the VM out of with its destroy, and that the configuration has not made

@@ -155,14 +155,15 @@ func dropReused(ctx context.Context, r *removal) error {
 // reusedSince are the detached volumes that are not the known ones any more, if that was not looked at just now. The
 // configuration may not tell: it is as before where a third party has removed one and imported another, which gets the
 // name (qemu-server QemuServer/ImportDisk.pm do_import).
-func reusedSince(ctx context.Context, d *destruction, node string, config map[string]string) ([]string, error) {
-	now := d.d.clock.Now()
-	if pve.Elapsed(d.sizedAt, now) <= guard.UseLife {
+func reusedSince(ctx context.Context, d *destruction, node string, configs ...map[string]string) ([]string, error) {
+	now, detached := d.d.clock.Now(), d.r.detached(d.r.Ref.VMID, configs...)
+	isNew := func(volume string) bool { return !slices.Contains(d.sized, volume) }
+	if pve.Elapsed(d.sizedAt, now) <= guard.UseLife && !slices.ContainsFunc(detached, isNew) {
 		return nil, nil
 	}
-	reused, err := d.r.reused(ctx, d.d, node, d.r.Ref.VMID, config)
+	reused, err := d.r.reused(ctx, d.d, node, d.r.Ref.VMID, detached)
 	if err == nil {
-		d.sizedAt = now
+		d.sizedAt, d.sized = now, detached
 	}
 	return reused, err
 }

@@ -2,7 +2,9 @@ package destroy
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -87,5 +89,42 @@ func TestNameOfADetachedDiskWhileTheDestroyWaits(t *testing.T) {
 				t.Errorf("%d listings, want %d", listings, c.listings)
 			}
 		})
+	}
+}
+
+// TestDiskExchangedAndDetachedWhileTheGuestGoesOff: no disk is detached at first. While the guest goes off a third party removes the disk of
+// scsi0 and imports another one, which gets the free name as an unused disk (qm disk import). That disk stays, however short the shutdown.
+func TestDiskExchangedAndDetachedWhileTheGuestGoesOff(t *testing.T) {
+	for _, beside := range []bool{false, true} { // another disk in a slot
+		r := newRig(t, asToken)
+		ref := r.vm(300)
+		slots := map[string]string{"scsi0": contested}
+		if beside {
+			r.change(func(w *state.World) {
+				slots["scsi1"] = r.alloc(w, "its own").Volid()
+				w.Guests[300].Config["scsi1"] = slots["scsi1"] + ",size=1G"
+			})
+		}
+		r.running()
+		r.answered = func(method, path string) {
+			if method != http.MethodPost || !strings.HasSuffix(path, "/status/shutdown") {
+				return
+			}
+			r.change(func(w *state.World) {
+				for _, v := range w.Volumes {
+					if v.Volid() == contested {
+						v.Size, v.Data = 2<<30, "theirs"
+					}
+				}
+				delete(w.Guests[300].Config, "scsi0")
+				w.Guests[300].Config["unused0"] = contested
+			})
+		}
+		_, warnings, err := r.s.Delete(t.Context(), Request{Ref: ref, Snapshots: map[string]int64{},
+			Disks: Disks{Known: slices.Collect(maps.Values(slots)), Slots: slots, Sizes: map[string]int64{contested: 1 << 30}}})
+		is, kept := r.has(300, contested)
+		if !kept || is == beside || !strings.Contains(fmt.Sprint(err, warnings), contested) {
+			t.Errorf("beside another %t: the disk is there %t, the VM %t: %v; %v", beside, kept, is, err, warnings)
+		}
 	}
 }

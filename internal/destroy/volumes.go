@@ -300,7 +300,8 @@ func (r *removal) checkAdopted(ctx context.Context, f *facts) (outcome, error) {
 	}
 	var rest, open, reused []string
 	if r.InState != nil {
-		if reused, err = r.InState.reused(ctx, r.d, f.node, r.VMID, f.config.Values); err != nil {
+		detached := r.InState.detached(r.VMID, f.config.Values)
+		if reused, err = r.InState.reused(ctx, r.d, f.node, r.VMID, detached); err != nil {
 			return nextPass, err
 		}
 	}
