@@ -70,6 +70,8 @@ type Request struct {
 	KeepReferences bool
 	// OwnHA: the configuration has made the VM's HA entry.
 	OwnHA bool
+	// OwnRules are HA rules that Terraform has in state: the plan names none of them.
+	OwnRules map[string]bool
 	// Snapshots are the times at which those were taken that the plan has named, by name; nil: it has not read them.
 	Snapshots map[string]int64
 	// OwnFirewall: the state has the VM's firewall.

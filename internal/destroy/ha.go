@@ -270,6 +270,7 @@ func (q references) ha(ctx context.Context) (lines []string) {
 	}
 	for _, rule := range rules {
 		switch {
+		case q.r.OwnRules[rule.ID]:
 		case slices.Equal(rule.Resources, []string{sid}):
 			lines = append(lines, fmt.Sprintf("HA rule %s, which names no other guest and is removed", rule.ID))
 		case slices.Contains(rule.Resources, sid):

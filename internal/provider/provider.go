@@ -153,7 +153,8 @@ func (p *Proxmox) Resources(context.Context) []func() resource.Resource {
 	return []func() resource.Resource{func() resource.Resource { return vm.New(p.vms) },
 		func() resource.Resource { return snapshot.New(p.vms) }, file.NewImage,
 		file.NewCloudInitISO, file.NewSnippet,
-		func() resource.Resource { return disk.New(p.vms) }, harule.New}
+		func() resource.Resource { return disk.New(p.vms) },
+		func() resource.Resource { return harule.New(p.vms) }}
 }
 
 // DataSources returns the constructors of all data sources.

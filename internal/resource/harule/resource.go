@@ -17,7 +17,15 @@ import (
 )
 
 // Resource is proxmox_ha_rule.
-type Resource struct{ kit.ResourceBase }
+type Resource struct {
+	kit.ResourceBase
+	run Run
+}
+
+// Run is told of the rules in state, so that the plans of the VMs that they name need not name them.
+type Run interface {
+	NoteRule(id string, resources []string)
+}
 
 var (
 	_ resource.ResourceWithConfigure      = &Resource{}
@@ -27,7 +35,7 @@ var (
 )
 
 // New makes the resource.
-func New() resource.Resource { return &Resource{} }
+func New(run Run) resource.Resource { return &Resource{run: run} }
 
 // Metadata names the resource.
 func (r *Resource) Metadata(_ context.Context, req resource.MetadataRequest, resp *resource.MetadataResponse) {
@@ -69,6 +77,7 @@ func (r *Resource) ModifyPlan(ctx context.Context, req resource.ModifyPlanReques
 	m, prior, ok := kit.Planned[model](ctx, req, resp)
 	if req.Plan.Raw.IsNull() {
 		resp.Diagnostics.Append(req.State.Get(ctx, &prior)...)
+		r.run.NoteRule(prior.Rule.ValueString(), prior.rule().Resources)
 	}
 	if resp.Diagnostics.HasError() || !r.Session.Known() || req.Plan.Raw.Equal(req.State.Raw) ||
 		r.Session.LeavesToCreate(req) {
@@ -130,6 +139,7 @@ func (r *Resource) Read(ctx context.Context, req resource.ReadRequest, resp *res
 			resp.Diagnostics.AddWarning("HA does not follow rule "+now.ID,
 				"PVE says of it: "+strings.Join(now.Problems, "; ")+". HA passes over the rule until that is mended.")
 		}
+		r.run.NoteRule(now.ID, now.Resources)
 		resp.Diagnostics.Append(state.set(now)...)
 		resp.Diagnostics.Append(resp.State.Set(ctx, &state)...)
 		return nil

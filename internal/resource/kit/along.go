@@ -49,8 +49,11 @@ func (g Going) Warn(ctx context.Context, out PrivateWriter) diag.Diagnostics {
 	diags := Snapshots.Write(ctx, out, g.Snapshots)
 	if len(g.Purged) > 0 {
 		next := ""
+		isRule := func(line string) bool { return strings.HasPrefix(line, "HA rule ") }
 		if g.Replaced {
 			next = " The VM that takes its place is in none of them until it is put there again."
+		} else if slices.ContainsFunc(g.Purged, isRule) { // Terraform may refresh and plan a rule after the VM
+			next = " A proxmox_ha_rule among them needs no note: Terraform has it in state."
 		}
 		if g.MayKeep {
 			next += " on_destroy.purge = false, in an apply before this one, leaves backup jobs as they are, and refuses the " +

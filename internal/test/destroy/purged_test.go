@@ -7,6 +7,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/terraformtest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
 )
 
@@ -56,6 +57,53 @@ func TestPlanNamesWhatADestroyPurges(t *testing.T) {
 			_, err := s.Plan(t.Context())
 			rig.Must(t, err)
 			wantSaid(t, "the plan", fmt.Sprint(s.Diagnostics()), c.says, c.not)
+		})
+	}
+}
+
+// TestPlanIsSilentAboutTheConfigurationsOwnHARule: a proxmox_ha_rule names the VM. The plan that destroys it with the VM, or takes the VM out
+// of it, does not name it; nor does an apply that removes the rule. That of a replacement does, since the new VM is not in it. A rule of which
+// the plan has not seen the state is named with a sentence about those of the configuration.
+func TestPlanIsSilentAboutTheConfigurationsOwnHARule(t *testing.T) {
+	t.Parallel()
+	const ha, named = "ha = { state = \"stopped\" }\n", "HA rule own"
+	rule := func(resources string) string {
+		return "resource \"proxmox_ha_rule\" \"r\" {\n  rule = \"own\"\n  type = \"node-affinity\"\n  nodes = { pve1 = 1 }\n" +
+			"  resources = [" + resources + "]\n}\n"
+	}
+	both := rule(`"vm:${proxmox_vm.x.vmid}", "vm:9000"`)
+	for name, c := range map[string]struct {
+		to         string
+		all, stale bool // terraform destroy; without a refresh
+		says, not  []string
+	}{
+		"destroy of all":                {to: copied(9000, ha) + both, all: true, not: []string{named}},
+		"both removed":                  {not: []string{named}},
+		"both removed, no refresh":      {stale: true, not: []string{named}},
+		"VM removed":                    {to: rule(`"vm:9000"`), not: []string{named}},
+		"VM removed, nothing refreshed": {to: rule(`"vm:9000"`), stale: true, says: []string{named, "A proxmox_ha_rule among them needs no note"}},
+		"replaced":                      {to: copied(8000, ha) + both, says: []string{named, "until it is put there again"}, not: []string{"needs no note"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := rig.NewWorld(t, pvesim.Options{Profile: "9.2"})
+			w.Change(func(world *state.World) { world.HA["vm:9000"] = &state.HAResource{SID: "vm:9000", State: "ignored"} })
+			s := w.Session(t, rig.RootTicket, copied(9000, ha)+both)
+			rig.Must(t, s.Converge(t.Context()))
+			w.Reconfigure(t, s, rig.RootTicket, c.to)
+			var options []terraformtest.PlanOption
+			if c.all {
+				options = append(options, terraformtest.ToDestroy())
+			}
+			if c.stale {
+				options = append(options, terraformtest.WithoutRefresh())
+			}
+			plan, err := s.Plan(t.Context(), options...)
+			rig.Must(t, err)
+			wantSaid(t, "the plan", fmt.Sprint(s.Diagnostics()), c.says, c.not)
+			if rig.Must(t, s.Apply(t.Context(), plan)); c.to == "" || c.all {
+				wantSaid(t, "the apply", fmt.Sprint(s.Diagnostics()), nil, c.not)
+			}
 		})
 	}
 }

@@ -3,7 +3,9 @@ package planning
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
@@ -205,8 +207,10 @@ func (p warnings) warnOfDestroy(ctx context.Context) {
 		return
 	}
 	r := p.Prior.DeleteRequest(p.private)
-	r.OwnHA = r.OwnHA || p.Config.IsSet("ha") // that of the new VM
-	r.Replaced = len(p.replace) > 0
+	r.OwnHA = r.OwnHA || p.Config.IsSet("ha")         // that of the new VM
+	if r.Replaced = len(p.replace) > 0; !r.Replaced { // else the new VM is in none of them until the next plan
+		r.OwnRules = p.Run.rulesOf(vmid)
+	}
 	going := kit.Going{Along: p.Machines.TakesAlong(ctx, r), Thing: p.Prior.Thing(), Replaced: r.Replaced, MayKeep: true}
 	if r.Replaced {
 		p.warnLostSettings(going.Settings)
@@ -283,7 +287,31 @@ func (r *Run) NoteSnapshotGoes(vmid int, name string, taken int64) {
 
 // SnapshotsGo are those that NoteSnapshotGoes noted of a VM: when each was taken, by name. Another user may have taken
 // one of its name since.
-func (r *Run) SnapshotsGo(vmid int) map[string]int64 { return r.seen(vmid).snapshots }
+func (r *Run) SnapshotsGo(vmid int) (going map[string]int64) {
+	r.note(vmid, func(vm *seenVM) { going = maps.Clone(vm.snapshots) })
+	return going
+}
+
+// NoteRule notes an HA rule that is in state, and is on the server as the state has it or goes by this plan. The next
+// plan tells of a VM that left it by its destroy.
+func (r *Run) NoteRule(id string, resources []string) {
+	for _, sid := range resources {
+		if vmid, err := strconv.Atoi(strings.TrimPrefix(sid, "vm:")); err == nil {
+			r.note(vmid, func(vm *seenVM) {
+				if vm.rules == nil {
+					vm.rules = map[string]bool{}
+				}
+				vm.rules[id] = true
+			})
+		}
+	}
+}
+
+// rulesOf are the rules of NoteRule that name a VM.
+func (r *Run) rulesOf(vmid int) (rules map[string]bool) {
+	r.note(vmid, func(vm *seenVM) { rules = maps.Clone(vm.rules) })
+	return rules
+}
 
 // Touches reports whether a plan makes, changes or removes a VM: it may be another in the apply.
 func (r *Run) Touches(vmid int) bool {

@@ -47,6 +47,7 @@ type seenVM struct {
 	former []string
 	// snapshots are those that a proxmox_vm_snapshot removes
 	snapshots map[string]int64
+	rules     map[string]bool // the ids of each proxmox_ha_rule that names it
 }
 
 // refreshedVM is not changed once it is noted: the plans of many new VMs share it.
