@@ -67,7 +67,7 @@ func (g Going) Warn(ctx context.Context, out PrivateWriter) diag.Diagnostics {
 		return is && taken == g.Snapshots[name]
 	})
 	if len(names) > 0 {
-		next := ""
+		next := " A proxmox_vm_snapshot among them that this plan removes goes by itself." // it may be planned after the VM
 		if g.Replaced {
 			next = " The VM that takes its place has none of them."
 		}

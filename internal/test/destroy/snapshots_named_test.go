@@ -2,6 +2,7 @@ package destroy_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
@@ -22,11 +23,13 @@ func snap(w *rig.World, name, taken string) {
 }
 
 // TestPlanNamesSnapshotsThatGo: the snapshots of a VM go with it. The plan of a replacement names them all. That of a destroy names those
-// that no proxmox_vm_snapshot of the same plan removes.
+// that no proxmox_vm_snapshot of the same plan removes, as far as it is planned before the VM. Of blocks that leave the configuration Terraform
+// plans either first: there the words are true in any order, as they are where the snapshot stays in the configuration.
 func TestPlanNamesSnapshotsThatGo(t *testing.T) {
 	t.Parallel()
 	const own = "resource \"proxmox_vm_snapshot\" \"s\" {\n  vmid = proxmox_vm.x.vmid\n  name = \"before\"\n}\n"
-	const has = "has snapshots, which are destroyed with it"
+	const literal = "resource \"proxmox_vm_snapshot\" \"s\" {\n  vmid = 400\n  name = \"before\"\n  depends_on = [proxmox_vm.x]\n}\n"
+	const has, itself = "has snapshots, which are destroyed with it", "A proxmox_vm_snapshot among them that this plan removes goes by itself."
 	for name, c := range map[string]struct {
 		own, to   string
 		all       bool // terraform destroy
@@ -35,12 +38,14 @@ func TestPlanNamesSnapshotsThatGo(t *testing.T) {
 		says, not []string
 	}{
 		"replacement":                         {own: own, to: copied(8000, "") + own, his: true, says: []string{has, "before", "takes its place"}},
-		"replacement with one's own":          {own: own, to: copied(8000, "") + own, says: []string{has, "They are: before."}},
+		"replacement with one's own":          {own: own, to: copied(8000, "") + own, says: []string{has, "They are: before."}, not: []string{itself}},
 		"replacement without":                 {to: copied(8000, ""), not: []string{has}},
 		"destroy":                             {his: true, says: []string{has}, not: []string{"before", "takes its place"}},
 		"destroy of all":                      {own: own, to: copied(9000, "") + own, all: true, his: true, says: []string{has}, not: []string{"before"}},
 		"destroy of all with one's own":       {own: own, to: copied(9000, "") + own, all: true, not: []string{has}},
 		"destroy of all, taken again by hand": {own: own, to: copied(9000, "") + own, all: true, retaken: true, says: []string{has, "before"}},
+		"both removed, VM planned first":      {own: own, says: []string{has, "They are: before.", itself}},
+		"VM removed, snapshot stays":          {own: literal, to: strings.Replace(literal, "  depends_on = [proxmox_vm.x]\n", "", 1), says: []string{has, "They are: before."}},
 		"not read":                            {his: true, deaf: true, says: []string{"may have snapshots, which would be destroyed with it"}, not: []string{has}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -275,7 +275,9 @@ func (p warnings) unmanaged(group string) []string {
 	return all
 }
 
-// NoteSnapshotGoes notes that a plan removes a snapshot. Terraform plans it before the VM, on which it depends.
+// NoteSnapshotGoes notes that a plan removes a snapshot. In a plan to destroy all, Terraform plans it before the VM, on
+// which it depends. Of blocks that leave the configuration it plans either first (terraform internal/terraform,
+// OrphanResourceInstanceTransformer): then the warning names the snapshot, and says that it may go by itself.
 func (r *Run) NoteSnapshotGoes(vmid int, name string, taken int64) {
 	r.note(vmid, func(vm *seenVM) {
 		if vm.snapshots == nil {
