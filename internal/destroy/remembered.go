@@ -120,6 +120,9 @@ func (d *Destroyer) Recheck(ctx context.Context, ref guest.Ref, left []saga.Resi
 			if !guest.Uses(has, leftover.ID) {
 				leftover = withoutBareFree(leftover)
 			}
+			if leftover.Kind == "guest" && ref.Proof != nil && len(ref.Proof.Used) > 0 { // others work with it
+				leftover.Command = shell.VM("qm config {vmid}", ref.VMID)
+			}
 			remaining = append(remaining, leftover)
 		}
 	}

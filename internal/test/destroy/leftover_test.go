@@ -85,7 +85,8 @@ func replaceLeftover(t *testing.T, config string, completed, refreshed bool) {
 
 // TestLeftoverThatAnotherUserWorksWith: a create fails and cannot take its VM back. Another user starts the VM. Where a
 // plan has named that the apply replaces the VM; where it came after the plan, or no refresh was made, it is left, and
-// the next plan names it. A start by the own identity and a backup are no such use, a snapshot is.
+// the next plan names it, and prints no command that destroys it. A start by the own identity and a backup are no such
+// use, a snapshot is.
 func TestLeftoverThatAnotherUserWorksWith(t *testing.T) {
 	t.Parallel()
 	const start, named, refused = "/nodes/pve1/qemu/300/status/start", "Others have worked with VM 300", "which no plan has named"
@@ -144,6 +145,8 @@ func TestLeftoverThatAnotherUserWorksWith(t *testing.T) {
 			rig.Must(t, err)
 			if said := s.Diagnostics(); strings.Contains(fmt.Sprint(said), named) != c.named {
 				t.Errorf("named %t: %v", c.named, said)
+			} else if prints := strings.Contains(fmt.Sprint(said), "qm destroy 300"); prints == (c.named || c.blind) {
+				t.Errorf("prints the command that destroys the VM %t: %v", prints, said)
 			}
 			if c.between != nil {
 				c.between(t, w)
