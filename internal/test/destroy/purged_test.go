@@ -20,13 +20,13 @@ func copied(source int, lines string) string {
 // a destroy or of a replacement names them, as far as the identity may read them, unless the destroy leaves them.
 func TestPlanNamesWhatADestroyPurges(t *testing.T) {
 	t.Parallel()
-	const ha = "ha = { state = \"stopped\" }\n"
+	const ha, broken = "ha = { state = \"stopped\" }\n", "jobs that cannot be read"
 	const last = " the others that it names and is removed with the last of them" // which this destroy may remove, too
 	jobs := []string{"backup job nightly, which names no other guest and is removed", "replication job 400-0 to node pve2",
 		"backup job both, which backs up" + last}
 	rules := append([]string{"HA rule licence, which names no other guest and is removed", "HA rule apart, which keeps" + last}, jobs...)
 	for name, c := range map[string]struct {
-		lines, to, denied string // to: the configuration; denied: a path that may not be read
+		lines, to, denied string // to: the configuration; denied: a path that may not be read, or cannot (broken)
 		says, not         []string
 	}{
 		"destroy":                  {ha, "", "", rules, []string{"takes its place", "HA resource"}},
@@ -34,7 +34,8 @@ func TestPlanNamesWhatADestroyPurges(t *testing.T) {
 		"replacement":              {ha, copied(8000, ha), "", append([]string{"The VM that takes its place is in none of them"}, rules...), nil},
 		"replacement without HA":   {"", copied(8000, ""), "", jobs, []string{"HA r"}},
 		"no purge":                 {"on_destroy = { purge = false }\n", "", "", nil, []string{"nightly", "400-0"}},
-		"jobs that are not shown":  {ha, "", "/cluster/backup", rules[:2], []string{"nightly"}},
+		"jobs that are not shown":  {ha, "", "/cluster/backup", rules[:2], []string{"nightly", "backup job that"}},
+		broken:                     {ha, "", "/cluster/backup", append([]string{"every backup job that names it, if there is one: "}, rules[:2]...), []string{"nightly"}},
 		"rules that are not shown": {ha, "", "/cluster/ha/rules", append([]string{"every HA rule that names it, if there is one: "}, jobs...), nil},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -51,7 +52,11 @@ func TestPlanNamesWhatADestroyPurges(t *testing.T) {
 					"apart": {"type": "resource-affinity", "resources": "vm:400,vm:8000", "affinity": "negative"}}
 			})
 			if c.denied != "" {
-				w.Sim.SetFaults([]fault.Rule{{Match: fault.Match{Path: c.denied}, Times: -1, Phase: fault.Before, Status: 403}})
+				status := 403
+				if name == broken {
+					status = 500
+				}
+				w.Sim.SetFaults([]fault.Rule{{Match: fault.Match{Path: c.denied}, Times: -1, Phase: fault.Before, Status: status}})
 			}
 			w.Reconfigure(t, s, rig.RootTicket, c.to)
 			_, err := s.Plan(t.Context())
