@@ -83,20 +83,23 @@ func TestBackingFilesAreListedAgain(t *testing.T) {
 	}
 }
 
-// TestBackingFilesOnAStorageThatIsAway: a storage that has none of the volumes delays the first who asks, a few seconds, and no one after.
+// TestBackingFilesOnAStorageThatIsAway: storages that have none of the volumes delay the first who asks, together a few seconds, and no one
+// after. Of a volume on a share those of the other node are asked, too.
 func TestBackingFilesOnAStorageThatIsAway(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRigWith(t, asRoot, pvesim.Options{Clock: clock.Real{}, Latency: -1})
-		r.sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: http.MethodGet, Path: "/nodes/{node}/storage/{storage}/content", Nth: 3},
-			Phase: fault.Before, Status: 596, Reason: "Connection timed out", DelayMS: 30_000, Times: -1}})
-		began := time.Now()
-		for range 3 {
-			if err := guard.CheckBases(t.Context(), r.s.Guard, "pve1", []string{"local:300/vm-300-disk-0.qcow2"}); err != nil {
-				t.Error(err)
+	for volume, first := range map[string]int{"local:300/vm-300-disk-0.qcow2": 3, "shared-nfs:300/vm-300-disk-0.qcow2": 2} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRigWith(t, asRoot, pvesim.Options{Clock: clock.Real{}, Latency: -1})
+			r.sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: http.MethodGet, Path: "/nodes/{node}/storage/{storage}/content", Nth: first},
+				Phase: fault.Before, Status: 596, Reason: "Connection timed out", DelayMS: 30_000, Times: -1}})
+			began := time.Now()
+			for range 3 {
+				if err := guard.CheckBases(t.Context(), r.s.Guard, "pve1", []string{volume}); err != nil {
+					t.Error(err)
+				}
 			}
-		}
-		if took := time.Since(began); took < 5*time.Second || took > 7*time.Second {
-			t.Errorf("after %s", took)
-		}
-	})
+			if took := time.Since(began); took < 5*time.Second || took > 7*time.Second {
+				t.Errorf("%s: after %s", volume, took)
+			}
+		})
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
@@ -36,11 +37,14 @@ const basesLife = 10 * time.Minute
 // not concern it.
 const lookElsewhere = 5 * time.Second
 
+// listedAtOnce is how many storages are listed at a time.
+const listedAtOnce = 8
+
 // CheckBases returns an *InUseError if one of some volumes is the backing file of another, on its storage or on another
-// one of files of the node, or for a volume of a share on one of any node. Each storage is listed once on each node for
-// all that ask in a run. A listing that fails stops nothing: a storage that is away frees nothing, and one with many
-// images may not be listed in time. Volumes that are no files are not looked for: with every one of them PVE would look
-// into the images of all storages.
+// one of files of the node, or for a volume that other nodes may have, on one of any node. Each storage is listed once on
+// each node for all that ask in a run. A listing that fails stops nothing: a storage that is away frees nothing, and one
+// with many images may not be listed in time. Volumes that are no files are not looked for: with every one of them PVE
+// would look into the images of all storages.
 func CheckBases(ctx context.Context, g *Guard, node string, volumes []string) error {
 	bases := slices.DeleteFunc(slices.Clone(volumes), func(v string) bool {
 		return !image.MatchString(v) || volid.IsCloudInit(v)
@@ -52,30 +56,24 @@ func CheckBases(ctx context.Context, g *Guard, node string, volumes []string) er
 	if err != nil {
 		return fmt.Errorf("see on which storages another image may be based on %s: %w", bases[0], err)
 	}
-	all, err := overlaid(ctx, g, node, bases, places)
+	own, others, err := overlaid(ctx, g, node, bases, places)
 	if err != nil {
 		return err
 	}
-	for _, at := range all {
-		node, storage := at.node, at.storage
-		used := func(listed []pve.Volume) error {
-			for _, base := range bases {
-				near := places.Compare(storage, volid.Storage(base)) != volumeuse.Apart
-				if names := basedOn(listed, base, near, volumes); len(names) > 0 {
-					return &InUseError{Volume: base, Users: names}
-				}
+	for _, all := range [][]listing{own, others} {
+		for i, found := range overlays(ctx, g, all) {
+			at := all[i]
+			used := func(listed []pve.Volume) error { return at.used(listed, bases, volumes, places, node) }
+			if used(found) == nil {
+				continue
 			}
-			return nil
-		}
-		if used(overlays(ctx, g, node, storage, at.own)) == nil {
-			continue
-		}
-		listed, err := g.api.Storage(node, storage).Content(ctx, "images", 0) // it may be gone since
-		if err == nil {
-			err = used(listed)
-		}
-		if err != nil {
-			return err
+			listed, err := g.api.Storage(at.node, at.storage).Content(ctx, "images", 0) // it may be gone since
+			if err == nil {
+				err = used(listed)
+			}
+			if err != nil {
+				return err
+			}
 		}
 	}
 	return ctx.Err()
@@ -87,61 +85,98 @@ type listing struct {
 	own           bool
 }
 
-// overlaid are the storages that may have an image which is based on one of some volumes: theirs, and those of files of
-// their node. Of a share they are those of all nodes that are online.
-func overlaid(ctx context.Context, g *Guard, node string, bases []string, places volumeuse.Places) (all []listing,
-	err error) {
-	onShare := false
+// used returns an *InUseError if an image of the listing has one of some bases, which are on a node, but for images
+// that go, too.
+func (l listing) used(listed []pve.Volume, bases, going []string, places volumeuse.Places, node string) error {
+	where := ""
+	if l.node != node {
+		where = " on node " + l.node
+	}
 	for _, base := range bases {
-		own := listing{node, volid.Storage(base), true}
-		onShare = onShare || places.IsShared(own.storage)
-		if !slices.Contains(all, own) {
-			all = append(all, own)
+		on := volid.Storage(base)
+		if where != "" && !places.IsOfOthers(on) { // the file of that name there is another
+			continue
+		}
+		near := places.Compare(l.storage, on) != volumeuse.Apart
+		if names := basedOn(listed, base, near, going, where); len(names) > 0 {
+			return &InUseError{Volume: base, Users: names}
 		}
 	}
-	isListed := func(id string) bool { return slices.Contains(all, listing{node, id, true}) }
-	for _, id := range slices.DeleteFunc(places.ForImages(node), isListed) {
-		all = append(all, listing{node, id, false})
+	return nil
+}
+
+// overlaid are the storages that may have an image which is based on one of some volumes: their own, and the others of
+// files of their node. Of volumes that other nodes may have they are those of all nodes that are online.
+func overlaid(ctx context.Context, g *Guard, node string, bases []string, places volumeuse.Places) (own,
+	others []listing, err error) {
+	reach := false
+	for _, base := range bases {
+		at := listing{node, volid.Storage(base), true}
+		reach = reach || places.IsOfOthers(at.storage)
+		if !slices.Contains(own, at) {
+			own = append(own, at)
+		}
 	}
-	if !onShare {
-		return all, nil
+	for _, id := range places.ForImages(node) {
+		if !slices.Contains(own, listing{node, id, true}) {
+			others = append(others, listing{node, id, false})
+		}
+	}
+	if !reach {
+		return own, others, nil
 	}
 	resources, _, err := g.api.Listing().Recent(ctx)
+	here := slices.Concat(own, others)
 	for _, n := range resources.Nodes() {
 		if n.Node == node || n.Status != "online" {
 			continue
 		}
 		for _, id := range places.ForImages(n.Node) {
 			isIt := func(l listing) bool { return l.storage == id }
-			if !places.IsShared(id) || !slices.ContainsFunc(all, isIt) {
-				all = append(all, listing{n.Node, id, false})
+			if !places.IsShared(id) || !slices.ContainsFunc(here, isIt) {
+				others = append(others, listing{n.Node, id, false})
 			}
 		}
 	}
-	return all, err
+	return own, others, err
 }
 
-// basedOn says which images of a storage have a base, but for some that go, too.
-func basedOn(listed []pve.Volume, base string, near bool, going []string) (names []string) {
+// basedOn says which images of a storage have a base, but for some that go, too. where: the end of their names.
+func basedOn(listed []pve.Volume, base string, near bool, going []string, where string) (names []string) {
 	for _, v := range listed {
 		if IsBasedOn(v, base, near) && !slices.Contains(going, v.ID) {
-			names = append(names, fmt.Sprintf("VM %d: it is the backing file of %s, which a move to another storage "+
-				"makes independent", v.VMID, v.ID))
+			names = append(names, fmt.Sprintf("VM %d: it is the backing file of %s%s, which a move to another "+
+				"storage makes independent", v.VMID, v.ID, where))
 		}
 	}
 	return names
 }
 
-// overlays are the images with a backing file on a storage, as far as they can be listed.
-func overlays(ctx context.Context, g *Guard, node, storage string, own bool) []pve.Volume {
-	place := storage + " on " + node // no look at the cluster's listing, which would show guests that are not asked
+// overlays are the images with a backing file on each of some storages, as far as they can be listed.
+func overlays(ctx context.Context, g *Guard, all []listing) [][]pve.Volume {
+	found := make([][]pve.Volume, len(all))
+	slots := make(chan struct{}, listedAtOnce)
+	var looks sync.WaitGroup
+	for i, at := range all {
+		slots <- struct{}{}
+		looks.Go(func() {
+			defer func() { <-slots }()
+			found[i] = overlaysOn(ctx, g, at)
+		})
+	}
+	looks.Wait()
+	return found
+}
+
+func overlaysOn(ctx context.Context, g *Guard, at listing) []pve.Volume {
+	place := at.storage + " on " + at.node // no look at the cluster's listing, which would show guests that are not asked
 	listed, _ := g.bases.Get(ctx, g.clock, place, func(ctx context.Context) ([]pve.Volume, error) {
 		look, over := ctx, func() {}
-		if !own {
+		if !at.own {
 			look, over = context.WithTimeout(ctx, lookElsewhere)
 		}
 		defer over()
-		found, err := g.api.Storage(node, storage).Content(look, "images", 0)
+		found, err := g.api.Storage(at.node, at.storage).Content(look, "images", 0)
 		if look.Err() != nil && ctx.Err() == nil { // it would delay each that asks
 			err = nil
 		}

@@ -91,6 +91,13 @@ func (s *Reader) Scope(ctx context.Context, resources pve.Resources, node string
 // trusts no likeness to a disk that PVE's interface has set up: here an error costs another host's volume.
 func (p Places) Reach(id string) bool { return p.extentOf(id) != ofNode }
 
+// IsOfOthers reports whether other nodes may have the volumes of a storage that the identity sees, by its own entry and
+// by that of the mount point above it.
+func (p Places) IsOfOthers(id string) bool {
+	_, known := p[id]
+	return known && p.extentBy(id) == ofOthers
+}
+
 // isMounted reports whether an administrator or PVE's interface mounts a directory (DirPlugin.pm, is_mountpoint).
 // BTRFSPlugin.pm refuses other file systems than its own (assert_btrfs).
 func isMounted(c pve.StorageConfig) bool { return c.Type == "dir" && c.IsMountpoint() }
