@@ -41,10 +41,10 @@ const lookElsewhere = 5 * time.Second
 const listedAtOnce = 8
 
 // CheckBases returns an *InUseError if one of some volumes is the backing file of another, on its storage or on another
-// one of files of the node, or for a volume that other nodes may have, on one of any node. Each storage is listed once on
-// each node for all that ask in a run. A listing that fails stops nothing: a storage that is away frees nothing, and one
-// with many images may not be listed in time. Volumes that are no files are not looked for: with every one of them PVE
-// would look into the images of all storages.
+// one of files of the node, or for a volume that other nodes may have on one of any node. Each storage is listed once
+// on each node for all that ask in a run. A listing that fails stops nothing: a storage that is away frees nothing, and
+// one with many images may not be listed in time. Volumes that are no files are not looked for: with every one of them
+// PVE would look into the images of all storages.
 func CheckBases(ctx context.Context, g *Guard, node string, volumes []string) error {
 	bases := slices.DeleteFunc(slices.Clone(volumes), func(v string) bool {
 		return !image.MatchString(v) || volid.IsCloudInit(v)
