@@ -10,12 +10,16 @@ import (
 func (g Guest) isClonedAtLast() bool { return g.Mark.By == "qmclone" && g.Mark.Task == "" }
 
 // earliest is the first clone that may have made the guest, where the mark does not name it: a later one of the same
-// source, for another VM, ends no use of this one.
+// source, for another VM, ends no use of this one. Its own may be gone from the task lists: then the begin of its run
+// counts, if no other guest had the VMID since.
 func (g Guest) earliest(maker Task) Task {
 	if !g.isClonedAtLast() {
 		return maker
 	}
-	last := g.lastNamed()
+	last, begun := g.lastNamed(), maker
+	if begun.Start = int64(g.Mark.Begun); begun.Start > 0 && g.isLater(maker, begun) && g.isLater(begun, last) {
+		maker = begun
+	}
 	for _, t := range g.Tasks {
 		if t.Type == "qmclone" && t.ID == strconv.Itoa(g.Mark.Source) && t.User == g.Identity && g.isLater(t, last) &&
 			g.isLater(maker, t) {

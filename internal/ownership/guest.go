@@ -90,7 +90,9 @@ var bystanders = []string{"vzdump", "vncproxy", "spiceproxy", "vncshell", "termp
 // is another one.
 var makers = []string{"qmcreate", "qmrestore", "qmrollback", "vzcreate", "vzrestore"}
 
-func (t Task) makes() bool { return slices.Contains(makers, t.Type) || t.Type == "qmdestroy" && t.Well }
+func (t Task) makes() bool {
+	return slices.Contains(makers, t.Type) || (t.Type == "qmdestroy" || t.Type == "vzdestroy") && t.Well
+}
 
 // Judge says whether a guest is the work of an uncommitted create of this identity.
 func Judge(g Guest) Verdict {
