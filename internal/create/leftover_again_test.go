@@ -337,3 +337,25 @@ func TestLeftoverOfAnUndoWithoutTime(t *testing.T) {
 		}
 	})
 }
+
+// TestRefreshOfALeftoverAsksNoNodeThatIsOff: PVE would wait for its answer at each refresh.
+func TestRefreshOfALeftoverAsksNoNodeThatIsOff(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, token)
+	r := onZFS()
+	r.VMID, r.OnFailure = 150, Keep
+	b.sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: http.MethodPut, Path: "/nodes/{node}/qemu/{vmid}/config"},
+		Phase: fault.Before, Status: 500, Reason: "no", Times: -1}})
+	created, _ := b.Create(t.Context(), r)
+	b.change(func(w *state.World) { w.Nodes["pve2"].Online = false })
+	c := creatorOf(t, b.sim, token)
+	b.sim.ResetOps()
+	if _, err := c.guests.UsesOf(t.Context(), created.Proof, "pve1"); err != nil {
+		t.Error(err)
+	}
+	for _, op := range b.sim.Ops() {
+		if strings.Contains(fmt.Sprintf("%+v", op), "pve2") {
+			t.Errorf("%+v", op)
+		}
+	}
+}

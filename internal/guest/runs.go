@@ -150,11 +150,14 @@ func JudgeLive(ctx context.Context, r *Runs, resources pve.Resources, nodes []st
 }
 
 // seeTasks adds the tasks that can be seen on all nodes, and the clocks that put them in order. Those of some nodes
-// have to be seen.
+// have to be seen. Of the others one that is off is not asked: PVE would wait for it.
 func (r *Runs) seeTasks(ctx context.Context, facts *ownership.Guest, resources pve.Resources, must []string) error {
 	facts.Live = true
 	var at []string // nodes with tasks
 	for _, n := range resources.Nodes() {
+		if n.Status == "offline" && !slices.Contains(must, n.Node) {
+			continue
+		}
 		tasks, err := r.listTasks(ctx, n.Node, facts.Mark)
 		if err != nil && slices.Contains(must, n.Node) {
 			return err
