@@ -135,7 +135,8 @@ type Proof struct {
 	Committed bool     `json:"committed,omitempty"` // the commit was sent, and may have taken effect
 	Alone     bool     `json:"alone,omitempty"`
 	Kept      bool     `json:"kept,omitempty"` // on_failure = "keep"
-	// Used are the tasks by which others have worked with the VM since, and that a refresh or a plan has named.
+	// Used are the latest tasks on each node by which others have worked with the VM since, and that a refresh or a plan
+	// has named.
 	Used []string `json:"used,omitempty"`
 	// Snapshots are the times at which those of the VM were taken that were named so, by name. Its create takes none.
 	Snapshots map[string]int64 `json:"snapshots,omitempty"`
@@ -251,10 +252,9 @@ func (r *Runs) UsesOf(ctx context.Context, p *Proof, node string) ([]ownership.T
 	if err := r.seeTasks(ctx, &facts, resources, []string{node}); err != nil {
 		return nil, err
 	}
-	known := slices.Concat(p.Tasks, p.Used)
 	return slices.DeleteFunc(ownership.Uses(facts, first), func(t ownership.Task) bool {
 		isHA := p.HA && t.User == "root@pam" && slices.Contains(byHA, t.Type)
-		return isHA || slices.Contains(known, t.UPID)
+		return isHA || slices.Contains(p.Tasks, t.UPID) || p.hasNamed(t)
 	}), nil
 }
 
@@ -280,11 +280,41 @@ func (p *Proof) NewSnapshots(taken map[string]int64) string {
 	return "it has snapshots, which go with it: " + strings.Join(all, ", ")
 }
 
-// NameUses is such tasks as the end of a sentence: "root@pam has begun qmstart on it since (UPID:…)".
-func NameUses(tasks []ownership.Task) string {
-	var all []string
+// hasNamed reports whether a refresh has named a task: it, or a later one of its node.
+func (p *Proof) hasNamed(t ownership.Task) bool {
+	return slices.ContainsFunc(p.Used, func(upid string) bool {
+		used := pve.UPID(upid)
+		return upid == t.UPID || used.Node() == t.Node && used.Start().Unix() > t.Start
+	})
+}
+
+// NoteUses is the proof once some more tasks are named: of each node it keeps those of the last second.
+func (p *Proof) NoteUses(tasks []ownership.Task) *Proof {
+	noted := *p
+	noted.Used = slices.DeleteFunc(slices.Clone(p.Used), func(upid string) bool {
+		return slices.ContainsFunc(tasks, func(t ownership.Task) bool { return t.Node == pve.UPID(upid).Node() })
+	})
 	for _, t := range tasks {
-		all = append(all, fmt.Sprintf("%s has begun %s on it since (%s)", t.User, t.Type, t.UPID))
+		isLater := func(o ownership.Task) bool { return o.Node == t.Node && o.Start > t.Start }
+		if !slices.ContainsFunc(tasks, isLater) {
+			noted.Used = append(noted.Used, t.UPID)
+		}
+	}
+	return &noted
+}
+
+// NameUses is such tasks as the end of a sentence: "root@pam has begun qmstart on it since (UPID:…)". Of many it names
+// the first and the last.
+func NameUses(tasks []ownership.Task) string {
+	const most = 3 // at each end
+	var all []string
+	for i, t := range tasks {
+		switch more := len(tasks) - 2*most; {
+		case more <= 1 || i < most || i >= len(tasks)-most:
+			all = append(all, fmt.Sprintf("%s has begun %s on it since (%s)", t.User, t.Type, t.UPID))
+		case i == most:
+			all = append(all, fmt.Sprintf("%d more tasks", more))
+		}
 	}
 	return strings.Join(all, "; ")
 }

@@ -250,15 +250,12 @@ func NameUses(ctx context.Context, m Machines, of *guest.Proof, node string, out
 	if err != nil || unread != nil || len(uses) == 0 {
 		return of, nil
 	}
-	proof, diags := *of, diag.Diagnostics{}
-	proof.Used, proof.Snapshots = slices.Clone(of.Used), taken
-	for _, t := range tasks {
-		proof.Used = append(proof.Used, t.UPID)
-	}
+	proof, diags := of.NoteUses(tasks), diag.Diagnostics{}
+	proof.Snapshots = taken
 	diags.AddWarning(fmt.Sprintf("Others have worked with VM %d", of.VMID),
 		fmt.Sprintf("Its create has failed, and %s. A destroy, and the replacement of the tainted VM, cut its guest off and "+
 			"destroy its disks all the same. `terraform untaint` with its address keeps the VM.", strings.Join(uses, "; ")))
-	return &proof, append(diags, kit.Note[*guest.Proof](model.KeyProof).Write(ctx, out, &proof)...)
+	return proof, append(diags, kit.Note[*guest.Proof](model.KeyProof).Write(ctx, out, proof)...)
 }
 
 // unmanaged names the values of a group in state that the configuration does not set, and has not set before.

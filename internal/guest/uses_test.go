@@ -1,0 +1,43 @@
+package guest
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/ownership"
+)
+
+// TestUsesThatWereNamed: of the many tasks of weeks the state keeps the latest of each node, and a warning names a few. A later task, and one of a
+// node that had none, were not named.
+func TestUsesThatWereNamed(t *testing.T) {
+	task := func(node string, start int64, worker int) ownership.Task {
+		return ownership.Task{UPID: fmt.Sprintf("UPID:%s:%08X:00000001:%08X:qmsnapshot:150:other@pve:", node, worker, start),
+			Type: "qmsnapshot", ID: "150", User: "other@pve", Node: node, Start: start}
+	}
+	var all []ownership.Task
+	for i := range 700 {
+		all = append(all, task("pve1", int64(1_800_000_000+i/2), i), task("pve2", int64(1_900_000_000-i/2), i))
+	}
+	p := (&Proof{Used: []string{"earlier"}}).NoteUses(all)
+	if len(p.Used) != 4 || slices.Contains(p.Used, "earlier") || !slices.ContainsFunc(all, p.hasNamed) {
+		t.Errorf("the state keeps %q", p.Used)
+	}
+	for _, is := range all {
+		if !p.hasNamed(is) {
+			t.Errorf("%s was named", is.UPID)
+		}
+	}
+	for _, later := range []ownership.Task{task("pve1", 1_800_000_349, 1000), task("pve1", 1_800_000_350, 1), task("pve3", 1, 1)} {
+		if p.hasNamed(later) {
+			t.Errorf("%s was not named", later.UPID)
+		}
+	}
+	if said := NameUses(all); strings.Count(said, "UPID:") != 6 || !strings.Contains(said, "; 1394 more tasks; ") {
+		t.Error(said)
+	}
+	if said := NameUses(all[:7]); strings.Count(said, "UPID:") != 7 {
+		t.Error(said)
+	}
+}
