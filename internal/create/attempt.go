@@ -53,7 +53,6 @@ type written struct {
 	committing bool      // the commit was sent, so it may be gone by our own doing
 	alone      bool      // the VM was seen without it, when no other run could have taken it away yet
 	unwatched  bool      // the VM was not seen for a lease once: a user may have come
-	sawAgain   time.Time // when it was seen again, the last time
 	stays      string    // why the undo leaves the VM; "": it removes it
 }
 

@@ -157,15 +157,7 @@ func (a *attempt) mayBeOvertaken() bool {
 
 // noteGap notes that this run has not seen its VM for a lease, as on a machine that has slept. Until its next look a
 // user may have found the VM, whole and unlocked, and have begun to work with it. The mark stays then.
-func noteGap(a *attempt) {
-	if a.mayBeOvertaken() {
-		a.unwatched, a.sawAgain = true, a.creator.jobs.Clock.Now()
-	}
-}
-
-// wasHeldUp reports whether that came after this run had started the guest. The task that made the VM may have taken
-// that long, too.
-func wasHeldUp(a *attempt) bool { return a.sawAgain.After(a.beside.started.sent) }
+func noteGap(a *attempt) { a.unwatched = a.unwatched || a.mayBeOvertaken() }
 
 // inUse says why the undo leaves a VM that still bears our mark: a user works with it. A snapshot is seen in the
 // configuration (qemu-server API2/Qemu.pm, vm_config). The rest is asked, as for a dead run's VM, where the VM was not
@@ -217,13 +209,12 @@ func whyStarted(ctx context.Context, a *attempt, node string, found []string, is
 		}
 		now := a.creator.jobs.Clock.Now()
 		isOwn := a.beside.started.mayBe(status.Uptime, now)
-		isLate := a.beside.started.isOld(now) && wasHeldUp(a)
-		if !status.IsRunning() && isLate && hasShutDown(a, found) {
+		if !status.IsRunning() && a.beside.started.isOld(now) && hasShutDown(a, found) {
 			a.stays = fmt.Sprintf("The guest of VM %d was started, and shut down while this run was held up. A user may work "+
 				"with its disks, so nothing was taken back", a.vmid)
 			return a.stays, nil
 		}
-		if status.IsRunning() && isLate && isOwn && status.Uptime >= int64(guest.Lease/time.Second) {
+		if status.IsRunning() && isOwn && status.Uptime >= int64(guest.Lease/time.Second) {
 			a.stays = fmt.Sprintf("The guest of VM %d has run for %s, in which this run was held up, and may be in use. So "+
 				"nothing was taken back", a.vmid, time.Duration(status.Uptime)*time.Second)
 			return a.stays, nil

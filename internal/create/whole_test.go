@@ -140,24 +140,6 @@ func TestWaitedForVMStays(t *testing.T) {
 	}
 }
 
-// TestSlowlyMadeVMIsTakenBackAfterItsWait: the task that makes the VM takes ten minutes, as an import does. The run has
-// not seen its VM meanwhile, and has not been held up since it started the guest: where PVE refuses the values of the commit
-// all is taken back, as after a quick task.
-func TestSlowlyMadeVMIsTakenBackAfterItsWait(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := benchOf(t, pvesim.Options{Clock: clock.Real{}, Latency: -1}, token)
-		b.sim.SetTaskTime(10 * time.Minute)
-		time.AfterFunc(5*time.Minute, func() { b.sim.SetTaskTime(2 * time.Second) })
-		created, err := b.await(t, awaitedVM(20*time.Minute+5*time.Second), func(func()) {
-			b.sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: http.MethodPut, Path: "/nodes/{node}/qemu/{vmid}/config"},
-				Phase: fault.Before, Status: 400, Reason: "Parameter verification failed.", Times: -1}})
-		})
-		if err == nil || b.vms()[150] != nil {
-			t.Errorf("%v; %q; %v", err, created.Stays, created.Warnings)
-		}
-	})
-}
-
 // TestUnawaitedVMIsTakenBack: a create that waits for nothing leaves nothing, whatever its commit fails for.
 func TestUnawaitedVMIsTakenBack(t *testing.T) {
 	for name, rule := range map[string]fault.Rule{
