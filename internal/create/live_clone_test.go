@@ -2,6 +2,9 @@ package create
 
 import (
 	"context"
+	"fmt"
+	"net/http"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,6 +13,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/clock"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 )
 
@@ -51,5 +55,94 @@ func TestInterruptedCloneOfARunningVM(t *testing.T) {
 	t.Logf("%d of 12 clones were stopped early", early)
 	if early == 0 || early == 12 {
 		t.Errorf("%d of 12 clones were stopped early", early)
+	}
+}
+
+// commitRefused has PVE refuse the values of each commit.
+var commitRefused = fault.Rule{Match: fault.Match{Method: http.MethodPut, Path: "/nodes/{node}/qemu/{vmid}/config"},
+	Phase: fault.Before, Status: 400, Reason: "no", Times: -1}
+
+// cloneElsewhere is a clone of a template on the share to pve2, whose task PVE lists on pve1, under the source. If earlier, another
+// user had a VM of its id on pve2 five days ago.
+func (b bench) cloneElsewhere(t *testing.T, user *Creator, earlier bool) Request {
+	t.Helper()
+	ctx := t.Context()
+	ends := func(upid pve.UPID, err error) {
+		t.Helper()
+		if err == nil {
+			_, err = user.api.Tasks().Wait(ctx, upid)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if earlier {
+		ends(user.api.Node("pve2").CreateVM(ctx, pve.Params{"vmid": "150", "name": "old"}))
+		ends(user.api.QEMU("pve2", 150).Start(ctx, pve.Params{}))
+		ends(user.api.QEMU("pve2", 150).HardStop(ctx, pve.Params{}))
+		ends(user.api.QEMU("pve2", 150).Destroy(ctx, false))
+		time.Sleep(5 * 24 * time.Hour)
+	}
+	ends(user.api.QEMU("pve1", 9000).MoveDiskAndFree(ctx, pve.Params{"disk": "scsi0", "storage": "shared-nfs"}))
+	b.change(func(w *state.World) {
+		delete(w.Guests[9000].Config, "ide2")
+		delete(w.Guests[9000].Config, "protection")
+	})
+	r := ofTemplate()
+	r.Node, r.VMID, r.Start = "pve2", 150, true
+	return r
+}
+
+// TestEarlierVMOfTheIDIsNoUse: the tasks of a VM that had the id before are no work with a clone that a failed create has left, although
+// they are on another node than the task that made it. Where that node does not tell its time, they may be.
+func TestEarlierVMOfTheIDIsNoUse(t *testing.T) {
+	for _, away := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			b := benchOf(t, pvesim.Options{Clock: clock.Real{}, Latency: -1}, token)
+			r := b.cloneElsewhere(t, creatorOf(t, b.sim, ticket), true)
+			r.OnFailure = Keep
+			b.sim.SetFaults([]fault.Rule{commitRefused})
+			created, err := b.Create(t.Context(), r)
+			if created.Proof == nil {
+				t.Fatal(err)
+			}
+			b.sim.SetFaults(nil)
+			if away {
+				b.sim.SetNode("pve1", false)
+			}
+			tasks, err := creatorOf(t, b.sim, token).guests.UsesOf(t.Context(), created.Proof, "pve2")
+			if err != nil || (len(tasks) > 0) != away {
+				t.Errorf("the node is away %t: %s %v", away, guest.NameUses(tasks), err)
+			}
+		})
+	}
+}
+
+// TestUndoOfACloneElsewhereNamesItsUseOnce: PVE refuses the commit of such a clone after a wait for its guest. It is taken back where
+// no user but that of the earlier VM came. Where another user has stopped its guest it stays, and one warning says why.
+func TestUndoOfACloneElsewhereNamesItsUseOnce(t *testing.T) {
+	for _, stopped := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			b := benchOf(t, pvesim.Options{Clock: clock.Real{}, Latency: -1}, token)
+			user := creatorOf(t, b.sim, ticket)
+			r := b.cloneElsewhere(t, user, true)
+			r.Spec.Agent.Enabled = to(true)
+			r.Wait = &guest.Wait{Agent: true, Timeout: 20*time.Minute + 5*time.Second, Warn: true}
+			run := bench{Creator: creatorOf(t, b.sim, token), sim: b.sim}
+			created, err := run.await(t, r, func(func()) {
+				if stopped {
+					upid, err := user.api.QEMU("pve2", 150).HardStop(t.Context(), pve.Params{})
+					if err != nil {
+						t.Fatal(err)
+					}
+					_, _ = user.api.Tasks().Wait(t.Context(), upid)
+				}
+				b.sim.SetFaults([]fault.Rule{commitRefused})
+			})
+			there, named := b.vms()[150] != nil, strings.Count(fmt.Sprint(created.Warnings), "has begun qmstop on it since")
+			if err == nil || there != stopped || (named == 1) != stopped {
+				t.Errorf("stopped %t: there %t, named %d times: %v; %v", stopped, there, named, err, created.Warnings)
+			}
+		})
 	}
 }

@@ -152,7 +152,11 @@ func (d *Destroyer) RemoveAll(ctx context.Context, targets []Target) (notes []No
 		r.deleted = before.forNext()
 		err := remove(ctx, r)
 		before = r.deleted
-		notes = append(notes, r.notes...)
+		for _, n := range r.notes { // of one VM, each target may say the same
+			if !slices.Contains(notes, n) {
+				notes = append(notes, n)
+			}
+		}
 		var named *saga.LeftError
 		switch {
 		case err == nil: // the VM is gone, also where an earlier target could not remove it, and nothing is on this node

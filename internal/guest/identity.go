@@ -249,7 +249,7 @@ func (r *Runs) UsesOf(ctx context.Context, p *Proof, node string) ([]ownership.T
 		mark = found
 	}
 	facts := r.factsOf(resources, mark, nil)
-	if err := r.seeTasks(ctx, &facts, resources, []string{node}); err != nil {
+	if err := r.seeTasks(ctx, &facts, resources, []string{node}, first.Node); err != nil {
 		return nil, err
 	}
 	return slices.DeleteFunc(ownership.Uses(facts, first), func(t ownership.Task) bool {

@@ -143,15 +143,17 @@ func (r *Runs) Judge(ctx context.Context, resources pve.Resources, node string, 
 func JudgeLive(ctx context.Context, r *Runs, resources pve.Resources, nodes []string, mark ownership.Mark,
 	config map[string]string) (ownership.Verdict, error) {
 	facts := r.factsOf(resources, mark, config)
-	if err := r.seeTasks(ctx, &facts, resources, nodes); err != nil {
+	if err := r.seeTasks(ctx, &facts, resources, nodes, ""); err != nil {
 		return ownership.Verdict{}, err
 	}
 	return ownership.Judge(facts), nil
 }
 
 // seeTasks adds the tasks that can be seen on all nodes, and the clocks that put them in order. Those of some nodes
-// have to be seen. Of the others one that is off is not asked: PVE would wait for it.
-func (r *Runs) seeTasks(ctx context.Context, facts *ownership.Guest, resources pve.Resources, must []string) error {
+// have to be seen. Of the others one that is off is not asked: PVE would wait for it. first is the node of a known task
+// that they are compared with, "" for none: that task may be in no list, such as a clone's, which names its source.
+func (r *Runs) seeTasks(ctx context.Context, facts *ownership.Guest, resources pve.Resources, must []string,
+	first string) error {
 	facts.Live = true
 	var at []string // nodes with tasks
 	for _, n := range resources.Nodes() {
@@ -166,6 +168,10 @@ func (r *Runs) seeTasks(ctx context.Context, facts *ownership.Guest, resources p
 			at, facts.Tasks = append(at, n.Node), append(facts.Tasks, tasks...)
 		}
 	}
+	isUnlisted := first != "" && len(at) > 0 && !slices.Contains(at, first)
+	if isUnlisted {
+		at = append(at, first)
+	}
 	if len(at) < 2 { // the order of tasks on one node needs no clock
 		return nil
 	}
@@ -175,6 +181,8 @@ func (r *Runs) seeTasks(ctx context.Context, facts *ownership.Guest, resources p
 		switch {
 		case pve.IsKind(err, pve.Denied): // without Sys.Audit (pve-manager PVE/API2/Nodes.pm, time)
 			now = r.Now()
+		case err != nil && isUnlisted && node == first: // it may be off: all tasks count as later ones then
+			continue
 		case err != nil:
 			return err
 		}
