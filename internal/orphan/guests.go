@@ -198,6 +198,7 @@ func (l *look) judgeMark(ctx context.Context, i Item, mark ownership.Mark, confi
 	if err != nil {
 		return err
 	}
+	i = doubtStarted(i, v, status)
 	if status.IsRunning() {
 		unlock += shell.VM("qm stop {vmid} && ", i.VMID)
 	}
@@ -207,6 +208,23 @@ func (l *look) judgeMark(ctx context.Context, i Item, mark ownership.Mark, confi
 	i.Command = unlock + destroyOf(i.VMID, config)
 	l.add(i)
 	return nil
+}
+
+// doubtStarted says of a guest that runs, or was started, that a user may work with it: its run was killed when little
+// more than the commit was missing.
+func doubtStarted(i Item, v ownership.Verdict, status pve.GuestStatus) Item {
+	if i.Certainty == Unknown || !status.IsRunning() && !v.Started() {
+		return i
+	}
+	i.Certainty = Likely
+	if status.IsRunning() {
+		i.Reason += fmt.Sprintf("; its guest has run for %s, and a user may work in it",
+			time.Duration(status.Uptime)*time.Second)
+		return i
+	}
+	i.Reason += fmt.Sprintf("; its guest was started (%s) and is off, and a user may work with its disks",
+		strings.Join(v.Starts, ", "))
+	return i
 }
 
 // destroyOf is the command that destroys a VM. A clone has inherited its template's protection.

@@ -90,6 +90,12 @@ func markedRows() map[string]markedRow {
 			g.Running = &state.Running{QMPStatus: "running", StartedAt: w.Clock.Now(), Booted: maps.Clone(g.Config), PID: 4000}
 		})
 	}
+	starts := func(r *rig, _ ownership.Mark) {
+		upid, err := r.api.QEMU("pve1", 300).Start(r.t.Context(), pve.Params{})
+		r.ended(upid, err)
+		r.later(20 * time.Hour)
+	}
+	startsAndStops := func(r *rig, _ ownership.Mark) { r.startAndStop(300) }
 	dies := func(r *rig, _ ownership.Mark) { // the task that made the disk
 		r.sim.StaleLock(300, "create", "terraform@pve!prov")
 		r.change(func(w *state.World) {
@@ -119,8 +125,10 @@ func markedRows() map[string]markedRow {
 		"of another cluster":                  {mark: func(m *ownership.Mark) { m.Cluster = "pve9" }},
 		"of an earlier release":               {happens: option("description", "Terraform is creating this VM. Do not touch it.\n\ncluster: pve1,pve2\nvmid: 300\ntransaction: 0123456789abcdef\nlease: 2026-01-01T00:00:00Z")},
 		"it is protected":                     {happens: option("protection", "1"), want: unknown, says: "it is protected, and neither its create nor its source"},
-		"it runs":                             {happens: runs, want: certain + "qm stop 300 && " + destroy},
-		"it runs, elsewhere":                  {where: elsewhere, happens: runs, want: likely + "qm stop 300 && " + destroy},
+		"it runs":                             {happens: runs, want: likely + "qm stop 300 && " + destroy, says: "its guest has run for "},
+		"it runs, elsewhere":                  {where: elsewhere, happens: runs, want: likely + "qm stop 300 && " + destroy, says: "only seen by watching it"},
+		"its run has started it":              {happens: starts, want: likely + "qm stop 300 && " + destroy, says: "its guest has run for 20h0m"},
+		"and it is off by then":               {happens: startsAndStops, want: likely + destroy, says: "is off, and a user may work with its disks"},
 		"its disk is another guest's":         {happens: used, want: unknown, says: "also used by VM 600"},
 		"its disk is another's, elsewhere":    {where: elsewhere, happens: used, want: unknown, says: "also used by VM 600"},
 		"with a disk of a rescan":             {happens: option("unused0", "local-lvm:vm-300-disk-77"), want: unknown, says: "has not made (local-lvm:vm-300-disk-77)"},
@@ -186,6 +194,11 @@ func TestOrphanDeleteWatches(t *testing.T) {
 			}()
 		}
 	}
+	runs := func(r *rig, _ ownership.Mark) {
+		upid, err := r.api.QEMU("pve1", 300).Start(r.t.Context(), pve.Params{})
+		r.ended(upid, err)
+		time.Sleep(20 * time.Hour)
+	}
 	renews := func(r *rig, mark ownership.Mark) { r.describe(r.s.guests.Renewed(mark)) }
 	for name, c := range map[string]struct {
 		where   where
@@ -196,6 +209,8 @@ func TestOrphanDeleteWatches(t *testing.T) {
 	}{
 		"its process has ended":            {accept: Certain},
 		"its run is elsewhere":             {where: elsewhere, accept: Likely, takes: guest.Lease},
+		"its guest runs":                   {accept: Certain, happens: runs, says: "its guest has run for 20h0m"},
+		"its guest runs, and likely goes":  {accept: Likely, happens: runs},
 		"elsewhere, and likely is refused": {where: elsewhere, accept: Certain, says: "It is not certain that nothing needs it"},
 		"it renews its mark":               {where: elsewhere, accept: Likely, takes: time.Minute, happens: in(time.Minute, renews), says: "lives: it has shown so while it was watched"},
 		"it commits": {where: elsewhere, accept: Likely, takes: time.Minute, says: "lives: it has shown so",
