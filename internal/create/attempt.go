@@ -29,8 +29,8 @@ type plan struct {
 // beside is what may stand on the server beside the configuration, made by this attempt or by the dead run that it
 // continues.
 type beside struct {
-	ha       bool // an entry for the VM
-	firewall bool // requests about its firewall were sent
+	ha       time.Time // since when HA may have an entry for the VM; zero: it has none
+	firewall bool      // requests about its firewall were sent
 	started  starting
 }
 

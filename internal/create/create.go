@@ -144,9 +144,9 @@ func (a *attempt) failed(err error) (Created, error) {
 // proof is what a later destroy needs to know of this attempt, to act under the same rules as its undo.
 func (a *attempt) proof() *guest.Proof {
 	p := &guest.Proof{VMID: a.vmid, Nodes: a.nodes(), Cluster: a.mark.Cluster, Saga: a.mark.Saga,
-		Lost: a.first.lost != nil, Identity: a.view.Identity(), HA: a.beside.ha, Pool: a.r.Pool,
+		Lost: a.first.lost != nil, Identity: a.view.Identity(), HA: !a.beside.ha.IsZero(), Pool: a.r.Pool,
 		HalfMade: a.halfMade.Digest, Committed: a.committing, Alone: a.alone,
-		Kept: a.mark.Kept, Protected: isProtector(a), Restored: a.mark.By == "qmrestore"}
+		HAIgnores: a.r.HA.Ignores(), Kept: a.mark.Kept, Protected: isProtector(a), Restored: a.mark.By == "qmrestore"}
 	if p.Identity.IsZero() {
 		p.Identity.UUID = a.first.uuid
 	}

@@ -188,21 +188,22 @@ func (a *borrowing) addToHA(ctx context.Context) error {
 				err = a.look(ctx)
 			}
 			a.view.NoteSeen(false)
-			a.beside.ha = a.beside.ha || err == nil
+			if err == nil && a.beside.ha.IsZero() {
+				a.beside.ha = a.creator.jobs.Clock.Now()
+			}
 			return err
 		})
 		switch {
 		case (lost || a.resumed) && pve.IsKind(err, pve.Exists): // none was there before the first write
 			return nil
 		case pve.IsKind(err, pve.Exists):
-			a.beside.ha = false
+			a.beside.ha = time.Time{}
 			return hasHA(a.vmid, err)
-		case pve.IsKind(err, pve.Denied):
-			a.beside.ha = lost
-			return guest.RefusedHA(a.vmid, err)
+		case pve.IsKind(err, pve.Denied) && !lost:
+			a.beside.ha = time.Time{}
 		}
 		lost = lost || pve.IsKind(err, pve.Ambiguous)
-		return err
+		return guest.RefusedHA(a.vmid, err)
 	})
 }
 

@@ -82,7 +82,7 @@ func (a *attempt) undo(ctx context.Context) error {
 	for _, baseline := range a.baselines {
 		targets = append(targets, destroy.Target{VMID: a.vmid, Nodes: a.nodes(), Baseline: baseline, Pool: a.r.Pool,
 			Tasks: &a.view.Tasks, HalfMade: a.halfMade, Mark: a.mark, Lost: a.first.lost, Owns: a.owns,
-			Managed: a.beside.ha, Made: a.made, Unmarked: a.unmarked, InUse: inUse(a), Protected: isProtector(a)})
+			Managed: !a.beside.ha.IsZero(), Made: a.made, Unmarked: a.unmarked, InUse: inUse(a), Protected: isProtector(a)})
 	}
 	if a.stays != "" {
 		return nil
@@ -171,8 +171,9 @@ func inUse(a *attempt) func(ctx context.Context, node string, config map[string]
 func whyInUse(ctx context.Context, a *attempt, node string, config map[string]string, runs bool) (string, error) {
 	mark, marked := ownership.Parse(config["description"])
 	noteGap(a)
-	isOthers := runs && a.beside.started.sent.IsZero() && !a.beside.ha
-	isAsked, isOld := a.unwatched || isOthers, a.beside.started.isOld(a.creator.jobs.Clock.Now())
+	start := startedAt(a)
+	isOthers := runs && start.IsZero()
+	isAsked, isOld := a.unwatched || isOthers, isOldStart(start, a.creator.jobs.Clock.Now())
 	switch {
 	case config["parent"] != "":
 		return ownership.HasSnapshots, nil
@@ -207,9 +208,9 @@ func whyStarted(ctx context.Context, a *attempt, node string, found []string, is
 		if err != nil {
 			return "", err
 		}
-		now := a.creator.jobs.Clock.Now()
-		isOwn := a.beside.started.mayBe(status.Uptime, now)
-		if !status.IsRunning() && a.beside.started.isOld(now) && hasShutDown(a, found) {
+		start, now := startedAt(a), a.creator.jobs.Clock.Now()
+		isOwn := mayBeStart(start, status.Uptime, now)
+		if !status.IsRunning() && isOldStart(start, now) && hasShutDown(a, found) {
 			a.stays = fmt.Sprintf("The guest of VM %d was started, and shut down while this run was held up. A user may work "+
 				"with its disks, so nothing was taken back", a.vmid)
 			return a.stays, nil
@@ -236,17 +237,25 @@ func (s *starting) note(at time.Time, err error) {
 	s.unanswered = s.unanswered || lost
 }
 
-// mayBe reports whether a guest that has run for so many seconds may have been started by this run. How its task ended
-// tells nothing: its worker may have been killed when the guest ran.
-func (s *starting) mayBe(uptime int64, now time.Time) bool {
-	const blur = 2 * time.Second // whole seconds
-	return !s.sent.IsZero() && time.Duration(uptime)*time.Second <= pve.Elapsed(s.sent, now)+blur
+// startedAt is when this run began to start the guest: by its own request, or by an HA entry with which HA starts it.
+// Zero: it has not. HA leaves a guest alone that it is to ignore, and starts none that it is to keep off.
+func startedAt(a *attempt) time.Time {
+	at := a.beside.started.sent
+	if at.IsZero() && a.r.HA.Starts() {
+		at = a.beside.ha
+	}
+	return at
 }
 
-// isOld reports whether this run's start is so long ago that a user may have worked with the guest since.
-func (s *starting) isOld(now time.Time) bool {
-	return !s.sent.IsZero() && pve.Elapsed(s.sent, now) >= guest.Lease
+// mayBeStart reports whether a guest that has run for so many seconds may have been started by this run. How its task
+// ended tells nothing: its worker may have been killed when the guest ran.
+func mayBeStart(at time.Time, uptime int64, now time.Time) bool {
+	const blur = 2 * time.Second // whole seconds
+	return !at.IsZero() && time.Duration(uptime)*time.Second <= pve.Elapsed(at, now)+blur
 }
+
+// isOldStart reports whether this run's start is so long ago that a user may have worked with the guest since.
+func isOldStart(at, now time.Time) bool { return !at.IsZero() && pve.Elapsed(at, now) >= guest.Lease }
 
 // hasShutDown reports whether a guest that is off was started well by this run, and not stopped by it.
 func hasShutDown(a *attempt, found []string) bool {

@@ -344,8 +344,7 @@ func TestStartsOfOthersAmidAnUndo(t *testing.T) {
 		}
 	}
 	now := time.Unix(1_800_000_000, 0)
-	s := starting{sent: now}
-	if s.mayBe(600, now.Add(time.Minute)) || !s.mayBe(60, now.Add(time.Minute)) || (&starting{}).mayBe(1, now) {
+	if later := now.Add(time.Minute); mayBeStart(now, 600, later) || !mayBeStart(now, 60, later) || mayBeStart(time.Time{}, 1, now) {
 		t.Error("a guest that runs since before the request was taken for one that this run has started")
 	}
 }

@@ -56,6 +56,10 @@ func (h *HA) Starts() bool {
 	return h != nil && (h.State == nil || *h.State == "started")
 }
 
+// Ignores reports whether HA is to leave the guest alone: it begins no task on it (pve-ha-manager PVE/HA/Config.pm
+// service_is_ha_managed).
+func (h *HA) Ignores() bool { return h != nil && h.State != nil && *h.State == "ignored" }
+
 func haFrom(options map[string]string) *HA {
 	return &HA{State: text(options, "state"), Group: text(options, "group"), Comment: text(options, "comment"),
 		MaxRestart: count(options, "max_restart"), MaxRelocate: count(options, "max_relocate"), Failback: truth(options,

@@ -129,6 +129,8 @@ type Proof struct {
 	Protected bool `json:"protected,omitempty"`
 
 	HA bool `json:"ha,omitempty"` // HA may have an entry for the VM, made by the create
+	// HAIgnores: by that entry HA leaves the guest alone.
+	HAIgnores bool `json:"ha_ignores,omitempty"`
 	// Identity is the VM's own, where the create came to see it. It proves a VM without a mark only if no other run can
 	// have completed the VM: if the create itself saw it without the mark in time (Alone), or if none does that (Kept).
 	Identity  Identity `json:"identity,omitzero"`
@@ -253,7 +255,7 @@ func (r *Runs) UsesOf(ctx context.Context, p *Proof, node string) ([]ownership.T
 		return nil, err
 	}
 	return slices.DeleteFunc(ownership.Uses(facts, first), func(t ownership.Task) bool {
-		isHA := p.HA && t.User == "root@pam" && slices.Contains(byHA, t.Type)
+		isHA := p.HA && !p.HAIgnores && t.User == "root@pam" && slices.Contains(byHA, t.Type)
 		return isHA || slices.Contains(p.Tasks, t.UPID) || p.hasNamed(t)
 	}), nil
 }
