@@ -34,10 +34,11 @@ type beside struct {
 	started  starting
 }
 
-// starting is the start of the guest by this run.
+// starting is the start of the guest, as far as this run knows.
 type starting struct {
 	sent       time.Time // the first request that PVE has not refused; zero: there was none
 	unanswered bool      // its answer was lost
+	byOthers   bool      // it ran already, by others: they may have shut it down since
 }
 
 // awaited is what the agent said while it was waited for.

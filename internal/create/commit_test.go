@@ -1,6 +1,7 @@
 package create
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"net/http"
@@ -214,4 +215,37 @@ func TestUndoAfterAWaitSeesWhoStoppedTheGuest(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestUndoLeavesAGuestThatOthersStartedAndStopped: another user starts the guest right before the create does, which PVE tells it, and has
+// shut it down when PVE refuses the commit: that user may work on its disks. The VM stays.
+func TestUndoLeavesAGuestThatOthersStartedAndStopped(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := benchOf(t, pvesim.Options{Clock: clock.Real{}, Latency: -1}, token)
+		user, did := creatorOf(t, b.sim, ticket), false
+		act := func(send func(context.Context, pve.Params) (pve.UPID, error)) bool {
+			ctx := context.WithoutCancel(t.Context())
+			upid, err := send(ctx, pve.Params{})
+			if err == nil {
+				_, err = user.api.Tasks().Wait(ctx, upid)
+			}
+			return err == nil
+		}
+		config := pve.Config{Endpoint: b.sim.Endpoint(), CACertificate: b.sim.CAPEM(), DialTLSContext: b.sim.DialTLSContext,
+			Clock: b.jobs.Clock, Trace: func(_ context.Context, message string, fields map[string]string) {
+				if message == "PVE request" && !did && strings.HasSuffix(fields["path"], "/qemu/150/pending") {
+					did = act(user.api.QEMU("pve1", 150).Start)
+				}
+			}}
+		token(&config, b.sim.Credentials())
+		run := bench{Creator: creatorWith(t, config), sim: b.sim}
+		created, err := run.await(t, awaitedOnNFS(20*time.Minute+5*time.Second), func(func()) {
+			did = did && act(user.api.QEMU("pve1", 150).HardStop)
+			b.sim.SetFaults([]fault.Rule{commitRefused})
+		})
+		if there := b.vms()[150] != nil; !did || err == nil || !there || !strings.Contains(fmt.Sprint(created.Warnings), "has begun qmst") {
+			t.Errorf("others came: %t; there %t: %v; %v", did, there, err, created.Warnings)
+		}
+	})
 }

@@ -100,7 +100,7 @@ func (a *borrowing) start(ctx context.Context) error {
 			return a.lookUnlessSeen(ctx)
 		})
 		if pve.IsKind(err, pve.Busy) && !a.beside.started.unanswered { // it ran already: others have started it
-			a.beside.started = starting{}
+			a.beside.started = starting{byOthers: true}
 		}
 		return result, err
 	}, a.node, a.vmid)

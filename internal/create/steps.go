@@ -172,7 +172,7 @@ func whyInUse(ctx context.Context, a *attempt, node string, config map[string]st
 	mark, marked := ownership.Parse(config["description"])
 	noteGap(a)
 	start := startedAt(a)
-	isOthers := runs && start.IsZero()
+	isOthers := a.beside.started.byOthers || runs && start.IsZero()
 	isAsked, isOld := a.unwatched || isOthers, isOldStart(start, a.creator.jobs.Clock.Now())
 	switch {
 	case config["parent"] != "":
