@@ -53,7 +53,7 @@ type written struct {
 	renewed    time.Time // when it was written last
 	committing bool      // the commit was sent, so it may be gone by our own doing
 	alone      bool      // the VM was seen without it, when no other run could have taken it away yet
-	unwatched  bool      // the VM was not seen for a lease once: a user may have come
+	unwatched  time.Time // when the VM was last seen after a lease in which it was not: a user may have come; zero: never
 	stays      string    // why the undo leaves the VM; "": it removes it
 }
 

@@ -157,7 +157,11 @@ func (a *attempt) mayBeOvertaken() bool {
 
 // noteGap notes that this run has not seen its VM for a lease, as on a machine that has slept. Until its next look a
 // user may have found the VM, whole and unlocked, and have begun to work with it. The mark stays then.
-func noteGap(a *attempt) { a.unwatched = a.unwatched || a.mayBeOvertaken() }
+func noteGap(a *attempt) {
+	if a.mayBeOvertaken() {
+		a.unwatched = a.creator.jobs.Clock.Now()
+	}
+}
 
 // inUse says why the undo leaves a VM that still bears our mark: a user works with it. A snapshot is seen in the
 // configuration (qemu-server API2/Qemu.pm, vm_config). The rest is asked, as for a dead run's VM, where the VM was not
@@ -173,7 +177,7 @@ func whyInUse(ctx context.Context, a *attempt, node string, config map[string]st
 	noteGap(a)
 	start := startedAt(a)
 	isOthers := a.beside.started.byOthers || runs && start.IsZero()
-	isAsked, isOld := a.unwatched || isOthers, isOldStart(start, a.creator.jobs.Clock.Now())
+	isAsked, isOld := !a.unwatched.IsZero() || isOthers, isOldStart(start, a.creator.jobs.Clock.Now())
 	switch {
 	case config["parent"] != "":
 		return ownership.HasSnapshots, nil
@@ -209,13 +213,13 @@ func whyStarted(ctx context.Context, a *attempt, node string, found []string, is
 			return "", err
 		}
 		start, now := startedAt(a), a.creator.jobs.Clock.Now()
-		isOwn := mayBeStart(start, status.Uptime, now)
-		if !status.IsRunning() && isOldStart(start, now) && hasShutDown(a, found) {
+		isOwn, heldUp := mayBeStart(start, status.Uptime, now), a.unwatched.After(start)
+		if !status.IsRunning() && heldUp && isOldStart(start, now) && hasShutDown(a, found) {
 			a.stays = fmt.Sprintf("The guest of VM %d was started, and shut down while this run was held up. A user may work "+
 				"with its disks, so nothing was taken back", a.vmid)
 			return a.stays, nil
 		}
-		if status.IsRunning() && isOwn && status.Uptime >= int64(guest.Lease/time.Second) {
+		if status.IsRunning() && isOwn && heldUp && status.Uptime >= int64(guest.Lease/time.Second) {
 			a.stays = fmt.Sprintf("The guest of VM %d has run for %s, in which this run was held up, and may be in use. So "+
 				"nothing was taken back", a.vmid, time.Duration(status.Uptime)*time.Second)
 			return a.stays, nil

@@ -11,6 +11,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/destroy"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/ownership"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/clock"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
@@ -138,6 +139,27 @@ func TestWaitedForVMStays(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestSlowCreateThatWaitsIsTakenBack: the task that makes the VM takes ten minutes. From the start on the run looks at its VM all the
+// while, and PVE refuses the values of the commit: it was not held up since, and all is taken back.
+func TestSlowCreateThatWaitsIsTakenBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := benchOf(t, pvesim.Options{Clock: clock.Real{}, Latency: -1}, token)
+		b.sim.SetTaskTime(10 * time.Minute)
+		config := pve.Config{Endpoint: b.sim.Endpoint(), CACertificate: b.sim.CAPEM(), DialTLSContext: b.sim.DialTLSContext,
+			Clock: b.jobs.Clock, Trace: func(_ context.Context, message string, fields map[string]string) {
+				if message == "PVE request" && strings.HasSuffix(fields["path"], "/nodes/pve1/qemu") {
+					b.sim.SetTaskTime(2 * time.Second)
+				}
+			}}
+		token(&config, b.sim.Credentials())
+		run, began := bench{Creator: creatorWith(t, config), sim: b.sim}, time.Now()
+		created, err := run.await(t, awaitedVM(15*time.Minute), func(func()) { b.sim.SetFaults([]fault.Rule{commitRefused}) })
+		if took := time.Since(began); err == nil || b.vms()[150] != nil || took < 20*time.Minute {
+			t.Errorf("after %s: %v; %q; %v", took, err, created.Stays, created.Warnings)
+		}
+	})
 }
 
 // TestUnawaitedVMIsTakenBack: a create that waits for nothing leaves nothing, whatever its commit fails for.
