@@ -146,7 +146,8 @@ func (a *attempt) proof() *guest.Proof {
 	p := &guest.Proof{VMID: a.vmid, Nodes: a.nodes(), Cluster: a.mark.Cluster, Saga: a.mark.Saga,
 		Lost: a.first.lost != nil, Identity: a.view.Identity(), HA: !a.beside.ha.IsZero(), Pool: a.r.Pool,
 		HalfMade: a.halfMade.Digest, Committed: a.committing, Alone: a.alone,
-		HAIgnores: a.r.HA.Ignores(), Kept: a.mark.Kept, Protected: isProtector(a), Restored: a.mark.By == "qmrestore"}
+		HAIgnores: a.r.HA.Ignores(), Off: !a.resumed && startedAt(a).IsZero(),
+		Kept: a.mark.Kept, Protected: isProtector(a), Restored: a.mark.By == "qmrestore"}
 	if p.Identity.IsZero() {
 		p.Identity.UUID = a.first.uuid
 	}

@@ -1,10 +1,13 @@
 package create
 
 import (
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/destroy"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
@@ -33,6 +36,69 @@ func TestKeptHalfMadeVMIsKnownAgain(t *testing.T) {
 			Proof: created.Proof}, Left: created.Left})
 		if there := b.vms()[900] != nil; there != replaced || (err != nil) != replaced {
 			t.Errorf("replaced by a third party's %t: there %t, %v", replaced, there, err)
+		}
+	}
+}
+
+// TestLeftoverWhoseStartIsForgotten: a failed create has left its VM, whose guest runs, and the task of the start has left the lists. A
+// guest that the create has not started is in use: the next refresh names it, and the destroy goes by that. One that the create
+// has started is not, nor one that this identity has started, as a task still tells, nor one that a backup runs.
+func TestLeftoverWhoseStartIsForgotten(t *testing.T) {
+	for name, c := range map[string]struct {
+		starts, listed, backup bool
+		named                  string
+	}{
+		"by a user":           {named: "a user has begun qmstart on it since (no task that can be seen shows it, but its guest runs: process"},
+		"by the create":       {starts: true},
+		"by its own identity": {listed: true},
+		"by a backup":         {backup: true},
+	} {
+		b := newBench(t, token)
+		r := onZFS()
+		r.VMID, r.OnFailure, r.Start = 150, Keep, c.starts
+		b.sim.SetFaults([]fault.Rule{commitRefused})
+		created, err := b.Create(t.Context(), r)
+		b.sim.SetFaults(nil)
+		if created.Proof == nil {
+			t.Fatal(err)
+		}
+		if !c.starts {
+			upid, err := b.api.QEMU("pve1", 150).Start(t.Context(), pve.Params{})
+			if err == nil {
+				_, err = b.api.Tasks().Wait(t.Context(), upid)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		b.sim.Advance(30 * 24 * time.Hour)
+		b.change(func(w *state.World) {
+			for upid, task := range w.Tasks {
+				if task.Type == "qmstart" && !c.listed {
+					delete(w.Tasks, upid)
+				}
+			}
+			if c.backup {
+				w.Guests[150].Config["lock"], w.Guests[150].LockCause = "backup", "state"
+			}
+		})
+		next := creatorOf(t, b.sim, token)
+		tasks, err := next.guests.UsesOf(t.Context(), created.Proof, "pve1")
+		if said := guest.NameUses(tasks); err != nil || (said == "") != (c.named == "") || !strings.HasPrefix(said, c.named) {
+			t.Errorf("%s: %q, %v", name, said, err)
+		}
+		if c.named == "" {
+			continue
+		}
+		ref := guest.Ref{VMID: 150, Node: "pve1", Proof: created.Proof}
+		if left, _, err := next.destroyer.Delete(t.Context(), destroy.Request{Ref: ref}); err == nil || b.vms()[150] == nil {
+			t.Errorf("%s, not named: left %v, %v", name, left, err)
+		}
+		for _, task := range tasks {
+			ref.Proof.Used = append(ref.Proof.Used, task.UPID)
+		}
+		if left, _, err := next.destroyer.Delete(t.Context(), destroy.Request{Ref: ref}); err != nil || b.vms()[150] != nil {
+			t.Errorf("%s, named: left %v, %v", name, left, err)
 		}
 	}
 }

@@ -141,7 +141,7 @@ func TestWaitedForVMStays(t *testing.T) {
 	}
 }
 
-// TestSlowCreateThatWaitsIsTakenBack: the task that makes the VM takes ten minutes. From the start on the run looks at its VM all the
+// TestSlowCreateThatWaitsIsTakenBack: the task that makes the VM takes several minutes. From the start on the run looks at its VM all the
 // while, and PVE refuses the values of the commit: it was not held up since, and all is taken back.
 func TestSlowCreateThatWaitsIsTakenBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

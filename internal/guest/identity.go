@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/ownership"
@@ -131,6 +132,8 @@ type Proof struct {
 	HA bool `json:"ha,omitempty"` // HA may have an entry for the VM, made by the create
 	// HAIgnores: by that entry HA leaves the guest alone.
 	HAIgnores bool `json:"ha_ignores,omitempty"`
+	// Off: the create has not begun to start the guest, nor has HA by that entry.
+	Off bool `json:"off,omitempty"`
 	// Identity is the VM's own, where the create came to see it. It proves a VM without a mark only if no other run can
 	// have completed the VM: if the create itself saw it without the mark in time (Alone), or if none does that (Kept).
 	Identity  Identity `json:"identity,omitzero"`
@@ -254,10 +257,29 @@ func (r *Runs) UsesOf(ctx context.Context, p *Proof, node string) ([]ownership.T
 	if err := r.seeTasks(ctx, &facts, resources, []string{node}, first.Node); err != nil {
 		return nil, err
 	}
-	return slices.DeleteFunc(ownership.Uses(facts, first), func(t ownership.Task) bool {
+	start, err := unlistedStart(ctx, r, p, node, facts.Tasks)
+	return slices.DeleteFunc(append(ownership.Uses(facts, first), start...), func(t ownership.Task) bool {
 		isHA := p.HA && !p.HAIgnores && t.User == "root@pam" && slices.Contains(byHA, t.Type)
 		return isHA || slices.Contains(p.Tasks, t.UPID) || p.hasNamed(t)
-	}), nil
+	}), err
+}
+
+// unlistedStart stands for the start of a guest that runs, that its create has not started, and whose start no task
+// list has: a node keeps some thousand tasks (pve-common RESTEnvironment.pm active_workers). The process tells it from
+// a later start. A backup runs a guest that is off without a task for it.
+func unlistedStart(ctx context.Context, r *Runs, p *Proof, node string, tasks []ownership.Task) ([]ownership.Task,
+	error) {
+	isStart := func(t ownership.Task) bool { return t.Type == "qmstart" && t.ID == strconv.Itoa(p.VMID) }
+	if !p.Off || slices.ContainsFunc(tasks, isStart) {
+		return nil, nil
+	}
+	status, err := r.api.QEMU(node, p.VMID).Status(ctx)
+	if err != nil || !status.IsRunning() || status.Lock == "backup" {
+		return nil, err
+	}
+	shown := fmt.Sprintf("no task that can be seen shows it, but its guest runs: process %d on node %s", status.PID, node)
+	return []ownership.Task{{UPID: shown, Type: "qmstart", ID: strconv.Itoa(p.VMID), User: "a user", Node: node,
+		Start: r.Now().Unix() - status.Uptime}}, nil
 }
 
 // Unnamed is the proof without the uses that a refresh or a plan has named.
