@@ -38,14 +38,19 @@ func (r *run) start(ctx context.Context) error {
 }
 
 // hasItsDisks refuses to start the guest beside another one that runs with one of its disks: PVE does not ask
-// (qemu-server QemuServer.pm vm_start_nolock). One that a restart has ended is started again, as it ran before.
+// (qemu-server QemuServer.pm vm_start_nolock). One that a restart has ended is started again, as it ran before. One
+// with a saved memory goes on with the disks that it had: such a start applies no pending changes.
 func (r *run) hasItsDisks(ctx context.Context) error {
 	config, err := r.api.QEMU(r.node, r.VMID).Pending(ctx)
 	if err != nil {
 		return err
 	}
+	current, disks := config.Current(), guest.DisksToRun(config.Merged())
+	if current["lock"] == request.Suspended || current["vmstate"] != "" {
+		disks = guest.DisksToRun(current)
+	}
 	none := func(guard.Neighbor) bool { return false }
-	return r.isAlone(ctx, "started", "qm start", guest.DisksToRun(config.Merged()), none)
+	return r.isAlone(ctx, "started", "qm start", disks, none)
 }
 
 // getsItsDisks refuses a restart that gives the guest a disk which another one has: PVE puts in force what waits, and

@@ -67,3 +67,59 @@ func TestActionsStartNoGuestBesideAnother(t *testing.T) {
 		})
 	}
 }
+
+// TestActionsResumeFromDiskWithTheDisksInForce: a guest that was suspended to disk goes on with the disks that it had, and its start applies
+// nothing that waits. Another guest runs with one of them, or with one that only waits to come.
+func TestActionsResumeFromDiskWithTheDisksInForce(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		action  string
+		leaves  bool // the disk that the other one runs with waits to leave; else it waits to come
+		refused bool
+	}{
+		"resume, it leaves":         {"resume", true, true},
+		"start, it leaves":          {"start", true, true},
+		"start unlocked, it leaves": {"start", true, true},
+		"resume, it comes":          {"resume", false, false},
+		"start unlocked, it comes":  {"start", false, false},
+		"start from off, it leaves": {"start", true, false},
+		"start from off, it comes":  {"start", false, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a := newActor(t, rig.TokenNoSSH)
+			a.w.ExpectPowerOffs(state.PowerStop, state.PowerSuspend)
+			from := "stopped suspended"
+			if strings.Contains(name, "from off") {
+				from = "stopped"
+			}
+			a.set(from)
+			other := a.w.Sim.ThirdParty(thirdparty.Order{Act: thirdparty.Attach, VMID: 500})
+			a.w.Sim.ThirdParty(thirdparty.Order{Act: thirdparty.Start, VMID: other.Made})
+			a.w.Change(func(world *state.World) {
+				g := world.Guests[500]
+				if strings.Contains(name, "unlocked") {
+					g.SetLock("", "")
+				}
+				if c.leaves {
+					g.Deletes = map[string]int{"scsi0": 1}
+					return
+				}
+				g.Pending = map[string]string{"sata1": g.Config["scsi0"]}
+				g.Config["scsi0"] = "local-zfs:vm-500-disk-9,size=1G"
+				world.Put(&state.Volume{Storage: "local-zfs", Node: "pve1", Name: "vm-500-disk-9", VMID: 500, Content: "images", Format: "raw", Size: 1 << 30})
+			})
+			a.w.Sim.Advance(30 * time.Second)
+			_, err := a.act("action = \"" + c.action + "\"")
+			refused := err != nil && strings.Contains(err.Error(), "Two guests on one disk")
+			if refused != c.refused || !refused && (err != nil || a.guest() != "running") {
+				t.Errorf("it is %s: %v", a.guest(), err)
+			}
+			a.w.Change(func(world *state.World) {
+				if g := world.Guests[500]; from != "stopped" && g.Config["scsi0"] == "" {
+					t.Errorf("its start applied what waited: %v", g.Config)
+				}
+			})
+		})
+	}
+}

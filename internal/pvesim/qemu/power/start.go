@@ -64,9 +64,13 @@ func StartWorker(r *engine.Request, w *engine.Worker, skiplock bool) error {
 	return Boot(engine.Process{Request: r, Worker: w}, g)
 }
 
-// Boot is vm_start_nolock: pending changes, cloud-init image, volumes, then the process.
+// resumes reports whether a start brings back the memory of a guest that was suspended to disk, also if its lock was
+// taken away (qemu-server QemuServer.pm vm_start).
+func resumes(g *state.Guest) bool { return g.Lock() == "suspended" || g.Config["vmstate"] != "" }
+
+// Boot is vm_start_nolock: pending changes unless it resumes, cloud-init image, volumes, then the process.
 func Boot(p engine.Process, g *state.Guest) error {
-	if len(g.Pending)+len(g.Deletes) > 0 {
+	if len(g.Pending)+len(g.Deletes) > 0 && !resumes(g) {
 		config.ApplyPending(p, g, map[string]string{})
 	}
 	if err := config.BuildCloudinit(p, g); err != nil {
@@ -144,7 +148,7 @@ func Launch(p engine.Process, g *state.Guest) error {
 
 // resume drops the state that a suspended guest was saved in.
 func resume(p engine.Process, g *state.Guest) {
-	if g.Lock() != "suspended" {
+	if !resumes(g) {
 		return
 	}
 	if volid := g.Config["vmstate"]; volid != "" {
