@@ -69,7 +69,8 @@ func (v *VMPower) Schema(_ context.Context, _ action.SchemaRequest, resp *action
 					"started after this one. `shutdown` asks the guest, by ACPI or its agent, and never cuts it off. " +
 					"`stop` cuts it off, like pulling the plug. `reboot` asks the guest to shut down and starts it again, with its " +
 					"pending changes. `reset` presses the reset button. `suspend` pauses it, or saves it to disk (`to_disk`); " +
-					"`resume` continues it. `stop` and `reset` lose the guest's unwritten data."},
+					"`resume` continues it, and a guest that QEMU has stopped, such as since its storage was full. `stop` and " +
+					"`reset` lose the guest's unwritten data."},
 			"to_disk": schema.BoolAttribute{Optional: true, MarkdownDescription: "Whether `suspend` saves the guest's memory " +
 				"to a volume and stops it: the next `start` or `resume` restores the memory. PVE refuses this for a guest with " +
 				"passed-through PCI devices, and for a guest under HA. It requires `VM.Config.Disk` on the VM and " +

@@ -310,10 +310,12 @@ func (r *run) suspend(ctx context.Context) error {
 }
 
 // resume lets a paused guest go on, wakes a sleeping one, and brings back one that was suspended to disk, which PVE
-// does by a start.
+// does by a start. PVE lets any other go on that does not run, such as one that QEMU has stopped (io-error) since its
+// storage was full (qemu-server QemuServer/RunState.pm vm_resume).
 func (r *run) resume(ctx context.Context) error {
+	goesOn := func(now pve.GuestStatus) bool { return now.IsRunning() && now.QMPStatus == "running" }
 	switch {
-	case isRunning(r.before):
+	case goesOn(r.before):
 		return r.nothing(ctx, " runs: there is nothing to do")
 	case !r.before.IsRunning() && r.lock == request.Suspended:
 		r.first = r.hasItsDisks
@@ -323,7 +325,7 @@ func (r *run) resume(ctx context.Context) error {
 	}
 	r.first = r.goesOnAlone
 	_, err := r.perform(ctx, request.Request{Type: "qmresume",
-		Done: func(ctx context.Context) (bool, error) { now, err := r.status(ctx); return isRunning(now), err },
+		Done: func(ctx context.Context) (bool, error) { now, err := r.status(ctx); return goesOn(now), err },
 		Send: func(ctx context.Context) (pve.UPID, error) { return r.api.QEMU(r.node, r.VMID).Resume(ctx) }})
 	return err
 }

@@ -123,3 +123,20 @@ func TestActionsResumeFromDiskWithTheDisksInForce(t *testing.T) {
 		})
 	}
 }
+
+// TestActionsResumeAGuestThatQEMUHasStopped: QEMU stops a guest whose storage is full. PVE calls it running, and its `qm resume` lets it go on
+// when there is space again.
+func TestActionsResumeAGuestThatQEMUHasStopped(t *testing.T) {
+	t.Parallel()
+	for _, status := range []string{"io-error", "shutdown", "watchdog"} {
+		t.Run(status, func(t *testing.T) {
+			t.Parallel()
+			a := newActor(t, rig.TokenNoSSH)
+			a.w.Change(func(world *state.World) { world.Guests[500].Running.QMPStatus = status })
+			told, err := a.act("action = \"resume\"")
+			if err != nil || a.guest() != "running" || len(a.writes()) != 1 {
+				t.Errorf("it is %s, sent %v, told %q: %v", a.guest(), a.writes(), told, err)
+			}
+		})
+	}
+}
