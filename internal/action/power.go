@@ -66,7 +66,8 @@ func (v *VMPower) Schema(_ context.Context, _ action.SchemaRequest, resp *action
 			"action": schema.StringAttribute{Required: true, Validators: []validator.String{stringvalidator.OneOf(names...)},
 				MarkdownDescription: "`start`, unless another guest runs with one of the VM's disks, or is suspended to disk " +
 					"with it. Likewise for a `reboot` that brings another disk in force, and for `resume` where that guest was " +
-					"started after this one. `shutdown` asks the guest, by ACPI or its agent, and never cuts it off. " +
+					"started after this one, unless the tasks of the node show that this one was paused later, which takes " +
+					"`Sys.Audit` on the node. `shutdown` asks the guest, by ACPI or its agent, and never cuts it off. " +
 					"`stop` cuts it off, like pulling the plug. `reboot` asks the guest to shut down and starts it again, with its " +
 					"pending changes. `reset` presses the reset button. `suspend` pauses it, or saves it to disk (`to_disk`); " +
 					"`resume` continues it, and a guest that QEMU has stopped, such as since its storage was full. `stop` and " +

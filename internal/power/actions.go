@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guard"
@@ -70,7 +71,7 @@ func (r *run) getsItsDisks(ctx context.Context) error {
 }
 
 // goesOnAlone refuses to have a paused guest go on beside another one that has got one of its disks since: its memory
-// has what it knew of the disk. One that already ran when this one was started shares the disk.
+// has what it knew of the disk. One that already ran when this one was started, or was paused, shares the disk.
 func (r *run) goesOnAlone(ctx context.Context) error {
 	config, err := r.api.QEMU(r.node, r.VMID).Pending(ctx)
 	if err != nil {
@@ -80,7 +81,15 @@ func (r *run) goesOnAlone(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	shares := func(n guard.Neighbor) bool { return !n.Suspended && n.Uptime >= time.Duration(now.Uptime)*time.Second }
+	up := time.Duration(now.Uptime) * time.Second
+	paused := sync.OnceValues(func() (time.Duration, bool) { return r.pausedFor(ctx, now) })
+	shares := func(n guard.Neighbor) bool {
+		if n.Suspended || n.Uptime >= up {
+			return !n.Suspended
+		}
+		since, known := paused()
+		return known && n.Uptime > since
+	}
 	return r.isAlone(ctx, "resumed", "qm resume", guest.DisksToRun(config.Current()), shares)
 }
 

@@ -211,6 +211,32 @@ func (r *run) status(ctx context.Context) (pve.GuestStatus, error) {
 	return r.api.QEMU(r.node, r.VMID).Status(ctx)
 }
 
+// pausedFor is how long ago the guest was paused at most, by the clock of its node: it has stood still since its first
+// pause after its last resume. It is not known without Sys.Audit on the node, or where no task has paused the guest.
+func (r *run) pausedFor(ctx context.Context, now pve.GuestStatus) (time.Duration, bool) {
+	if now.QMPStatus != "paused" {
+		return 0, false
+	}
+	tasks, err := r.api.Tasks().List(ctx, r.node, pve.TaskFilter{VMID: r.VMID})
+	if err != nil {
+		return 0, false
+	}
+	var resumed, paused time.Time
+	for _, t := range tasks {
+		well := t.Status == "OK" || strings.HasPrefix(t.Status, "WARNINGS")
+		if t.UPID.Type() == "qmresume" && well && t.StartTime.After(resumed) {
+			resumed = t.StartTime
+		}
+	}
+	for _, t := range tasks {
+		if t.UPID.Type() == "qmpause" && !t.StartTime.Before(resumed) && (paused.IsZero() || t.StartTime.Before(paused)) {
+			paused = t.StartTime
+		}
+	}
+	at, err := r.api.Node(r.node).Time(ctx)
+	return at.Sub(paused), err == nil && !paused.IsZero()
+}
+
 // await waits until the guest is in the wanted state, at most until end.
 func (r *run) await(ctx context.Context, end time.Time, is func(pve.GuestStatus) bool) (bool, error) {
 	for attempt := 0; ; attempt++ {

@@ -1,6 +1,8 @@
 package action_test
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -136,6 +138,60 @@ func TestActionsResumeAGuestThatQEMUHasStopped(t *testing.T) {
 			told, err := a.act("action = \"resume\"")
 			if err != nil || a.guest() != "running" || len(a.writes()) != 1 {
 				t.Errorf("it is %s, sent %v, told %q: %v", a.guest(), a.writes(), told, err)
+			}
+		})
+	}
+}
+
+// TestActionsResumeAGuestThatShares: the nodes of a cluster share a disk while both run. The one that has run longer is paused, and goes on.
+// Not so where the other one was started during the pause, or may have been.
+func TestActionsResumeAGuestThatShares(t *testing.T) {
+	t.Parallel()
+	const start, pause, resume, again, blind = "start", "suspend", "resume", "again", "blind"
+	for name, c := range map[string]struct {
+		before  []string
+		refused bool
+	}{
+		"paused beside it":               {[]string{start, pause}, false},
+		"paused beside it, a second try": {[]string{pause, resume, start, pause}, false},
+		"started during the pause":       {[]string{pause, start}, true},
+		"started during a second pause":  {[]string{pause, resume, pause, start}, true},
+		"paused twice":                   {[]string{pause, start, again}, true},
+		"without Sys.Audit":              {[]string{start, pause, blind}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a := newActor(t, rig.TokenNoSSH)
+			a.w.ExpectPowerOffs(state.PowerStop)
+			other := a.w.Sim.ThirdParty(thirdparty.Order{Act: thirdparty.Attach, VMID: 500})
+			for _, step := range c.before {
+				a.w.Sim.Advance(time.Minute)
+				switch step {
+				case start:
+					a.w.Sim.ThirdParty(thirdparty.Order{Act: thirdparty.Start, VMID: other.Made})
+				case again: // a pause of a paused guest does nothing
+					a.w.Change(func(world *state.World) {
+						now := world.Clock.Now()
+						upid := fmt.Sprintf("UPID:pve1:00000BB8:00000001:%08X:qmpause:500:root@pam:", now.Unix())
+						world.Tasks[upid] = &state.Task{UPID: upid, Node: "pve1", Type: "qmpause", ID: "500", User: "root@pam", Start: now, End: now, ExitStatus: "OK"}
+					})
+				case blind:
+					a.w.Change(func(world *state.World) {
+						for role, privileges := range world.Roles {
+							world.Roles[role] = slices.DeleteFunc(slices.Clone(privileges), func(p string) bool { return p == "Sys.Audit" })
+						}
+					})
+				default:
+					if _, err := a.act("action = \"" + step + "\""); err != nil {
+						t.Fatalf("%s: %v", step, err)
+					}
+				}
+			}
+			a.w.Sim.Advance(30 * time.Second)
+			_, err := a.act("action = \"resume\"")
+			refused := err != nil && strings.Contains(err.Error(), "Two guests on one disk")
+			if refused != c.refused || !refused && (err != nil || a.guest() != "running") {
+				t.Errorf("it is %s: %v", a.guest(), err)
 			}
 		})
 	}
