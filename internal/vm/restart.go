@@ -118,6 +118,28 @@ func Replugged(from, to Spec) []string {
 	})
 }
 
+// MayReplug lists the slots, sorted, of which the change of an attribute, or of one in it, is such to some values that it
+// may get. A bridge that takes the place of another is none: the values without a bridge are no ordinary ones.
+func MayReplug(path string, from Spec) []string {
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(Encode(from))), func(slot string) bool {
+		a, _ := AttributeOf(slot)
+		at := a.In(slot)
+		key, isInside := strings.CutPrefix(path, at+".")
+		switch isWhole := path == at || strings.HasPrefix(at, path+"."); {
+		case !isInside && !isWhole:
+			return true
+		case strings.HasPrefix(slot, "usb"):
+			return !takesUSB(from)
+		case !strings.HasPrefix(slot, "net") || !hasFeature(from.Hotplug, "network"):
+			return true
+		case key == "bridge":
+			return from.Networks[slot].Bridge != nil
+		default:
+			return isInside && !slices.Contains([]string{"model", "macaddr", "queues", "mtu"}, key)
+		}
+	})
+}
+
 // isFixedAtStart tells whether QEMU has to be started for a hotplug feature: memory, and vCPUs since PVE 8.1, which
 // gives them ids of their own for it (qemu-server 8.0.8 QemuServer.pm vmconfig_hotplug_pending, d797bb62).
 func isFixedAtStart(feature string) bool { return feature == "memory" || feature == "cpu" }

@@ -174,6 +174,9 @@ func (r unknownRestarts) try(ctx context.Context, w *rig.World, vmid int) (outco
 				}
 			}
 			err = s.Apply(ctx, pl) // refused as the known value is: TestLawUnknowns
+			if wrong := wrongOfUnplugging(w, pl, vmid+n); wrong != nil && err == nil {
+				return "", fmt.Errorf("%s: %w", row.name, wrong)
+			}
 			for _, op := range w.Sim.OpsAfter(last) {
 				if op.Method == http.MethodPost && strings.Contains(op.Path, "/status/") {
 					power += fmt.Sprintf("%s %s (%v)\n", row.name, op.Path, err)
@@ -192,6 +195,71 @@ func (r unknownRestarts) try(ctx context.Context, w *rig.World, vmid int) (outco
 		return restarted, nil
 	}
 	return unrestarted, nil
+}
+
+// wrongOfUnplugging wants each device named that the running guest has lost for a moment, and each of which that is certain to be lost.
+func wrongOfUnplugging(w *rig.World, pl *terraformtest.Plan, vmid int) (err error) {
+	w.Change(func(world *state.World) {
+		g, said := world.Guests[vmid], pl.Diagnostics.String()
+		if g == nil || g.Running == nil {
+			return
+		}
+		for slot := range g.Config {
+			lost := slices.Contains(g.Running.Unplugged, slot)
+			of := fmt.Sprintf("%s of VM %d on pve1 ", slot, vmid)
+			is, may := strings.Contains(said, of+"is unplugged while"), strings.Contains(said, of+"may be unplugged while")
+			if isNIC := strings.HasPrefix(slot, "net") || strings.HasPrefix(slot, "usb"); isNIC && (lost && !is && !may || is && !lost) {
+				err = fmt.Errorf("%s: unplugged %t, and the plan says %s", slot, lost, said)
+			}
+		}
+	})
+	return err
+}
+
+// TestPlanNamesDevicesThatMayBeUnplugged: beside a value that is not known yet, the plan of a running VM names a network device that the guest may
+// lose for a moment, and is certain of one that it loses anyway. A bridge in the place of another is plugged at the node's end.
+func TestPlanNamesDevicesThatMayBeUnplugged(t *testing.T) {
+	t.Parallel()
+	const is, may = " is unplugged while", " may be unplugged while"
+	nic := func(inside string) string { return "networks = { net0 = { " + inside + " } }\n" }
+	for name, c := range map[string]struct {
+		before, after, value, says string
+		lost                       bool
+	}{
+		"another bridge":      {nic(`bridge = "vmbr0"`), nic(`bridge = var.it, tag = 5`), "vmbr1", "", false},
+		"the first bridge":    {nic(`model = "virtio"`), nic(`model = "virtio", bridge = var.it`), "vmbr1", may, true},
+		"the same model":      {nic(`bridge = "vmbr0", model = "e1000"`), nic(`bridge = "vmbr0", model = var.it`), "e1000", may, false},
+		"the same queues":     {nic(`bridge = "vmbr0", queues = 4`), nic(`bridge = "vmbr0", queues = var.it, tag = 4`), "4", may, false},
+		"another MTU":         {nic(`bridge = "vmbr0"`), nic(`bridge = "vmbr0", mtu = var.it`), "1400", may, true},
+		"another MAC address": {nic(`bridge = "vmbr0"`), nic(`bridge = "vmbr0", macaddr = var.it`), "bc:24:11:00:00:78", may, true},
+		"a tag":               {nic(`bridge = "vmbr0"`), nic(`bridge = "vmbr0", tag = var.it`), "5", "", false},
+		"beside another":      {nic(`bridge = "vmbr0"`), nic(`bridge = var.it, model = "e1000"`), "vmbr1", is, true},
+		"off":                 {rig.Stopped + nic(`bridge = "vmbr0"`), rig.Stopped + nic(`bridge = "vmbr0", mtu = var.it`), "1400", "", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := rig.NewWorld(t)
+			s := w.Session(t, rig.RootTicket, rig.NodeVMBlock(c.before))
+			rig.Must(t, s.Converge(t.Context()))
+			w.Reconfigure(t, s, rig.RootTicket, "variable \"it\" {}\n"+rig.NodeVMBlock(c.after))
+			s.SetVariable("it", cty.DynamicVal)
+			pl, err := s.Plan(t.Context())
+			rig.Must(t, err)
+			s.SetVariable("it", cty.StringVal(c.value))
+			rig.Must(t, s.Apply(t.Context(), pl))
+			lost, said := false, pl.Diagnostics.String()
+			w.Change(func(world *state.World) {
+				for _, g := range world.Guests {
+					lost = lost || g.Running != nil && slices.Contains(g.Running.Unplugged, "net0")
+				}
+			})
+			for _, says := range []string{is, may} {
+				if strings.Contains(said, says) != (says == c.says) || lost != c.lost {
+					t.Errorf("unplugged %t, and the plan says %s", lost, said)
+				}
+			}
+		})
+	}
 }
 
 // TestPlanTellsOfARestartOnce: a value that is not known yet has a warning of its own only where nothing else restarts the guest, and none

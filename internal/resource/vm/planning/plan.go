@@ -170,7 +170,6 @@ func (p *Planning) update(ctx context.Context) {
 	warnings{p}.warnNewEmptyDisks()
 	warnings{p}.refuseWaitWithoutAgent()
 	restart{p}.warn(ctx)
-	restart{p}.warnReplugged()
 	restart{p}.warnOfLostDisks(ctx)
 	warnings{p}.warnMigrationUnderHA()
 	warnings{p}.warnStopByHA()

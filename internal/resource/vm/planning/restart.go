@@ -21,10 +21,12 @@ import (
 // guest depend on its hotplug setting and its devices, so not every restart is foreseen; PVE decides.
 type restart struct{ *Planning }
 
-// warn asks the server only about a VM that a change would restart, or may, since it is not known yet.
+// warn tells first of the devices that the guest loses for a moment. It asks the server only about a VM that a change
+// would restart, or may, since it is not known yet.
 func (p restart) warn(ctx context.Context) {
 	unknown := plan.Unknowns(p.Config.Raw)
 	before, after := p.keeping(ctx, unknown)
+	p.warnReplugged(unknown, before, after)
 	options, open := p.options(before, after), p.mayWait(unknown, before)
 	if len(options)+len(open) == 0 || p.Plan.EndsStopped() {
 		return
@@ -69,18 +71,41 @@ func (p restart) warn(ctx context.Context) {
 			p.beside(options, is)))
 }
 
-// warnReplugged tells of the devices that leave a running guest and come back with other values.
-func (p restart) warnReplugged() {
+// warnReplugged tells of the devices that leave a running guest and come back with other values, or may, since a value
+// is not known yet.
+func (p restart) warnReplugged(unknown []string, before, after vm.Spec) {
 	if !p.runs() {
 		return
 	}
-	for _, slot := range vm.Replugged(p.before.Spec(false), p.after.Spec(false)) {
+	told, open := vm.Replugged(before, after), map[string][]string{}
+	say := func(slot, is, first string) {
 		a, _ := vm.AttributeOf(slot)
 		at, _ := p.Plan.Locator().Attribute(a.In(slot))
-		p.diags.AddAttributeWarning(at, fmt.Sprintf("%s of %s is unplugged while the guest runs", slot, p.Prior.Thing()),
-			"PVE takes it from the running guest, and plugs it in again with the new values. That cuts off its use, and the "+
-				"guest may know it by another name then. Set power_state = \"stopped\" to change it while the VM is off.")
+		p.diags.AddAttributeWarning(at, fmt.Sprintf("%s of %s %s unplugged while the guest runs", slot, p.Prior.Thing(), is),
+			first+"PVE takes it from the running guest, and plugs it in again with the new values. That cuts off its use, and "+
+				"the guest may know it by another name then. Set power_state = \"stopped\" to change it while the VM is off.")
 	}
+	for _, slot := range told {
+		say(slot, "is", "")
+	}
+	for _, at := range unknown {
+		for _, slot := range vm.MayReplug(at, before) {
+			open[slot] = append(open[slot], at)
+		}
+	}
+	for _, slot := range slices.Sorted(maps.Keys(open)) {
+		if !slices.Contains(told, slot) {
+			say(slot, "may be", areUnknown(open[slot])+". If that changes the device: ")
+		}
+	}
+}
+
+// areUnknown says that attributes are not known yet.
+func areUnknown(paths []string) string {
+	if len(paths) == 1 {
+		return paths[0] + " is not known yet"
+	}
+	return strings.Join(paths, ", ") + " are not known yet"
 }
 
 // keeping is the VM before and after the change if every value that is not known yet stays as it is.
