@@ -271,6 +271,7 @@ func TestPlanTellsOfARestartOnce(t *testing.T) {
 		"another value":        {"memory = { size = 1024 }\n", size, "VM 400 on pve1 may be restarted: memory.size is not known yet"},
 		"unset before":         {"", hardware, "VM 400 on pve1 may be restarted: scsihw is not known yet"},
 		"beside another":       {"", hardware + "cpu = { cores = 2 }\n", "VM 400 on pve1 will be restarted: PVE changes cores on a running VM"},
+		"two values":           {"", "memory = { size = var.it }\n" + hardware, "VM 400 on pve1 may be restarted: memory.size, scsihw are not known yet"},
 		"left to the user":     {"", hardware + "reboot_policy = \"never\"\n", "VM 400 on pve1 may keep running with the old values: scsihw is not known yet"},
 		"taken at once":        {"networks = { net0 = { bridge = \"vmbr0\" } }\n", "networks = { net0 = { bridge = \"vmbr0\", tag = var.it } }\n", ""},
 		"off":                  {rig.Stopped, rig.Stopped + hardware, ""},

@@ -37,12 +37,15 @@ func (p restart) warn(ctx context.Context) {
 	}
 	what, will, keeps, takes, changes := strings.Join(options, ", "), "will", "keeps", "takes", "changes"
 	first, last := "", ""
+	if len(options) > 1 {
+		takes = "take"
+	}
 	switch also := strings.Join(open, ", "); {
 	case len(options) == 0:
 		what, will, keeps, takes, changes = also, "may", "may keep", "may take", "may change"
-		first = also + " is not known yet, and may stay as it is. "
+		first = fmt.Sprintf("%s %s not known yet, and may stay the same. ", also, are(open))
 	case len(open) > 0:
-		last = " So it may be with " + also + ", which is not known yet."
+		last = fmt.Sprintf(" So it may be with %s, which %s not known yet.", also, are(open))
 	}
 	policy := model.Value(p.Plan.RebootPolicy)
 	if policy != "never" && model.Value(p.Prior.Status) == "stopped" {
@@ -95,17 +98,18 @@ func (p restart) warnReplugged(unknown []string, before, after vm.Spec) {
 	}
 	for _, slot := range slices.Sorted(maps.Keys(open)) {
 		if !slices.Contains(told, slot) {
-			say(slot, "may be", areUnknown(open[slot])+". If that changes the device: ")
+			say(slot, "may be", fmt.Sprintf("%s %s not known yet. If that changes the device: ",
+				strings.Join(open[slot], ", "), are(open[slot])))
 		}
 	}
 }
 
-// areUnknown says that attributes are not known yet.
-func areUnknown(paths []string) string {
+// are is the verb of attributes.
+func are(paths []string) string {
 	if len(paths) == 1 {
-		return paths[0] + " is not known yet"
+		return "is"
 	}
-	return strings.Join(paths, ", ") + " are not known yet"
+	return "are"
 }
 
 // keeping is the VM before and after the change if every value that is not known yet stays as it is.
