@@ -1,9 +1,13 @@
 package lifecycle_test
 
 import (
+	"cmp"
 	"net/http"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/zclconf/go-cty/cty"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
@@ -157,5 +161,65 @@ func TestForgottenDiskAfterALockedUpdate(t *testing.T) {
 	rig.Must(t, s.Run(t.Context()))
 	if is := rig.GuestOf(w, 400).Config; is["scsi1"] == "" {
 		t.Errorf("the VM is %v", is)
+	}
+}
+
+// waitsToLeave is a VM that runs, of which a disk waits to leave a slot, and the body of a plan that gives the slot another disk.
+func waitsToLeave(t *testing.T, setting, slot string) (l *rig.VM, body func(disk string) string) {
+	const other, apart = "local-zfs:vm-400-disk-9", "reboot_policy = \"never\"\nboot_order = [\"scsi0\"]\n"
+	body = func(disk string) string {
+		return apart + setting + "disks = { scsi0 = { storage = \"local-zfs\", size = \"1G\" }, " + slot + " = { " + disk + " } }\n"
+	}
+	l = rig.NewVM(t, strings.ReplaceAll(body(`storage = "local-zfs", size = "2G"`), rig.Stopped, ""))
+	l.World.ExpectPowerOffs(state.PowerShutdown)
+	l.Guest(func(world *state.World, g *state.Guest) {
+		world.Volume("pve1", l.File(g, slot)).Data = "ours"
+		world.Put(&state.Volume{Storage: "local-zfs", Node: "pve1", Name: "vm-400-disk-9", Content: "images", VMID: 400, Format: "raw", Size: 2 << 30})
+		g.Config["unused0"], g.Deletes, g.Ignores = other, map[string]int{slot: 1}, []string{"unplug"}
+	})
+	l.World.Sim.Advance(time.Minute)
+	return l, body
+}
+
+// TestDiskThatWaitsToLeaveBesideAnUnknownVolume: what the slot gets is not known yet, so the plan is certain of nothing. The apply goes on with that
+// disk if it is the one, and is refused otherwise. No pending change is announced as taken back, and no restart.
+func TestDiskThatWaitsToLeaveBesideAnUnknownVolume(t *testing.T) {
+	t.Parallel()
+	const volume = `imported_disk = { volume = var.it }`
+	for _, setting := range []string{"", "hotplug = [\"network\"]\n", rig.Stopped} {
+		for _, slot := range []string{"sata1", "scsi1"} {
+			for name, c := range map[string]struct{ disk, value, refused string }{
+				"its own":        {volume, "", ""},
+				"another volume": {volume, "local-zfs:vm-400-disk-9", "The slot is not empty"},
+			} {
+				t.Run(slot+", "+name+", "+setting, func(t *testing.T) {
+					t.Parallel()
+					l, body := waitsToLeave(t, setting, slot)
+					ours := l.Volume(slot)
+					l.World.Reconfigure(t, l.Session, rig.RootTicket, "variable \"it\" {}\n"+rig.NodeVMBlock(body(c.disk)))
+					l.Session.SetVariable("it", cty.DynamicVal)
+					pl, err := l.Session.Plan(t.Context())
+					rig.Must(t, err)
+					l.Warned(`disks["`+slot+`"]`, slot+" of VM 400 on pve1 may keep its disk", ours)
+					for _, certain := range []string{" keeps its disk", "takes back the pending change", "will be restarted"} {
+						if said := pl.Diagnostics.String(); strings.Contains(said, certain) {
+							t.Errorf("the plan is certain: %s", said)
+						}
+					}
+					l.Session.SetVariable("it", cty.StringVal(cmp.Or(c.value, ours)))
+					err = l.Session.Apply(t.Context(), pl)
+					if c.refused != "" {
+						rig.MustRefuse(t, err, []string{c.refused})
+						l.WantWaiting(slot)
+						return
+					}
+					rig.Must(t, err)
+					l.WantWaiting()
+					if l.Volume(slot) != ours {
+						t.Errorf("%s is %s", slot, l.Config()[slot])
+					}
+				})
+			}
+		}
 	}
 }

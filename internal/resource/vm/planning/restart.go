@@ -246,11 +246,14 @@ func (p restart) certain(ctx context.Context, options []string, after vm.Spec) (
 	var back []string
 	has, gets := vm.Encode(now.Spec), vm.Encode(after)
 	for _, option := range options {
-		if slices.Contains(p.Prior.PendingChanges, option) && (has[option] == gets[option] || p.keepsLeaving(option, now)) {
+		waits, keeps := slices.Contains(p.Prior.PendingChanges, option), p.keepsLeaving(option, now)
+		switch {
+		case waits && keeps && p.isOpen(option): // it stays, or the apply is refused
+		case waits && (keeps || has[option] == gets[option]):
 			back = append(back, option)
-			continue
+		default:
+			left = append(left, option)
 		}
-		left = append(left, option)
 	}
 	if len(back) > 0 {
 		p.diags.AddWarning("The apply takes back the pending change of "+strings.Join(back, ", ")+" of "+p.Prior.Thing(),
