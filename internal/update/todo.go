@@ -34,7 +34,7 @@ func compare(u *update, config pve.PendingConfig, prior, planned vm.Spec, loose 
 	if err := notTakenOver(vmid, server, prior); err != nil {
 		return todo{}, err
 	}
-	if err := checkVolumes(vmid, config, server, prior, planned, loose); err != nil {
+	if err := checkVolumes(u, config, server, prior, planned, loose); err != nil {
 		return todo{}, err
 	}
 	base, target := addToServer(server, prior, planned)

@@ -19,8 +19,10 @@ import (
 
 // checkVolumes refuses volumes that this VM may not attach: PVE itself attaches any volume of any guest without a word
 // (qemu-server API2/Qemu.pm create_disks). It does not empty a slot that a third party has filled since. loose are the
-// volumes that are not in the VM's configuration but were shown to be attachable.
-func checkVolumes(vmid int, config pve.PendingConfig, server, prior, planned vm.Spec, loose map[string]bool) error {
+// volumes that are not in the VM's configuration but were shown to be attachable. The volume that a slot gets may be in
+// it, and wait to leave: it stays if it was the VM's in state (keepPendingDisks).
+func checkVolumes(u *update, config pve.PendingConfig, server, prior, planned vm.Spec, loose map[string]bool) error {
+	vmid := u.vmid
 	var held guest.Holdings
 	for _, slot := range slices.Sorted(maps.Keys(planned.Disks)) {
 		volume := planned.Disks[slot].Volume
@@ -39,7 +41,8 @@ func checkVolumes(vmid int, config pve.PendingConfig, server, prior, planned vm.
 		if !owned && !volid.IsDevice(volume) || owner != vmid && !loose[volume] && held.SlotOf(volume) == "" {
 			return refuse("A VM attaches only volumes that carry its own id, disks of proxmox_disk, and devices of its node")
 		}
-		if other := held.Slots[slot]; other != "" && !known {
+		stays := held.Slots[slot] == volume && slices.Contains(u.r.Detached, volume)
+		if other := held.Slots[slot]; other != "" && !known && !stays {
 			return refuse("The slot is not empty: " + other + " is in it, which this configuration has not put there")
 		}
 		if _, unused := held.Unused[volume]; !unused && held.SlotOf(volume) == "" && !loose[volume] {
