@@ -118,8 +118,8 @@ func Replugged(from, to Spec) []string {
 	})
 }
 
-// MayReplug lists the slots, sorted, of which the change of an attribute, or of one in it, is such to some values that it
-// may get. A bridge that takes the place of another is none: the values without a bridge are no ordinary ones.
+// MayReplug lists the slots, sorted, of which the change of an attribute, or of one in it, is such to some values.
+// A bridge that takes the place of another is none: the values without a bridge are no ordinary ones.
 func MayReplug(path string, from Spec) []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(Encode(from))), func(slot string) bool {
 		a, _ := AttributeOf(slot)
