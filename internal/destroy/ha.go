@@ -149,8 +149,8 @@ type Along struct {
 }
 
 // TakesAlong looks what the destroy of a VM takes along, for its plan: all plans of a run share the answers about jobs
-// and HA rules. The leftover of a failed create goes
-// only while nothing names it.
+// and HA rules. The leftover of a failed create goes only
+// while nothing names it.
 func (d *Destroyer) TakesAlong(ctx context.Context, r Request) Along {
 	var along Along
 	if r.Replaced {
