@@ -20,8 +20,9 @@ func TestUsesThatWereNamed(t *testing.T) {
 	for i := range 700 {
 		all = append(all, task("pve1", int64(1_800_000_000+i/2), i), task("pve2", int64(1_900_000_000-i/2), i))
 	}
-	p := (&Proof{Used: []string{"earlier"}}).NoteUses(all)
-	if len(p.Used) != 4 || slices.Contains(p.Used, "earlier") || !slices.ContainsFunc(all, p.hasNamed) {
+	earlier := task("pve1", 1_700_000_000, 1).UPID
+	p := (&Proof{Used: []string{earlier}}).NoteUses(all)
+	if len(p.Used) != 4 || slices.Contains(p.Used, earlier) || !slices.ContainsFunc(all, p.hasNamed) {
 		t.Errorf("the state keeps %q", p.Used)
 	}
 	for _, is := range all {
