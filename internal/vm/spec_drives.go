@@ -60,11 +60,9 @@ func FitsSize(is, was int64) bool {
 
 // CanStay reports whether a disk can be the wanted one, which its slot has lost in state: it was noted with a size,
 // since PVE gives a name that came free to the next disk, and PVE moves and grows a disk, but shrinks none. A size that
-// is not known, 0, fits. A wanted copy of an image is another disk: nothing tells of which image this
-// one was made.
+// is not known, 0, fits.
 func (d Disk) CanStay(noted int64, wanted Disk) bool {
-	return wanted.ImportFrom == nil && FitsSize(d.Bytes(), noted) &&
-		(wanted.Size == nil || d.Size != nil && *d.Size <= *wanted.Size)
+	return FitsSize(d.Bytes(), noted) && (wanted.Size == nil || d.Size != nil && *d.Size <= *wanted.Size)
 }
 
 // DiskOptions are the sub-keys of a disk that are one value each.

@@ -185,13 +185,12 @@ func waitsToLeave(t *testing.T, setting, slot string) (l *rig.VM, body func(disk
 // disk if it is the one, and is refused otherwise. No pending change is announced as taken back, and no restart.
 func TestDiskThatWaitsToLeaveBesideAnUnknownVolume(t *testing.T) {
 	t.Parallel()
-	const volume, image = `imported_disk = { volume = var.it }`, `storage = "local-zfs", import_from = var.it`
+	const volume = `imported_disk = { volume = var.it }`
 	for _, setting := range []string{"", "hotplug = [\"network\"]\n", rig.Stopped} {
 		for _, slot := range []string{"sata1", "scsi1"} {
 			for name, c := range map[string]struct{ disk, value, refused string }{
 				"its own":        {volume, "", ""},
 				"another volume": {volume, "local-zfs:vm-400-disk-9", "The slot is not empty"},
-				"an image":       {image, "local:import/disk.qcow2", slot + " of VM 400 has another disk than the plan"},
 			} {
 				t.Run(slot+", "+name+", "+setting, func(t *testing.T) {
 					t.Parallel()
@@ -221,25 +220,6 @@ func TestDiskThatWaitsToLeaveBesideAnUnknownVolume(t *testing.T) {
 					}
 				})
 			}
-		}
-	}
-}
-
-// TestNoImageForADiskThatWaitsToLeave: the slot of a disk that waits to leave is to have a copy of an image. The old disk is none, so the plan names it,
-// and the apply is refused. Once the removal is taken back, the VM goes on with that disk.
-func TestNoImageForADiskThatWaitsToLeave(t *testing.T) {
-	t.Parallel()
-	for _, setting := range []string{"", rig.Stopped} {
-		l, body := waitsToLeave(t, setting, "sata1")
-		ours, copied := l.Volume("sata1"), body(`storage = "local-zfs", import_from = "local:import/disk.qcow2"`)
-		pl := l.Plan(copied)
-		l.Warned(`disks["sata1"]`, "sata1 of VM 400 on pve1 cannot be as planned", ours, "a copy of an image", "`qm set 400 --revert sata1`")
-		rig.MustRefuse(t, l.Session.Apply(t.Context(), pl), []string{"sata1 of VM 400 has another disk than the plan", ours})
-		l.WantWaiting("sata1")
-		l.Guest(func(_ *state.World, g *state.Guest) { g.Deletes = nil })
-		l.To(copied)
-		if l.Volume("sata1") != ours {
-			t.Errorf("sata1 is %s", l.Config()["sata1"])
 		}
 	}
 }

@@ -105,12 +105,8 @@ func (p restart) warnOfLeaving(slot string, is preflight.InForce) bool {
 		p.diags.AddAttributeWarning(at, of+" keeps its disk", disk+" The apply takes that back. It makes no new disk, but "+
 			"goes on with this one and its content.")
 	case p.isOwnLeaving(slot, is):
-		why := "It is larger than the planned disk, or has another size than it had"
-		if p.after.Spec(false).Disks[slot].ImportFrom != nil {
-			why = "The planned disk is a copy of an image"
-		}
-		p.diags.AddAttributeWarning(at, of+" cannot be as planned", fmt.Sprintf("%s %s, and the apply makes no new disk in "+
-			"its place: it will be refused. %s", disk, why, keep))
+		p.diags.AddAttributeWarning(at, of+" cannot be as planned", disk+" It is larger than the planned disk, or has "+
+			"another size than it had, and the apply makes no new disk in its place: it will be refused. "+keep)
 	case p.runs() && vm.IsCold(slot) && vm.TakesDisk("scsi0", p.Prior.Hotplug):
 		p.diags.AddAttributeWarning(at, of+" cannot be as planned", disk+" PVE takes no disk out of IDE or SATA while "+
 			"the VM runs, to put another in its place: the apply will be refused. Stop the VM first, or choose another slot.")
