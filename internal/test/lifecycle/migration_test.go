@@ -1,6 +1,7 @@
 package lifecycle_test
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"strings"
@@ -326,9 +327,11 @@ func TestTPMOfARunningVMStays(t *testing.T) {
 	}
 	const running = `power_state = "running"`
 	for name, c := range map[string]struct {
-		to      string
+		on, to  string // on: the storage before, "" for that of the node
 		refused bool
 	}{
+		"migration of a disk from a share":       {on: "shared-nfs", to: body("pve2", "local-zfs", "shared-nfs", running)},
+		"migration of both from a share":         {on: "shared-nfs", to: body("pve2", "local-zfs", "local-zfs", running), refused: true},
 		"no migration":                           {to: body("pve1", "local-zfs", "local-lvm", running), refused: true},
 		"no migration, stopped":                  {to: body("pve1", "local-zfs", "local-lvm", `power_state = "stopped"`)},
 		"migration with all drives":              {to: body("pve2", "local-lvm", "local-lvm", running)},
@@ -341,7 +344,7 @@ func TestTPMOfARunningVMStays(t *testing.T) {
 			t.Parallel()
 			w := rig.NewWorld(t)
 			w.ExpectPowerOffs(state.PowerShutdown)
-			s := w.Session(t, rig.TokenNoSSH, body("pve1", "local-zfs", "local-zfs", running))
+			s := w.Session(t, rig.TokenNoSSH, body("pve1", cmp.Or(c.on, "local-zfs"), cmp.Or(c.on, "local-zfs"), running))
 			rig.Must(t, s.Converge(t.Context()))
 			w.Reconfigure(t, s, rig.TokenNoSSH, c.to)
 			if c.refused {

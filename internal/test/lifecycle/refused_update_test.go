@@ -223,3 +223,22 @@ func TestDiskThatWaitsToLeaveBesideAnUnknownVolume(t *testing.T) {
 		}
 	}
 }
+
+// TestDiskThatWaitsToLeaveStaysForAnUnknownImage: a copy of an image that is not known yet is no reason to let the disk go, as a known one is
+// none: the plan says that it stays, and the apply makes no copy.
+func TestDiskThatWaitsToLeaveStaysForAnUnknownImage(t *testing.T) {
+	t.Parallel()
+	l, body := waitsToLeave(t, "", "scsi1")
+	ours := l.Volume("scsi1")
+	l.World.Reconfigure(t, l.Session, rig.RootTicket, "variable \"it\" {}\n"+rig.NodeVMBlock(body(`storage = "local-zfs", import_from = var.it`)))
+	l.Session.SetVariable("it", cty.DynamicVal)
+	pl, err := l.Session.Plan(t.Context())
+	rig.Must(t, err)
+	l.Warned(`disks["scsi1"]`, "scsi1 of VM 400 on pve1 keeps its disk", ours, "It makes no new disk")
+	l.Session.SetVariable("it", cty.StringVal("local:import/disk.qcow2"))
+	rig.Must(t, l.Session.Apply(t.Context(), pl))
+	l.WantWaiting()
+	if l.Volume("scsi1") != ours {
+		t.Errorf("scsi1 is %s", l.Config()["scsi1"])
+	}
+}

@@ -98,9 +98,9 @@ func (p restart) warnOfLeaving(slot string, is preflight.InForce) bool {
 	at, of := path.Root("disks").AtMapKey(slot), slot+" of "+p.Prior.Thing()
 	switch {
 	case p.keepsLeaving(slot, is) && p.isOpen(slot):
-		p.diags.AddAttributeWarning(at, of+" may keep its disk", disk+" Whether another volume or an image is named for the "+
-			"slot is not known yet. If one is, the apply is refused. Else it takes that back, makes no new disk, and goes on "+
-			"with this one and its content.")
+		p.diags.AddAttributeWarning(at, of+" may keep its disk", disk+" Whether another volume is named for the slot is not "+
+			"known yet. If one is, the apply is refused. Else it takes that back, makes no new disk, and goes on with this "+
+			"one and its content.")
 	case p.keepsLeaving(slot, is):
 		p.diags.AddAttributeWarning(at, of+" keeps its disk", disk+" The apply takes that back. It makes no new disk, but "+
 			"goes on with this one and its content.")
@@ -137,8 +137,7 @@ func (p restart) keepsLeaving(slot string, is preflight.InForce) bool {
 		has.CanStay(p.private.Sizes[has.Volume], p.after.Spec(false).Disks[slot])
 }
 
-// isOpen reports whether it is not known yet if a disk is a certain volume, or a copy.
+// isOpen reports whether it is not known yet if a disk is a certain volume.
 func (p restart) isOpen(slot string) bool {
-	at := "disks." + slot
-	return !p.Config.At(at+".imported_disk.volume").IsKnown() || !p.Config.At(at+".import_from").IsKnown()
+	return !p.Config.At("disks." + slot + ".imported_disk.volume").IsKnown()
 }

@@ -157,7 +157,7 @@ func (p *Planning) update(ctx context.Context) {
 	p.diags.Append(diags...)
 	p.before, p.after = model.Normalized(p.Prior, essence, p.private.Managed)
 	refusals{p}.refuseChanges()
-	refusals{p}.refuseSlotChanges()
+	refusals{p}.refuseSlotChanges(ctx)
 	refuseRecordedSources(ctx, p)
 	warnings{p}.warnLeavingSources(ctx)
 	if p.Config.At("disks").IsKnown() { // else the apply looks

@@ -2,6 +2,7 @@ package planning
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"slices"
 
@@ -258,17 +259,24 @@ func (p refusals) wayOut(option string) string {
 }
 
 // refuseTPMMove refuses to move the state of a running VM's TPM. A migration takes it along, to the storage to which it
-// takes the first drive of its own (vm.StorageMap). One by HA leaves all where they are.
-func (p refusals) refuseTPMMove() {
+// takes the first drive of its own (vm.StorageMap), unless that is shared (qemu-server QemuMigrate.pm
+// scan_local_volumes). One by HA leaves all where they are.
+func (p refusals) refuseTPMMove(ctx context.Context) {
 	was, is := p.Prior.TPMState, p.Plan.TPMState
 	if was == nil || is == nil || was.Storage == nil || is.Storage == nil {
 		return
 	}
 	arrives, why := *was.Storage, ""
-	if model.Differ(p.Prior.Node, p.Plan.Node) && p.Prior.HA == nil {
-		before := p.Prior.Spec(false)
-		arrives = cmp.Or(vm.StorageMap(before, before, p.Plan.Spec(false))[*was.Storage], arrives)
-		why = fmt.Sprintf(" The migration takes it to %s, with the other drives on its storage.", arrives)
+	if model.Differ(p.Prior.Node, p.Plan.Node) && p.Prior.HA == nil && p.Machines != nil {
+		places, err := p.Machines.Places(ctx)
+		if err != nil { // the apply finds out
+			return
+		}
+		why = " The migration leaves it on its storage, which is shared."
+		if before := p.Prior.Spec(false); !places.IsShared(*was.Storage) {
+			arrives = cmp.Or(vm.StorageMap(before, before, p.Plan.Spec(false))[*was.Storage], arrives)
+			why = fmt.Sprintf(" The migration takes it to %s, with the other drives on its storage.", arrives)
+		}
 	}
 	if arrives != *is.Storage {
 		p.refuse(path.Root("tpm_state").AtName("storage"), "The VM runs, and PVE moves the state of a TPM with a stopped VM "+
@@ -279,11 +287,11 @@ func (p refusals) refuseTPMMove() {
 // refuseSlotChanges refuses what a running VM does not let go of: disks that are to change their slots, the disk that
 // it boots from, where its slot gets another (qemu-server QemuServer.pm vmconfig_update_disk), and the state of its TPM
 // (clone_disk). It tells of the disks that it lets go of at once.
-func (p refusals) refuseSlotChanges() {
+func (p refusals) refuseSlotChanges(ctx context.Context) {
 	if !p.runs() {
 		return
 	}
-	p.refuseTPMMove()
+	p.refuseTPMMove(ctx)
 	for _, slot := range model.SortedSlots(p.Plan.Disks) {
 		volume := p.volumes.attached[slot]
 		if was := model.Value(p.Prior.Disks[slot].Volume); volume != "" && was != "" && was != volume {
