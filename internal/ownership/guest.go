@@ -90,9 +90,11 @@ var bystanders = []string{"vzdump", "vncproxy", "spiceproxy", "vncshell", "termp
 // is another one.
 var makers = []string{"qmcreate", "qmrestore", "qmrollback", "vzcreate", "vzrestore"}
 
-func (t Task) makes() bool {
-	return slices.Contains(makers, t.Type) || (t.Type == "qmdestroy" || t.Type == "vzdestroy") && t.Well
-}
+func (t Task) makes() bool { return slices.Contains(makers, t.Type) || t.destroyed() }
+
+// destroyed reports whether a task has destroyed the guest with its id. One that is there is another, so it is no use of
+// that.
+func (t Task) destroyed() bool { return (t.Type == "qmdestroy" || t.Type == "vzdestroy") && t.Well }
 
 // Judge says whether a guest is the work of an uncommitted create of this identity.
 func Judge(g Guest) Verdict {
@@ -267,7 +269,7 @@ func (g Guest) usedByOthers(maker Task) (Task, bool) {
 
 func (g Guest) isUse(t, since Task) bool {
 	isOthers := t.User != g.Identity && !slices.Contains(bystanders, t.Type) || g.Live && slices.Contains(uses, t.Type)
-	return t.ID == strconv.Itoa(g.VMID) && isOthers && g.isSince(t, since)
+	return t.ID == strconv.Itoa(g.VMID) && isOthers && !t.destroyed() && g.isSince(t, since)
 }
 
 // Uses are the tasks by which others have worked with the guest of a failed create since that began its first task. A

@@ -514,3 +514,19 @@ func TestOwnershipOfAFinishedGuest(t *testing.T) {
 	}
 	t.Logf("%d rows, %d may be lost", rows, may)
 }
+
+// TestDestroyOfTheEarlierGuestIsNoUse: another identity's destroy of its VM 150 and this create, on two nodes, begin at the same time as far as
+// their clocks tell. A destroy that did not end well has worked with the VM that is there.
+func TestDestroyOfTheEarlierGuestIsNoUse(t *testing.T) {
+	first := Task{UPID: "UPID:pve1:00000001:00000001:6B49D202:qmcreate:150:me@pve:", Type: "qmcreate", ID: "150", User: "me@pve",
+		Node: "pve1", Start: 1002, Well: true}
+	for _, well := range []bool{true, false} {
+		gone := Task{UPID: "UPID:pve2:00000001:00000001:6B49D200:qmdestroy:150:other@pve:", Type: "qmdestroy", ID: "150",
+			User: "other@pve", Node: "pve2", Start: 1000, Well: well}
+		g := Guest{VMID: 150, Identity: "me@pve", Live: true, Tasks: []Task{first, gone},
+			Clocks: map[string]int64{"pve1": 1600, "pve2": 1600}}
+		if used := Uses(g, first); len(used) > 0 == well {
+			t.Errorf("ended well %t: %v", well, used)
+		}
+	}
+}
