@@ -266,7 +266,8 @@ func (r *Runs) UsesOf(ctx context.Context, p *Proof, node string) ([]ownership.T
 
 // unlistedStart stands for the start of a guest that runs, that its create has not started, and whose start no task
 // list has: a node keeps some thousand tasks (pve-common RESTEnvironment.pm active_workers). The process tells it from
-// a later start. A backup runs a guest that is off without a task for it.
+// a later start. A backup runs a guest that is off without a task for it. It is of no node, so that it stands for no task
+// before it (NoteUses).
 func unlistedStart(ctx context.Context, r *Runs, p *Proof, node string, tasks []ownership.Task) ([]ownership.Task,
 	error) {
 	isStart := func(t ownership.Task) bool { return t.Type == "qmstart" && t.ID == strconv.Itoa(p.VMID) }
@@ -278,7 +279,7 @@ func unlistedStart(ctx context.Context, r *Runs, p *Proof, node string, tasks []
 		return nil, err
 	}
 	shown := fmt.Sprintf("no task that can be seen shows it, but its guest runs: process %d on node %s", status.PID, node)
-	return []ownership.Task{{UPID: shown, Type: "qmstart", ID: strconv.Itoa(p.VMID), User: "a user", Node: node,
+	return []ownership.Task{{UPID: shown, Type: "qmstart", ID: strconv.Itoa(p.VMID), User: "a user",
 		Start: r.Now().Unix() - status.Uptime}}, nil
 }
 

@@ -42,3 +42,21 @@ func TestUsesThatWereNamed(t *testing.T) {
 		t.Error(said)
 	}
 }
+
+// TestNamedUsesBeforeAStartThatNoListShows: such a start stands for no task before it on its node, whether they are named together or it is
+// named later.
+func TestNamedUsesBeforeAStartThatNoListShows(t *testing.T) {
+	snapshot := ownership.Task{UPID: "UPID:pve1:00000001:00000001:6B49D200:qmsnapshot:150:other@pve:", Node: "pve1", Start: 0x6B49D200}
+	rollback := ownership.Task{UPID: "UPID:pve1:00000002:00000001:6B49D210:qmrollback:150:other@pve:", Node: "pve1", Start: 0x6B49D210}
+	start := ownership.Task{UPID: "no task that can be seen shows it, but its guest runs: process 1000 on node pve1", Start: 0x6B49D215}
+	for name, p := range map[string]*Proof{
+		"together": (&Proof{}).NoteUses([]ownership.Task{snapshot, rollback, start}),
+		"later":    (&Proof{}).NoteUses([]ownership.Task{snapshot, rollback}).NoteUses([]ownership.Task{start}),
+	} {
+		for _, is := range []ownership.Task{snapshot, rollback, start} {
+			if !p.hasNamed(is) {
+				t.Errorf("%s: %s was named: %q", name, is.UPID, p.Used)
+			}
+		}
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
@@ -206,4 +207,37 @@ func TestSnapshotOfALeftoverIsNamedOrKept(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestLeftoverWithAStartThatNoListShows: the lists show a clone of the leftover, and its guest runs since by a start that none shows. A plan
+// names both, and its apply destroys the VM.
+func TestLeftoverWithAStartThatNoListShows(t *testing.T) {
+	t.Parallel()
+	w, s := leftover(t, rig.VMBlock("vmid = 300\nnode = \"pve1\"\nname = \"x\"\n"+rig.Stopped+rig.OneDisk))
+	w.ExpectPowerOffs(state.PowerStop, state.PowerReset)
+	rig.Must(t, s.Refresh(t.Context()))
+	w.Change(func(world *state.World) {
+		for _, task := range world.Tasks {
+			if task.Type == "qmcreate" {
+				clone := *task
+				clone.Type, clone.UPID = "qmclone", strings.Replace(task.UPID, "qmcreate", "qmclone", 1)
+				world.Tasks[clone.UPID] = &clone
+				break
+			}
+		}
+	})
+	w.Sim.Advance(time.Minute)
+	rig.RunTask(t, w, "/nodes/pve1/qemu/300/status/start", "")
+	w.Change(func(world *state.World) {
+		for upid, task := range world.Tasks {
+			if task.Type == "qmstart" {
+				delete(world.Tasks, upid)
+			}
+		}
+	})
+	w.Sim.Advance(time.Minute)
+	plan, err := s.Plan(t.Context())
+	rig.Must(t, err)
+	wantSaid(t, "the plan", fmt.Sprint(s.Diagnostics()), []string{"qmclone", "no task that can be seen"}, nil)
+	rig.Must(t, s.Apply(t.Context(), plan))
 }
