@@ -172,9 +172,9 @@ func (r *removal) destroy(ctx context.Context, f *facts) (outcome, error) {
 	}
 	judged := guest.OwnVolumes(r.VMID, f.config.Values)
 	isNew := func(volume string) bool { return !slices.Contains(judged, volume) }
-	// a disk or a snapshot has come since, or a disk that waits, and is to be judged
+	// a disk or a snapshot has come since, or a disk that waits, and is to be judged by a further pass
 	if r.committed && e.Digest() != r.known || slices.ContainsFunc(guest.OwnVolumes(r.VMID, e.Config()), isNew) {
-		return nextPass, nil
+		return nextPass, fmt.Errorf("VM %d changes while it is looked at", r.VMID)
 	}
 	r.deleted.asked = e.Config()
 	result, err := r.d.RemoveVM(ctx, r.Tasks, e, r.committed && !r.keep || r.ha.purge)

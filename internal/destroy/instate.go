@@ -107,7 +107,8 @@ func (d *destruction) removeStopped(ctx context.Context) ([]saga.Residue, error)
 	}
 	b := guest.OwnBaseline(d.node, vmid, volumes)
 	b.Resources = d.resources
-	r := d.d.newRemoval(Target{VMID: vmid, Nodes: []string{d.node}, Baseline: b, Tasks: &d.tasks,
+	var r *removal
+	r = d.d.newRemoval(Target{VMID: vmid, Nodes: []string{d.node}, Baseline: b, Tasks: &d.tasks,
 		HalfMade: NewHalfMade("", nil),
 		Pool:     d.pool, Owns: d.mine, Mark: d.d.guests.NewMark(guest.ClusterName(d.resources), vmid)},
 		policy{committed: true, force: d.r.ForceStop, holder: d.r.Holder, keep: d.r.KeepReferences,
@@ -115,6 +116,9 @@ func (d *destruction) removeStopped(ctx context.Context) ([]saga.Residue, error)
 			refuse: func(ctx context.Context, node string, now pve.PendingConfig) error {
 				if err := unsaved(d, now.Current()); err != nil {
 					return err
+				}
+				if r.deleted.config != nil { // it is our empty VM, and the snapshots of the other one are to be named
+					defer func(went map[string]map[string]string) { d.snapshots = went }(d.snapshots)
 				}
 				return unforeseen(ctx, d, node, now, "The guest is off, and nothing else was touched")
 			},

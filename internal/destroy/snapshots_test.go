@@ -1,6 +1,7 @@
 package destroy
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -103,6 +104,51 @@ func TestWhatComesDuringTheDestroyStays(t *testing.T) {
 					t.Errorf("%s, %s, after answer %d: the VM is gone, and it says %v", what, kind, nth, err)
 				}
 			}
+		}
+	}
+}
+
+// TestSnapshotsAreNamedAlsoWhereAVolumeIsBusy: the VMID is taken again to free the volume, and the empty VM has no snapshots.
+func TestSnapshotsAreNamedAlsoWhereAVolumeIsBusy(t *testing.T) {
+	for _, busy := range []int{0, 3} {
+		r := newRig(t, asToken)
+		ref := r.vm(300)
+		r.change(func(w *state.World) {
+			g := w.Guests[300]
+			g.Snaps = map[string]map[string]string{"theirs": {"snaptime": "1700000000", "scsi0": g.Config["scsi0"]}}
+			g.Config["parent"] = "theirs"
+			w.Storages["local-zfs"].BusyFrees = busy
+		})
+		left, warnings, err := r.s.Delete(t.Context(), Request{Ref: ref, Disks: Disks{Known: []string{contested}}})
+		if is, _ := r.has(300, ""); is || err != nil || len(left) > 0 {
+			t.Errorf("busy %d: there %t, left %v: %v", busy, is, left, err)
+		}
+		if !strings.Contains(fmt.Sprint(warnings), "Snapshots of VM 300 went with it") {
+			t.Errorf("busy %d: nothing is said of the snapshot: %v", busy, warnings)
+		}
+	}
+}
+
+// TestDestroyOfAVMThatOthersWriteAllTheTime: the destroy waits between its attempts, and says why it gives up.
+func TestDestroyOfAVMThatOthersWriteAllTheTime(t *testing.T) {
+	for _, often := range []int{5, 9, 15, 25, 40} {
+		r := newRig(t, asToken)
+		ref := r.vm(300)
+		requests := 0
+		r.answered = func(string, string) {
+			if requests++; requests%often == 0 {
+				r.change(func(w *state.World) {
+					if g := w.Guests[300]; g != nil {
+						g.Config["tags"] = fmt.Sprint("x", requests)
+					}
+				})
+			}
+		}
+		_, _, err := r.s.Delete(t.Context(), Request{Ref: ref})
+		is, _ := r.has(300, "")
+		t.Logf("every %d: %d requests, there %t: %v", often, requests, is, err)
+		if is != (err != nil) || is && !strings.Contains(err.Error(), "VM 300 changes while it is looked at") || requests > 120 {
+			t.Errorf("every %d: %d requests, there %t: %v", often, requests, is, err)
 		}
 	}
 }
