@@ -114,13 +114,7 @@ func (d *destruction) removeStopped(ctx context.Context) ([]saga.Residue, error)
 		policy{committed: true, force: d.r.ForceStop, holder: d.r.Holder, keep: d.r.KeepReferences,
 			identity: d.r.Ref.Identity,
 			refuse: func(ctx context.Context, node string, now pve.PendingConfig) error {
-				if err := unsaved(d, now.Current()); err != nil {
-					return err
-				}
-				if r.deleted.config != nil { // it is our empty VM, and the snapshots of the other one are to be named
-					defer func(went map[string]map[string]string) { d.snapshots = went }(d.snapshots)
-				}
-				return unforeseen(ctx, d, node, now, "The guest is off, and nothing else was touched")
+				return changed(ctx, d, r, node, now)
 			},
 			reused: func(ctx context.Context, node string, config map[string]string) ([]string, error) {
 				return reusedSince(ctx, d, node, config)

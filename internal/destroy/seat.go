@@ -203,6 +203,20 @@ func unsaved(d *destruction, config map[string]string) error {
 			"on_destroy.power_off = \"force\" and apply to have that memory destroyed, then destroy", are(stays))}
 }
 
+// changed refuses to destroy a VM that is off, and that was changed in a way that no plan has named. Once the VM went,
+// it is the empty one that frees its volumes: the snapshots that went are kept, to be named.
+func changed(ctx context.Context, d *destruction, r *removal, node string, now pve.PendingConfig) error {
+	if err := unsaved(d, now.Current()); err != nil {
+		return err
+	}
+	went := d.snapshots
+	err := unforeseen(ctx, d, node, now, "The guest is off, and nothing else was touched")
+	if r.deleted.config != nil {
+		d.snapshots = went
+	}
+	return err
+}
+
 // snapped reads the snapshots of a VM, and refuses to destroy it with one that was taken since the plan, which has
 // named the others: PVE destroys them with the VM. A destroy whose plan has not read them names them afterwards.
 func snapped(ctx context.Context, d *destruction, node string, config pve.PendingConfig, touched string) error {

@@ -266,7 +266,7 @@ func (r *Runs) UsesOf(ctx context.Context, p *Proof, node string) ([]ownership.T
 
 // unlistedStart stands for the start of a guest that runs, that its create has not started, and whose start no task
 // list has: a node keeps some thousand tasks (pve-common RESTEnvironment.pm active_workers). The process tells it from
-// a later start. A backup runs a guest that is off without a task for it. It is of no node, so that it stands for no task
+// a later start. A backup runs a guest that is off without a task for it. It is of no node, and so stands for no task
 // before it (NoteUses).
 func unlistedStart(ctx context.Context, r *Runs, p *Proof, node string, tasks []ownership.Task) ([]ownership.Task,
 	error) {

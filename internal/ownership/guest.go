@@ -92,8 +92,8 @@ var makers = []string{"qmcreate", "qmrestore", "qmrollback", "vzcreate", "vzrest
 
 func (t Task) makes() bool { return slices.Contains(makers, t.Type) || t.destroyed() }
 
-// destroyed reports whether a task has destroyed the guest with its id. One that is there is another, so it is no use of
-// that.
+// destroyed reports whether a task has destroyed the guest with its id. One that is there is another, and the task no
+// use of it.
 func (t Task) destroyed() bool { return (t.Type == "qmdestroy" || t.Type == "vzdestroy") && t.Well }
 
 // Judge says whether a guest is the work of an uncommitted create of this identity.
