@@ -148,9 +148,8 @@ type Along struct {
 	Unread error
 }
 
-// TakesAlong looks what the destroy of a VM takes along, for its plan: all plans of a run share the answers about jobs
-// and HA rules. The leftover of a failed create goes only
-// while nothing names it.
+// TakesAlong looks for all that the destroy of a VM takes along, for its plan: the plans of a run share the answers
+// about jobs and HA rules. The leftover of a failed create goes only while nothing names it.
 func (d *Destroyer) TakesAlong(ctx context.Context, r Request) Along {
 	var along Along
 	if r.Replaced {
