@@ -51,3 +51,22 @@ func TestOwnershipAfterAnEarlierContainer(t *testing.T) {
 		}
 	}
 }
+
+// TestOwnershipDestroyBeforeALaterClone: a destroy of the guest was begun and did not end well, and then its source was cloned for another VM.
+// The guest is not whole; if it was started since, a user may work with it.
+func TestOwnershipDestroyBeforeALaterClone(t *testing.T) {
+	for _, isStarted := range []bool{false, true} {
+		f := factsOf(making{by: "qmclone"})
+		f.add("qmclone", source, me, "pve1", 5*time.Hour)
+		f.add("qmdestroy", theVM, me, "pve1", 3*time.Hour).Well = false
+		want := Ours
+		if isStarted {
+			f.add("qmstart", theVM, me, "pve1", 2*time.Hour)
+			want = Unknown
+		}
+		f.Mark = f.Mark.Sign(theKey())
+		if v := f.judged(); v.Owner != want || v.Whole {
+			t.Errorf("started %t: %+v", isStarted, v)
+		}
+	}
+}

@@ -138,12 +138,13 @@ func Judge(g Guest) Verdict {
 	if old := g.tooOld(maker); old != "" {
 		return Verdict{Owner: Unknown, Reason: old}
 	}
-	if other, used := g.usedByOthers(g.earliest(maker)); used {
+	first := g.earliest(maker)
+	if other, used := g.usedByOthers(first); used {
 		return Verdict{Owner: Unknown, Reason: fmt.Sprintf("%s has begun %s on it since (%s)", other.User, other.Type,
 			other.UPID)}
 	}
 	work, starts := g.work(maker)
-	whole, why := g.isWhole(maker, len(starts) > 0)
+	whole, why := g.isWhole(first, len(starts) > 0)
 	if why != "" {
 		return Verdict{Owner: Unknown, Reason: why}
 	}
