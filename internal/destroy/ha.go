@@ -120,12 +120,22 @@ func (k *kept) putBack(ctx context.Context, d *destruction) error {
 	if errors.Is(err, guard.ErrNotOurs) || pve.IsKind(err, pve.NotFound) && !k.dropped {
 		return nil
 	}
-	verb := "set"
-	if k.dropped {
-		verb = "add"
-	}
 	return fmt.Errorf("put VM %d back under HA (%s on a node does that): %w", vmid,
-		shell.Or(shell.VM("ha-manager {} vm:{vmid} --state {}", vmid, verb, k.options["state"]), shell.ByHand), err)
+		shell.Or(k.command(vmid), shell.ByHand), err)
+}
+
+// command gives the entry its state back, and one that was dropped its other options, too, but for a comment.
+func (k *kept) command(vmid int) string {
+	if !k.dropped {
+		return shell.VM("ha-manager set vm:{vmid} --state {}", vmid, k.options["state"])
+	}
+	line, words := "ha-manager add vm:{vmid}", []string(nil)
+	for _, option := range []string{"state", "group", "max_restart", "max_relocate", "failback"} {
+		if value := k.options[option]; value != "" {
+			line, words = line+" --"+option+" {}", append(words, value)
+		}
+	}
+	return shell.VM(line, vmid, words...)
 }
 
 // references is a look for the jobs and the HA entries that name a VM, and that PVE takes it out of as it destroys it.

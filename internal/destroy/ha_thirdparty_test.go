@@ -90,3 +90,21 @@ func TestEntryThatAKilledDestroyHasLeftIsNamed(t *testing.T) {
 		}
 	}
 }
+
+// TestDroppedHAEntryIsNamedWithItsOptions: HA changes no entry of a service in state error, so a destroy makes it again.
+// PVE refuses that. The error has the command that adds the entry with its options, but for a comment.
+func TestDroppedHAEntryIsNamedWithItsOptions(t *testing.T) {
+	r := newRig(t, asRoot)
+	ref := managedVM(t, r)
+	r.change(func(w *state.World) {
+		w.HA["vm:300"].Failed = true
+		w.HA["vm:300"].Options = map[string]string{"comment": "two words", "max_restart": "3", "max_relocate": "0"}
+	})
+	r.sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: http.MethodPost, Path: "/cluster/ha/resources"},
+		Phase: fault.Before, Times: -1, Status: 501}})
+	_, _, err := r.s.Delete(t.Context(), Request{Ref: ref, GracefulOnly: true})
+	want := "`ha-manager add vm:300 --state started --max_restart 3 --max_relocate 0`"
+	if err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("%s is missing: %v", want, err)
+	}
+}
