@@ -88,7 +88,8 @@ func (f Facts) ofGuest(g *state.Guest) {
 		f.add("snapshot "+name+" of "+thing, phrase{name})
 	}
 	if g.Running != nil {
-		f.addOwn(thing, "the power", phrase{"will be restarted"}, phrase{"will be stopped"}, phrase{`-> "stopped"`}, phrase{"power_state", "stopped"})
+		f.addOwn(thing, "the power", phrase{"will be restarted"}, phrase{"will be stopped"}, phrase{`-> "stopped"`}, phrase{"power_state", "stopped"},
+			phrase{"The guest is cut off"})
 	}
 	for option, value := range g.NextConfig() {
 		if isPVEs(option) {
