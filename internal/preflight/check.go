@@ -122,7 +122,7 @@ func (p *planCheck) look(ctx context.Context, c *Checker, r Request) {
 		p.orphans(ctx, c, r)
 	}
 	p.privileges(ctx, c, p.needed(ctx, c, r))
-	kept{p}.byMoves(ctx, c, r)
+	kept{p}.bySnapshots(ctx, c, r)
 }
 
 // place finds the node, or reports why there is none.

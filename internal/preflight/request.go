@@ -123,10 +123,13 @@ func (k Kind) isVolume() bool { return slices.Contains([]Kind{Medium, Import, Im
 // onlyTakesPrivileges reports whether only privileges are to be checked.
 func (r Request) onlyTakesPrivileges() bool {
 	return r.Removing || !r.Creating && r.Moving == nil && r.Pool == "" && r.CPUs == 0 && !r.Started &&
-		len(r.Storages)+len(r.Bridges)+len(r.Needs)+len(r.Formats) == 0 && !r.grows()
+		len(r.Storages)+len(r.Bridges)+len(r.Needs)+len(r.Formats) == 0 && !r.grows() && !r.converts()
 }
 
 // grows reports whether disks or memory of a VM in state are to be larger.
 func (r Request) grows() bool {
 	return len(vm.Diff(r.Prior, r.Planned).Grow) > 0 || r.Running && memoryOf(r.Planned) > memoryOf(r.Prior)
 }
+
+// converts reports whether a VM in state is to become a template.
+func (r Request) converts() bool { return vm.Diff(r.Prior, r.Planned).Set["template"] == "1" }

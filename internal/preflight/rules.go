@@ -46,6 +46,7 @@ const (
 	movesAlong       = "guests moved along"
 	keptApart        = "guests kept apart"
 	snapshotKeeps    = "snapshots"
+	snapshotForbids  = "snapshots of a template"
 	storageUnknown   = "unknown storage"
 	storageElsewhere = "storage elsewhere"
 	storageDown      = "inactive storage"
@@ -127,6 +128,8 @@ func Rules() []Rule {
 		{snapshotKeeps, Doubtful, "A snapshot keeps … on …",
 			"`GET …/qemu/N/snapshot` where a disk changes its storage; `GET …/qemu/N/migrate`",
 			"PVE refuses (API2/Qemu.pm move_vm_disk, QemuMigrate.pm), unless the same apply removes the snapshot first"},
+		{snapshotForbids, Doubtful, "VM … has snapshots and cannot become a template", "`GET …/qemu/N/snapshot`",
+			"PVE refuses (API2/Qemu.pm template), unless the same apply removes them first"},
 
 		{storageUnknown, Refused, "Unknown storage \"…\"", "the listing, with `Datastore.Audit` on the storage",
 			"who holds that would see it"},

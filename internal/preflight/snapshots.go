@@ -16,23 +16,33 @@ import (
 // kept finds the disks that a snapshot keeps where they are.
 type kept struct{ *planCheck }
 
-// byMoves reports disks that are to go to another storage or format and that a snapshot has: PVE moves none of
-// them if the source is to go (qemu-server API2/Qemu.pm move_vm_disk). Once the apply has begun the update tells it,
-// since by then the snapshot may be gone.
-func (p kept) byMoves(ctx context.Context, c *Checker, r Request) {
-	node := r.from()
-	if r.Creating || r.Acting || node == "" || len(p.found) > 0 {
+// bySnapshots reports the part of a change that a snapshot of the VM forbids. Once the apply has begun the update tells
+// it, since by then the snapshot may be gone.
+func (p kept) bySnapshots(ctx context.Context, c *Checker, r Request) {
+	if r.Creating || r.Acting || r.from() == "" || len(p.found) > 0 {
 		return
 	}
-	volumes := p.moved(r)
-	if len(volumes) == 0 {
+	volumes, converts := p.moved(r), r.converts()
+	if len(volumes) == 0 && !converts {
 		return
 	}
-	names, err := c.api.QEMU(node, r.ID).SnapshotNames(ctx)
+	names, err := c.api.QEMU(r.from(), r.ID).SnapshotNames(ctx)
 	if err != nil || len(names) == 0 {
 		return
 	}
-	configs, err := c.guests.SnapshotConfigs(ctx, node, r.ID, names)
+	if converts {
+		p.say(snapshotForbids, "template", fmt.Sprintf("It has %s, and PVE makes no template of a VM with snapshots. %s",
+			strings.Join(names, ", "), removeFirst(names)), fmt.Sprint(r.ID))
+	}
+	if len(volumes) > 0 {
+		p.byMoves(ctx, c, r, volumes, names)
+	}
+}
+
+// byMoves reports disks that are to go to another storage or format and that a snapshot has: PVE moves none of
+// them if the source is to go (qemu-server API2/Qemu.pm move_vm_disk).
+func (p kept) byMoves(ctx context.Context, c *Checker, r Request, volumes map[string]string, names []string) {
+	configs, err := c.guests.SnapshotConfigs(ctx, r.from(), r.ID, names)
 	if err != nil {
 		return
 	}
