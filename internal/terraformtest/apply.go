@@ -266,7 +266,7 @@ func (w *walk) applyResource(ctx context.Context, b *block, address string, conf
 			return cty.DynamicVal, ds
 		}
 	}
-	if w.s.TrustPlans && (c.Action == Update || c.Action == Create && c.Config.IsWhollyKnown()) {
+	if w.s.TrustPlans && (c.Action == Update || c.Action == Create) && c.Config.IsWhollyKnown() {
 		return w.carryOut(ctx, b, c)
 	}
 	prior := cty.NilVal
