@@ -37,6 +37,7 @@ type ring struct {
 	mu      sync.Mutex
 	ways    []way
 	dials   []int
+	wrap    func(i int, conn net.Conn) net.Conn // nil: not
 }
 
 // nodesOf answers /nodes as a member of the cluster with that certificate.
@@ -94,7 +95,11 @@ func (r *ring) dial(ctx context.Context, network, addr string) (net.Conn, error)
 		return nil, &net.OpError{Op: "dial", Net: network, Err: noAnswerError{}}
 	}
 	var d net.Dialer
-	return d.DialContext(ctx, network, r.servers[i].Listener.Addr().String())
+	conn, err := d.DialContext(ctx, network, r.servers[i].Listener.Addr().String())
+	if err == nil && r.wrap != nil {
+		conn = r.wrap(i, conn)
+	}
+	return conn, err
 }
 
 func (r *ring) client(t *testing.T) *Client {

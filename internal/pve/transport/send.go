@@ -115,7 +115,15 @@ func (c *Conn) send(ctx context.Context, r *Request) (*response, error) {
 	if err == nil {
 		return resp, nil
 	}
-	return nil, failedToSend(ctx, reqCtx, err, sent.Load())
+	return nil, failedToSend(ctx, reqCtx, err, sent.Load() && !isCut(err))
+}
+
+// isCut reports whether a request was cut while it went out, which its own connection shows as a failed write. It has no
+// effect: pveproxy hands no request on before its last byte has arrived (pve-http-server AnyEvent.pm,
+// authenticate_and_handle_request).
+func isCut(err error) bool {
+	var network *net.OpError
+	return errors.As(err, &network) && network.Op == "write"
 }
 
 // sendFile sends a body that is read while it is sent. It may take as long as the caller allows, but may not stand

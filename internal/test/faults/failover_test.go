@@ -62,7 +62,6 @@ type severedConn struct {
 // Write breaks when the endpoint is down.
 func (c severedConn) Write(p []byte) (int, error) {
 	if c.n.isDown(false) {
-		_ = c.Close()
 		return 0, c.n.fail("write")
 	}
 	return c.Conn.Write(p)
