@@ -46,6 +46,8 @@ func placeAttributes() map[string]schema.Attribute {
 			Optional: true, Computed: true,
 			MarkdownDescription: "Id of the VM, 100 to 999999999, unique in the cluster. Default: a free " +
 				"one (of the provider's `vmid_range`, if set), also with several applies at the same time. " +
+				"A free id may have backups of an earlier VM, and a backup job with a retention removes them in time with those " +
+				"of the new one: protect them, or keep the ranges apart. " +
 				"A change replaces the VM. An id that is taken is an error.",
 			Validators: []validator.Int64{kit.VMID()},
 		},
