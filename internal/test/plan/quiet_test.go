@@ -84,6 +84,9 @@ func TestQuietPlans(t *testing.T) {
 		"a CD-ROM drive":                 {after: map[string]string{"cdroms": `{ ide0 = { file = "none" } }`}, open: "boot_order"},
 		"the disk that it boots from":    {before: map[string]string{"power_state": `"stopped"`}, after: map[string]string{"power_state": `"stopped"`, "disks": "{}"}, open: "boot_order unused_volumes"},
 		"the machine":                    {after: map[string]string{"machine": `"q35"`}, open: addresses},
+		"the machine, no agent":          {before: map[string]string{"agent": ""}, after: map[string]string{"agent": "", "machine": `"q35"`}},
+		"tries and comment of HA":        {before: map[string]string{"ha": `{ state = "started" }`}, after: map[string]string{"ha": `{ state = "started", max_restart = 3, comment = "web" }`}},
+		"the state of HA":                {before: map[string]string{"ha": `{ state = "started" }`}, after: map[string]string{"ha": `{ state = "disabled" }`}, open: addresses + " pending_changes status"},
 		"the node":                       {after: map[string]string{"node": `"pve2"`}, open: "disks.scsi0.format disks.scsi0.volume unused_volumes"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -24,6 +24,9 @@ type foretelling struct {
 // foretell leaves the values known that stay. Its rules are in docs/design/plan.md.
 func (p *Planning) foretell() {
 	f := foretelling{Planning: p, changed: p.changedAttributes()}
+	if f.leavesToHA() {
+		f.changed = slices.DeleteFunc(f.changed, func(name string) bool { return name == "ha" })
+	}
 	adds, grows := f.disks()
 	takes := append(options(func(f vm.Facts) bool { return f.KeepsStatus }), "pool", "firewall")
 	if grows {
@@ -120,7 +123,10 @@ func rewires() []string {
 func (f foretelling) keepsAddresses() bool {
 	d, w := f.delta(), f.Plan.WaitFor
 	lacks := func(wants *bool, has *string) bool { return model.Value(wants) && has == nil }
+	agent := model.Configuration{Raw: f.Value}
 	switch {
+	case len(f.Prior.Addresses) == 0 && (agent.IsNull("agent.enabled") || agent.IsFalse("agent.enabled")):
+		return !d.goes("agent") // a running guest may give its agent up only at its restart
 	case f.changes(rewires()...), d.change("wait_for") == open:
 		return false
 	case len(f.Prior.Addresses) == 0: // an agent may speak for the first time
@@ -131,6 +137,17 @@ func (f foretelling) keepsAddresses() bool {
 	// The apply asks the agent after a restart.
 	return !lacks(w.IPv4, f.Prior.IPv4Address) && !lacks(w.IPv6, f.Prior.IPv6Address) &&
 		(f.atOnce || w.Request() == nil || !f.runs())
+}
+
+// leavesToHA reports whether HA keeps the guest where and as it is through a change of its entry: the number of its
+// tries and the comment are no reason to start, stop or move it (pve-ha-manager HA/Manager.pm).
+func (f foretelling) leavesToHA() bool {
+	if !f.delta().stays("ha") {
+		return false
+	}
+	return !slices.ContainsFunc([]string{"ha.state", "ha.group", "ha.failback"}, func(at string) bool {
+		return f.delta().change(at) != same
+	})
 }
 
 // disks tells the change of the disks: none leaves its volume and no volume is attached, or all that changes is their
