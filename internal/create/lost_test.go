@@ -36,7 +36,7 @@ func TestNothingIsDoubledInSilence(t *testing.T) {
 				said += w.Summary + " " + w.Detail
 			}
 			if k.fixed == (err == nil) || !strings.Contains(said, fmt.Sprintf("`terraform import ADDRESS %d`", made.Guest.VMID)) ||
-				!strings.Contains(said, "before Terraform wrote its state") {
+				!strings.Contains(said, "a run that was killed") {
 				t.Errorf("the next apply says %s", said)
 			}
 			if now := b.vms()[made.Guest.VMID]; !maps.Equal(was, now) {

@@ -177,9 +177,8 @@ func (c *Creator) mayBeLost(ctx context.Context, p plan, u unfinished) string {
 	if !may {
 		return ""
 	}
-	return fmt.Sprintf("It has everything that this create would give it, and %s began the task that made it less than "+
-		"an hour ago (%s). A run that was killed after its last request, and before Terraform wrote its state, may have "+
-		"left it", task.User, task.UPID)
+	return fmt.Sprintf("It is equal to the VM of this create. %s made it less than an hour ago (%s), and a run that was killed may "+
+		"have left it", task.User, task.UPID)
 }
 
 // hasUselessMark reports whether a VM has the mark of its own create, and that cannot be judged. A copy of another VM's
@@ -204,8 +203,7 @@ func (c *Creator) lookalike(ctx context.Context, p plan, u unfinished) []guest.W
 	if why == "" {
 		return nil
 	}
-	return []guest.Warning{{Summary: fmt.Sprintf("%s on node %s looks like the VM of this create", guest.Named(u.listed),
+	return []guest.Warning{{Summary: fmt.Sprintf("%s on node %s may be this one", guest.Named(u.listed),
 		u.listed.Node),
-		Detail: fmt.Sprintf("%s. It was not touched, and this create made another VM. If no state has it, "+
-			"`terraform import ADDRESS %d` takes it into one, where ADDRESS is that of a resource for it", why, u.listed.VMID)}}
+		Detail: fmt.Sprintf("%s. If no state has it, `terraform import ADDRESS %d`, or remove it", why, u.listed.VMID)}}
 }

@@ -223,8 +223,9 @@ func (i *isoModel) isUnderAnotherName(ctx context.Context, o operation, f guard.
 }
 
 // update uploads another disc. The VM gets the new disc after this update, so the earlier disc stays until then: an
-// earlier disc that a guest uses is remembered and removed by a later change.
-func (i *isoModel) update(ctx context.Context, o operation, _ isoModel) (memory, error) {
+// earlier disc that a guest uses is remembered and removed by a later change. A warning names one that a guest uses
+// still.
+func (i *isoModel) update(ctx context.Context, o operation, prior isoModel) (memory, error) {
 	earlier, ok := i.made(ctx, o)
 	if !ok {
 		return nil, errors.New("the private state of the resource is damaged")
@@ -240,9 +241,11 @@ func (i *isoModel) update(ctx context.Context, o operation, _ isoModel) (memory,
 			i.Owned = types.BoolValue(i.Owned.ValueBool() || timeOf(f.CreatedAt).Equal(i.Created))
 		} else if err := o.deleteMade(ctx, f); err != nil {
 			made = append(made, madeDisc{Node: f.Node, File: f})
+			if used := (*guard.InUseError)(nil); errors.As(err, &used) && prior.has(f) {
+				continue // by the VM that gets the new one next
+			}
 			o.diags.AddWarning("An earlier disc stays for now: "+f.Volume, "The next change of this resource removes it if no "+
-				"guest "+
-				"uses it by then, and so does its destroy.\n\n"+err.Error())
+				"guest uses it by then, and so does its destroy.\n\n"+err.Error())
 		}
 	}
 	return remember(madeDiscs, made), nil

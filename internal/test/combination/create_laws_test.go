@@ -98,7 +98,7 @@ func (b *creationBench) lawsHold(when string, err error) {
 	if err == nil && len(guests) == 0 && len(b.w.Sim.Reports()) == 0 {
 		b.wrong(when, "success, and there is no VM", err)
 	}
-	if doubled := len(guests) > 1 && len(b.w.Sim.Reports()) == 0; doubled && !strings.Contains(said, "looks like the VM of this create") {
+	if doubled := len(guests) > 1 && len(b.w.Sim.Reports()) == 0; doubled && !strings.Contains(said, "may be this one") {
 		b.wrong(when, "there are two VMs", err)
 	}
 	for _, g := range guests {
@@ -181,7 +181,7 @@ func (b *creationBench) converges(d disturbance, first error, sum *tally) {
 		}
 		b.w.Sim.Advance(3 * time.Minute)
 	}
-	if guests, _ := b.ours(); len(guests) > 1 && strings.Contains(b.said, "looks like the VM of this create") {
+	if guests, _ := b.ours(); len(guests) > 1 && strings.Contains(b.said, "may be this one") {
 		sum.add("a killed create's VM is named")
 		return
 	}

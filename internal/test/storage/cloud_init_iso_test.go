@@ -47,6 +47,9 @@ func TestUploadCloudInitDisc(t *testing.T) {
 				t.Fatalf("%s is %v", firstVolume, v)
 			}
 			for n, line := range []string{"hostname: two", "hostname: three", "hostname: one"} {
+				if _, volume := discOf("hostname: two"); n == 1 && who != rig.TokenNoAllocate { // another user's VM gets it, too
+					w.Change(func(world *state.World) { world.Guests[8000].Config["ide2"] = volume + ",media=cdrom" })
+				}
 				w.Reconfigure(t, s, who, discWithVM(line))
 				disc, volume := discOf(line)
 				plan, err := s.Plan(t.Context())
@@ -56,8 +59,12 @@ func TestUploadCloudInitDisc(t *testing.T) {
 				if err := s.Converge(t.Context()); err != nil {
 					t.Fatal(err)
 				}
-				if !strings.Contains(fmt.Sprint(s.Diagnostics()), "An earlier disc stays for now") {
-					t.Errorf("%d: the earlier disc is not named: %v", n, s.Diagnostics())
+				if n == 2 {
+					w.Change(func(world *state.World) { delete(world.Guests[8000].Config, "ide2") })
+				}
+				named := strings.Contains(fmt.Sprint(s.Diagnostics()), "An earlier disc stays for now")
+				if want := who == rig.TokenNoAllocate && n > 0 || n == 2; named != want {
+					t.Errorf("%d: an earlier disc that is not the VM's is named %t: %v", n, named, s.Diagnostics())
 				}
 				if v := rig.VolumeOn(w, volume); v == nil || !bytes.Equal(v.Raw, disc) {
 					t.Errorf("%s is %v", volume, v)
@@ -65,7 +72,7 @@ func TestUploadCloudInitDisc(t *testing.T) {
 				if has := strings.Trim(terraformtest.ShowValue(s.Attr("proxmox_vm.web", "cdroms.ide3.file")), `"`); has != volume {
 					t.Errorf("the VM has %s, want %s", has, volume)
 				}
-				if discs := rig.CloudInitISOs(w); who != rig.TokenNoAllocate && len(discs) != 2 {
+				if discs := rig.CloudInitISOs(w); who != rig.TokenNoAllocate && len(discs) != 2+n/2 {
 					t.Errorf("%d: there are %v", n, discs)
 				}
 			}
