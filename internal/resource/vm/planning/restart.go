@@ -206,9 +206,8 @@ func (p restart) warnUnclaimed() {
 	}
 	command := shell.Or(shell.VM("qm reboot {vmid}", int(model.Value(p.Prior.VMID))), "a restart")
 	p.diags.AddWarning(p.Prior.Thing()+" runs with earlier values of "+strings.Join(waiting, ", "),
-		fmt.Sprintf("They wait for its next stop and start, and nothing tells that an apply of this configuration has "+
-			"set them. No apply restarts the VM for them; if one was interrupted, %s on node %s does it.", command,
-			model.Value(p.Prior.Node)))
+		fmt.Sprintf("The configured ones wait for its next stop and start. No apply makes it, since nothing tells that one "+
+			"has set them; %s on node %s does.", command, model.Value(p.Prior.Node)))
 }
 
 // options are those that wait for a restart after the apply, if the VM runs and nothing is taken back.
