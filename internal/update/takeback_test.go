@@ -1,11 +1,16 @@
 package update
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/clock"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
@@ -114,6 +119,44 @@ func TestTakeBackLeavesTheirs(t *testing.T) {
 		if came < 3 {
 			t.Errorf("they came %d times", came)
 		}
+	}
+}
+
+// TestRefusedInTheWorker: since qemu-server 9.2.0 a worker waits for the file's lock, and compares the digest after that
+// (API2/Qemu.pm update_vm_api, 797ab238). Another run has the lock, and gives the running guest a value and a disk that wait,
+// the disk as this change wants it. The refused change has made nothing: both stay.
+func TestRefusedInTheWorker(t *testing.T) { synctest.Test(t, refusedInTheWorker) }
+
+func refusedInTheWorker(t *testing.T) {
+	w := newWorldOf(t, pvesim.Options{Profile: "9.2", Clock: clock.Real{}, Latency: -1, TaskTime: time.Second},
+		pve.Params{"scsi0": "local-zfs:1", "scsihw": "virtio-scsi-pci"})
+	w.start()
+	r := w.request()
+	r.Planned.Memory.Size = new(int64(1024))
+	r.Planned.Disks["sata3"] = vm.Disk{Storage: "local-lvm", Size: new(int64(2 << 30))}
+	w.sim.HoldGuestFile(theVM, 5*time.Second)
+	did := false
+	w.answered = func() {
+		if did || w.sent("/config") == 0 {
+			return
+		}
+		did = true
+		inWorld(w, func(all *state.World) {
+			all.Put(&state.Volume{Storage: "local-lvm", Node: "pve1", Name: "vm-400-disk-7", Content: "images", VMID: theVM,
+				Format: "raw", Size: 2 << 30})
+			all.Guests[theVM].Pending = map[string]string{"memory": "2048", "sata3": "local-lvm:vm-400-disk-7,size=2G"}
+		})
+	}
+	_, _, err := w.update(r)
+	w.answered = nil
+	now, readErr := w.api.QEMU("pve1", theVM).Pending(t.Context())
+	var refused *pve.TaskError
+	if !did || readErr != nil || !errors.As(err, &refused) || refused.Kind != pve.DigestMismatch {
+		t.Fatalf("%v %v: %v; %v", did, readErr, err, w.writes())
+	}
+	if is := now.Merged(); is["memory"] != "2048" || is["sata3"] != "local-lvm:vm-400-disk-7,size=2G" ||
+		!slices.Contains(w.everyVolume(), "local-lvm:vm-400-disk-7") {
+		t.Errorf("memory %s, sata3 %q, volumes %v after %v", is["memory"], is["sata3"], w.everyVolume(), w.writes())
 	}
 }
 

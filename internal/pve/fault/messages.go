@@ -219,11 +219,20 @@ func Refuses(err error, option string) bool {
 func DiedMidway(err error) bool {
 	var task *TaskError
 	if errors.As(err, &task) {
-		return !strings.Contains(task.ExitStatus, hotplugProblem)
+		return !strings.Contains(task.ExitStatus, hotplugProblem) && !refusedFirst(task.ExitStatus)
 	}
 	var refused *Error
 	return errors.As(err, &refused) && refused.Status >= 500 && refused.Status < 590 &&
 		!slices.Contains([]Kind{Locked, DigestMismatch, NotFound, Ambiguous}, refused.Kind)
+}
+
+// refusedFirst tells the end of a change that has written nothing: since qemu-server 9.2.0 the worker itself takes the
+// lock, and compares digest and configuration lock (API2/Qemu.pm update_vm_api, 797ab238). The lock of a storage and a
+// missing volume come from the middle.
+func refusedFirst(exitStatus string) bool {
+	return kindOfMessage(exitStatus) == DigestMismatch || strings.HasPrefix(exitStatus, "VM is locked (") ||
+		strings.HasPrefix(exitStatus, "Configuration file '") ||
+		isQuotedBetween(exitStatus, "can't lock file '/var/lock/qemu-server/lock-", "' - got timeout")
 }
 
 // IsProtected tells a refusal since the guest is protected; it is no matter of privileges (pve-guest-common

@@ -94,6 +94,7 @@ var (
 	ISOIsCDROM = Fact{Package: "qemu-server", Since: "8.3.10",
 		Source: "API2/Qemu.pm, check_drive_param (481eca69)"}
 	CreateChecksTags    = Fact{Package: "qemu-server", Since: "9.2.0", Source: "API2/Qemu.pm, create_vm (a929b3e0)"}
+	ForksFirst          = Fact{Package: "qemu-server", Since: "9.2.0", Source: "API2/Qemu.pm, update_vm_api (797ab238)"}
 	PinsMachineOnUpdate = Fact{Package: "qemu-server", Since: "8.3.4",
 		Source: "API2/Qemu.pm, update_vm_api (7a9570f3)"}
 )

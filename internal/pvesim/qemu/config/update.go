@@ -35,6 +35,9 @@ func Put(r *engine.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := u.early(); err != nil {
+		return nil, err
+	}
 	release, err := guest.Lock(r, engine.LockTimeout)
 	if err != nil {
 		return nil, err
@@ -52,14 +55,13 @@ func Post(r *engine.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	release, err := guest.Lock(r, engine.LockTimeout)
-	if err != nil {
+	if err := u.early(); err != nil {
 		return nil, err
 	}
-	err = u.Check()
-	release()
-	if err != nil {
-		return nil, err
+	if !r.W.Has(state.ForksFirst) {
+		if err := u.checkLocked(); err != nil {
+			return nil, err
+		}
 	}
 	upid := guest.Fork(r, "qmconfig", func(w *engine.Worker) error {
 		release, err := guest.LockInTask(w, r.VMID(), false, engine.LockTimeout)
@@ -67,6 +69,11 @@ func Post(r *engine.Request) (any, error) {
 			return err
 		}
 		defer release()
+		if r.W.Has(state.ForksFirst) {
+			if err := u.Check(); err != nil {
+				return err
+			}
+		}
 		w.Logf("update VM %d: %s", r.VMID(), u.line)
 		return u.Run(w)
 	})
@@ -74,6 +81,26 @@ func Post(r *engine.Request) (any, error) {
 		return drive.Await(r, upid, delay, "failed to update VM "+r.Params["vmid"]+": ")
 	}
 	return upid, nil
+}
+
+// checkLocked is Check under the lock of the configuration file, which the worker inherits in PVE.
+func (u *update) checkLocked() error {
+	release, err := guest.Lock(u.Request, engine.LockTimeout)
+	if err != nil {
+		return err
+	}
+	defer release()
+	return u.Check()
+}
+
+// early is Check before any lock, where the release has it: it is repeated, and notes nothing (load_and_check_config).
+func (u *update) early() error {
+	if !u.W.Has(state.ForksFirst) {
+		return nil
+	}
+	checked := *u
+	checked.deletes, checked.params = slices.Clone(u.deletes), maps.Clone(u.params)
+	return checked.Check()
 }
 
 // Unlink is PUT unlink: delete with a list.
