@@ -16,10 +16,12 @@ func TestNotRemoved(t *testing.T) {
 		"zfs error: cannot destroy 'rpool/data/vm-100-disk-0': dataset is busy",
 		"Could not remove disk 'local-zfs:vm-100-disk-0', check manually: zfs error: cannot destroy 'rpool/data/vm-100-disk-0': dataset is busy",
 		"WARN: Could not remove disk 'nfs:100/vm-100-disk-1.qcow2', check manually: unlink failed",
+		"WARN: failed to get path and owner of volume 'iscsi:vm-100-disk-2': storage 'iscsi' does not exist",
 		"purging VM 100 from related configurations..",
-		"TASK WARNINGS: 1",
+		"TASK WARNINGS: 2",
 	})
-	if len(got) != 2 || !strings.HasSuffix(got["local-zfs:vm-100-disk-0"], "dataset is busy") || !strings.HasSuffix(got["nfs:100/vm-100-disk-1.qcow2"], "unlink failed") {
+	if len(got) != 3 || !strings.HasSuffix(got["iscsi:vm-100-disk-2"], "owner of volume: storage 'iscsi' does not exist") ||
+		!strings.HasSuffix(got["local-zfs:vm-100-disk-0"], "dataset is busy") || !strings.HasSuffix(got["nfs:100/vm-100-disk-1.qcow2"], "unlink failed") {
 		t.Errorf("got %q", got)
 	}
 	r := (&Destroyer{}).newRemoval(Target{}, policy{})

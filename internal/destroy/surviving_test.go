@@ -2,11 +2,13 @@ package destroy
 
 import (
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 )
 
@@ -136,5 +138,36 @@ func TestSuspendedDuringTheWait(t *testing.T) {
 		if is, kept := r.has(300, memory); !is || !kept || !strings.Contains(fmt.Sprint(err), "suspended to disk") {
 			t.Errorf("graceful_only %t: the VM is there: %t, its memory: %t; the destroy says %v", graceful, is, kept, err)
 		}
+	}
+}
+
+// TestVolumeWhosePathWasUnknown: since qemu-server 9.1.19 destroy_vm goes on where PVE::Storage::path dies, warns "failed to get
+// path and owner of volume", and leaves the volume (2e85e6d7). path asks the server of a zfs (iSCSI) storage, so it fails for a
+// moment. Here the storage's configuration is away for that moment. The volume is freed afterwards.
+func TestVolumeWhosePathWasUnknown(t *testing.T) {
+	r := newRigWith(t, asRoot, pvesim.Options{Profile: "9.2", Violated: func(error) {}})
+	ref := r.vm(300)
+	var away *state.Storage
+	asked := false
+	r.answered = func(method, path string) {
+		r.change(func(w *state.World) {
+			switch {
+			case method == http.MethodGet && strings.HasSuffix(path, "/qemu/300/config") && away == nil:
+				away = w.Storages["local-zfs"]
+				delete(w.Storages, "local-zfs")
+			case method == http.MethodDelete && strings.HasSuffix(path, "/qemu/300"):
+				asked = true
+			}
+			if asked && w.Guests[300] == nil && w.Storages["local-zfs"] == nil {
+				w.Storages["local-zfs"] = away
+			}
+		})
+	}
+	left, warnings, err := r.s.Delete(t.Context(), Request{Ref: ref,
+		Disks: Disks{Known: []string{"local-zfs:vm-300-disk-0"}}})
+	r.answered = func(string, string) {}
+	_, kept := r.has(300, "local-zfs:vm-300-disk-0")
+	if kept || err != nil || len(left) > 0 {
+		t.Errorf("the volume of the VM was to be freed afterwards: there %t, error %v, left %v, warnings %v", kept, err, left, warnings)
 	}
 }

@@ -242,9 +242,12 @@ func (d *Destroyer) RecordHalfMade(ctx context.Context, t Target) {
 	}
 }
 
-// couldNot begins the line in which a destroy says that it could not free a volume; the task still ends well. Until
-// qemu-server 9.1.19 this does not even count as a warning (qemu-server QemuServer.pm destroy_vm).
-const couldNot = "Could not remove disk '"
+// couldNot are the beginnings of the lines in which a destroy says that it has left a volume; the task still ends well.
+// Until qemu-server 9.1.19 the first does not even count as a warning, and the second ends the task (qemu-server
+// QemuServer.pm destroy_vm, 2e85e6d7).
+func couldNot() []string {
+	return []string{"Could not remove disk '", "failed to get path and owner of volume '"}
+}
 
 // logLines is more than a destroy of 256 volumes says.
 const logLines = 500
@@ -253,9 +256,12 @@ const logLines = 500
 func notRemoved(log []string) map[string]string {
 	stayed := map[string]string{}
 	for _, line := range log {
-		_, rest, found := strings.Cut(line, couldNot)
-		if volume, why, closed := strings.Cut(rest, "'"); found && closed {
-			stayed[volume] = "PVE removed the VM and said of it: could not remove disk" + why
+		for _, words := range couldNot() {
+			_, rest, found := strings.Cut(line, words)
+			if volume, why, closed := strings.Cut(rest, "'"); found && closed {
+				stayed[volume] = "PVE removed the VM and said of it: " + strings.ToLower(words[:1]) +
+					strings.TrimSuffix(words[1:], " '") + why
+			}
 		}
 	}
 	return stayed
