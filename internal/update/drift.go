@@ -6,8 +6,13 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/zclconf/go-cty/cty/ctystrings"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/ownership"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/property"
@@ -96,6 +101,54 @@ func checkDisplaced(vmid int, known, has map[string]string, prior vm.Spec, c vm.
 // isDisk reports whether the value of a slot is that of a disk, and of no optical or cloud-init drive.
 func isDisk(drive string) bool {
 	return drive != "" && !vm.IsOptical(drive) && !volid.IsCloudInit(guest.VolumeOf(drive))
+}
+
+// scalars are the options that checkScalars looks at: those of one plain value that neither PVE nor the provider changes
+// by itself. Others are merged with the server's (vm.Rebase), have a third value only by way of PVE, or are secret.
+func scalars() []string {
+	return []string{"name", "description", "memory", "balloon", "shares", "sockets", "cores", "vcpus", "cpulimit"}
+}
+
+// checkScalars refuses a change of options that have neither the value in state nor the planned one: a third party has
+// set them since the plan. PVE's digest tells of no change before the update's own read.
+func checkScalars(vmid int, config pve.PendingConfig, prior vm.Spec, c vm.Change) error {
+	known, has, path := vm.Encode(prior), config.Merged(), ""
+	var changed []string
+	for _, option := range scalars() {
+		was, is, next := known[option], has[option], c.Set[option]
+		switch {
+		case !sends(c, option), ownership.IsMark(was), ownership.IsMark(is), isSameScalar(option, was, is),
+			isSameScalar(option, is, next):
+			continue
+		case path == "":
+			a, _ := vm.AttributeOf(option)
+			path = a.In(option)
+		}
+		changed = append(changed, fmt.Sprintf("%s: was %s, is %s, planned %s", option, orNone(was), orNone(is),
+			orNone(next)))
+	}
+	if len(changed) == 0 {
+		return nil
+	}
+	return &guest.FieldError{Path: path,
+		Summary: fmt.Sprintf("Options of VM %d were changed outside Terraform since the plan", vmid),
+		Detail: fmt.Sprintf("The plan changes these, in PVE's names, and has not seen their values:\n  %s\nNothing was "+
+			"changed. Make a new plan, which shows them", strings.Join(changed, "\n  "))}
+}
+
+// isSameScalar compares values: no value is PVE's default, Terraform keeps a text in its normal form, and white space
+// around it does not count.
+func isSameScalar(option, a, b string) bool {
+	of, _ := vm.AttributeOf(option)
+	text := func(s string) string { return ctystrings.Normalize(strings.TrimSpace(cmp.Or(s, of.Default))) }
+	return text(a) == text(b) || option != "description" && vm.MeansSame(option, a, b)
+}
+
+func orNone(value string) string {
+	if value == "" {
+		return "none"
+	}
+	return strconv.Quote(value)
 }
 
 // checkFilled refuses to take for a new device one that a third party has put into its slot since the plan: the VM

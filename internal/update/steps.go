@@ -188,6 +188,9 @@ func (r *results) begin(ctx context.Context, u *update) error {
 		r.todo, err = compare(u, u.before, prior, planned, loose)
 	}
 	if err == nil {
+		err = checkScalars(u.vmid, u.before, prior, r.todo.change)
+	}
+	if err == nil {
 		err = migration{u}.checkNames(ctx, r.todo)
 	}
 	if err == nil {

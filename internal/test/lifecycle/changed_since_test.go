@@ -46,6 +46,54 @@ func TestBootOrderThatOthersChange(t *testing.T) {
 	})
 }
 
+// TestThirdValueOfAnOption: an administrator has given options another value than the plan knows. They stay as they are, in
+// force or waiting, and the next plan shows them. The planned value, and another program's equal one, is no third one.
+func TestThirdValueOfAnOption(t *testing.T) {
+	t.Parallel()
+	const body = "power_state = \"stopped\"\ndisks = { scsi0 = { storage = \"local-zfs\", size = \"1G\" } }\n"
+	const notes = "web. Do not restart before 1 December: J. Doe, ticket 4711"
+	for name, c := range map[string]struct {
+		from, to string
+		act      func(g *state.Guest)
+		says     string // "": the apply does it
+	}{
+		"description": {"description = \"web\"", "description = \"web server\"",
+			func(g *state.Guest) { g.Config["description"] = notes }, notes},
+		"description of none": {"", "description = \"web server\"",
+			func(g *state.Guest) { g.Config["description"] = notes }, notes},
+		"description that goes": {"description = \"web\"", "description = \"\"",
+			func(g *state.Guest) { g.Config["description"] = notes }, notes},
+		"memory": {"memory = { size = 1024 }", "memory = { size = 2048 }",
+			func(g *state.Guest) { g.Config["memory"] = "16384" }, `memory: was "1024", is "16384", planned "2048"`},
+		"memory that waits": {"memory = { size = 1024 }", "memory = { size = 2048 }",
+			func(g *state.Guest) { g.Pending = map[string]string{"memory": "16384"} }, `is "16384"`},
+		"cores": {"", "cpu = { cores = 2 }", func(g *state.Guest) { g.Config["cores"] = "8" }, `cores: was none, is "8", planned "2"`},
+		"as planned": {"memory = { size = 1024 }", "memory = { size = 2048 }\ncpu = { cores = 2 }",
+			func(g *state.Guest) { g.Config["memory"] = "2048" }, ""},
+		"default by name": {"", "cpu = { cores = 2 }", func(g *state.Guest) { g.Config["cores"] = "1" }, ""},
+		"default memory by name": {"", "memory = { size = 2048 }", func(g *state.Guest) { g.Config["memory"] = "512" }, ""},
+		"another option": {"memory = { size = 1024 }", "memory = { size = 2048 }",
+			func(g *state.Guest) { g.Config["description"] = notes }, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := rig.NewVM(t, body+c.from)
+			planned := l.Plan(body + c.to)
+			l.Guest(func(_ *state.World, g *state.Guest) { c.act(g) })
+			before := l.Config()
+			err := l.Session.Apply(t.Context(), planned)
+			if c.says == "" {
+				rig.Must(t, err)
+				return
+			}
+			rig.MustRefuse(t, err, []string{"Options of VM 400 were changed outside Terraform since the plan", c.says})
+			if diff := cmp.Diff(before, l.Config()); diff != "" {
+				t.Errorf("the VM was changed: %s", diff)
+			}
+			l.To(body + c.to)
+		})
+	}
+}
+
 // TestBootOrderOfASlotThatIsEmptiedFirst: an update takes a drive out of a slot, and puts another in. The order keeps the slot.
 func TestBootOrderOfASlotThatIsEmptiedFirst(t *testing.T) {
 	const body = "boot_order = [\"scsi0\", \"ide2\"]\npower_state = \"stopped\"\ndisks = { scsi0 = { storage = \"local-zfs\", size = \"1G\" } }\n"
