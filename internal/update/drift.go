@@ -103,8 +103,8 @@ func isDisk(drive string) bool {
 	return drive != "" && !vm.IsOptical(drive) && !volid.IsCloudInit(guest.VolumeOf(drive))
 }
 
-// scalars are the options that checkScalars looks at: those of one plain value that neither PVE nor the provider changes
-// by itself. Others are merged with the server's (vm.Rebase), have a third value only by way of PVE, or are secret.
+// scalars are the options that checkScalars looks at: those of one plain value that neither PVE nor the provider writes
+// by itself. Others are merged with the server's (vm.Rebase), or are read back in another form.
 func scalars() []string {
 	return []string{"name", "description", "memory", "balloon", "shares", "sockets", "cores", "vcpus", "cpulimit"}
 }
