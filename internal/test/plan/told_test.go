@@ -312,3 +312,45 @@ func TestPlanTellsOfUnknownPolicies(t *testing.T) {
 		}
 	}
 }
+
+// TestPlanTellsThatARemovedDiskIsUnplugged: PVE takes a disk that leaves from a running guest at once, mounted or not, whatever becomes of its volume.
+// A guest that is off, or is shut down first, loses nothing, and one without hotplug of the slot loses it at a restart.
+func TestPlanTellsThatARemovedDiskIsUnplugged(t *testing.T) {
+	t.Parallel()
+	disks := func(slots ...string) string {
+		for i := range slots {
+			slots[i] += ` = { storage = "local-zfs", size = "1G" }`
+		}
+		return "disks = { " + strings.Join(slots, ", ") + " }\n"
+	}
+	const borrowed, destroys = "local-zfs:vm-8000-disk-7", "removed_disks = \"destroy\"\n"
+	with, without := disks("scsi0", "scsi1"), disks("scsi0")
+	for name, c := range map[string]struct {
+		before, after, has, says string
+		told                     bool
+	}{
+		"kept":                     {with, without, "", "stays with the VM", true},
+		"destroyed":                {with, destroys + without, "", "for good", true},
+		"another VM's":             {with, without, borrowed, "stays on its storage", true},
+		"of a guest that is off":   {rig.Stopped + with, rig.Stopped + without, "", "stays with the VM", false},
+		"of one shut down first":   {with, rig.Stopped + without, "", "stays with the VM", false},
+		"without hotplug":          {"hotplug = []\n" + with, "hotplug = []\n" + without, "", "stays with the VM", false},
+		"of a bus without hotplug": {disks("scsi0", "sata1"), without, "", "stays with the VM", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := rig.NewVM(t, c.before)
+			if c.has != "" {
+				l.Guest(func(world *state.World, g *state.Guest) {
+					_, file, _ := strings.Cut(c.has, ":")
+					world.Put(&state.Volume{Storage: "local-zfs", Node: "pve1", Name: file, Content: "images", VMID: 8000, Format: "raw", Size: 1 << 30})
+					g.Config["scsi1"] = c.has + ",size=1G"
+				})
+			}
+			said := l.Plan(c.after).Diagnostics.String()
+			if !strings.Contains(said, c.says) || strings.Contains(said, "takes it from the running guest, mounted or not. Unmount it") != c.told {
+				t.Errorf("the plan is to tell of a running guest: %v. It says:\n%s", c.told, said)
+			}
+		})
+	}
+}

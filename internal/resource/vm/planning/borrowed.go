@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/path"
@@ -142,18 +143,24 @@ func (p warnings) warnExchanged() {
 		if was == "" || !isOpen && (!attached || model.Value(p.Plan.Disks[slot].Volume) == was) || p.volumes.attaches(was) {
 			continue
 		}
-		gets, when, stays, loses := "gets", "", "with the VM", ""
+		gets, when, stays := "gets", "", "with the VM"
 		if isOpen {
 			gets, when = "may get", "Which one it gets is not known yet. If it is another one: "
 		}
 		if p.Prior.Borrows(was) {
 			stays = "on its storage: it carries the id of another VM"
 		}
-		if p.runs() && vm.TakesDisk(slot, p.Prior.Hotplug) {
-			loses = " PVE takes it from the running guest, mounted or not. Unmount it in the guest first."
-		}
 		p.diags.AddAttributeWarning(path.Root("disks").AtMapKey(slot).AtName("imported_disk"),
 			fmt.Sprintf("%s of %s %s another volume", slot, p.Prior.Thing(), gets),
-			fmt.Sprintf("%s%s is detached for it and stays %s.%s", when, was, stays, loses))
+			fmt.Sprintf("%s%s is detached for it and stays %s.%s", when, was, stays, p.unplugged(slot)))
 	}
+}
+
+// unplugged says what a running guest loses at once where a disk leaves one of some slots, "" where it loses nothing:
+// PVE does not ask whether it is mounted (qemu-server QemuServer.pm vmconfig_hotplug_pending, vm_deviceunplug).
+func (p warnings) unplugged(slots ...string) string {
+	if p.runs() && slices.ContainsFunc(slots, func(slot string) bool { return vm.TakesDisk(slot, p.Prior.Hotplug) }) {
+		return " PVE takes it from the running guest, mounted or not. Unmount it in the guest first."
+	}
+	return ""
 }

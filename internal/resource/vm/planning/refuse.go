@@ -305,10 +305,10 @@ func (p refusals) refuseSlotChanges(ctx context.Context) {
 			if why := p.whyNotUnplugged(old, slot); why != "" {
 				p.refuse(at, fmt.Sprintf("The VM runs, and %s does not change its slot then: %s. Stop the VM for it, with "+
 					"power_state = \"stopped\".", volume, why))
-			} else if vm.TakesDisk(old, p.Prior.Hotplug) {
+			} else if loses := warnings(p).unplugged(old); loses != "" {
 				p.diags.AddAttributeWarning(at, fmt.Sprintf("%s of %s is unplugged while the guest runs", old, p.Prior.Thing()),
-					fmt.Sprintf("PVE takes %s from the running guest, mounted or not, and the guest gets it back in %s. Unmount it "+
-						"in the guest first, or set power_state = \"stopped\" to change its slot while the VM is off.", volume, slot))
+					fmt.Sprintf("%s changes its slot.%s The guest gets it back in %s. With power_state = \"stopped\" the disk "+
+						"changes its slot while the VM is off.", volume, loses, slot))
 			}
 		}
 	}

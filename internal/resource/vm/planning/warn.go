@@ -42,9 +42,13 @@ func (p warnings) warnRemovedDisks() {
 		if p.Config.At(at).IsKnown() || at != "disks" && !p.delta().was(at) {
 			continue
 		}
+		loses := ""
+		if at == "disks" {
+			loses = p.unplugged(model.SortedSlots(p.Prior.Disks)...)
+		}
 		p.diags.AddAttributeWarning(path.Root(at), fmt.Sprintf(of[1], p.Prior.Thing())+" not known yet",
 			"It follows from something else that this apply makes or changes. Whether a disk leaves the VM, only the apply "+
-				"shows. Its volume is destroyed then, for good, if removed_disks is \"destroy\", and stays with the VM otherwise.")
+				"shows. Its volume is destroyed then, for good, if removed_disks is \"destroy\", and stays with the VM otherwise."+loses)
 	}
 	for _, slot := range model.SortedSlots(p.Prior.Disks) {
 		disk := p.Prior.Disks[slot]
@@ -158,24 +162,24 @@ func (p warnings) warnRemovedVolume(at path.Path, slot string, volume, size *str
 	if size != nil {
 		what += " (" + *size + ")"
 	}
-	detached := fmt.Sprintf("%s of %s is detached", slot, p.Prior.Thing())
+	detached, loses := fmt.Sprintf("%s of %s is detached", slot, p.Prior.Thing()), p.unplugged(slot)
 	owner, _ := volid.Owner(name)
 	switch {
 	case int64(owner) != model.Value(p.Prior.VMID):
 		p.diags.AddAttributeWarning(at, detached, fmt.Sprintf("Its volume %s carries the id of another VM. It is never "+
-			"destroyed: the VM lets go of it, and it stays on its storage.", what))
+			"destroyed: the VM lets go of it, and it stays on its storage.%s", what, loses))
 	case !p.Config.At("removed_disks").IsKnown():
 		p.diags.AddAttributeWarning(at, fmt.Sprintf("%s of %s may be destroyed with its data", slot, p.Prior.Thing()),
 			fmt.Sprintf("The slot leaves the configuration, and removed_disks is not known yet. If it is \"destroy\", volume "+
-				"%s is destroyed in the apply, for good; otherwise it stays with the VM as an unused disk.", what))
+				"%s is destroyed in the apply, for good; otherwise it stays with the VM as an unused disk.%s", what, loses))
 	case model.Value(p.Plan.RemovedDisks) == "destroy":
 		p.diags.AddAttributeWarning(at, fmt.Sprintf("%s of %s is destroyed with its data", slot, p.Prior.Thing()),
 			fmt.Sprintf("The slot leaves the configuration, and removed_disks = \"destroy\": volume %s is destroyed in the "+
-				"apply, for good.", what))
+				"apply, for good.%s", what, loses))
 	default:
 		p.diags.AddAttributeWarning(at, detached, fmt.Sprintf("Its volume %s stays with the VM as an unused disk, and is "+
 			"destroyed with the VM. To use it again name it in a slot: imported_disk = { volume = %q }. removed_disks = "+
-			"\"destroy\" destroys such volumes instead.", what, name))
+			"\"destroy\" destroys such volumes instead.%s", what, name, loses))
 	}
 }
 
