@@ -60,7 +60,9 @@ func (v *VMPower) Schema(_ context.Context, _ action.SchemaRequest, resp *action
 			"react, or the reboot of one that is off. A locked VM is waited for, at most for `timeout`. Templates and " +
 			"containers are refused.\n\n" +
 			"A guest under HA is started and stopped by HA's manager: it keeps it so, and it **cuts off a guest that does not " +
-			"obey a shutdown**. A reboot, a reset and a suspension go past HA.\n\n" +
+			"obey a shutdown**. `stop` and `shutdown` set the state of the VM's HA entry to `stopped`, so HA does not start " +
+			"the guest again before a `start`, or an administrator, sets it to `started`. A reboot, a reset and a " +
+			"suspension go past HA.\n\n" +
 			"Where a `proxmox_vm` has `power_state` in its configuration, the next apply brings that back.",
 		Attributes: vmAttributes(map[string]schema.Attribute{
 			"action": schema.StringAttribute{Required: true, Validators: []validator.String{stringvalidator.OneOf(names...)},

@@ -140,7 +140,8 @@ func (r *run) shutDown(ctx context.Context) error {
 		return r.refuse(ctx, "is "+r.before.QMPStatus, "A guest that is paused hears no request to shut down. The action "+
 			"\"resume\" lets it go on, and \"stop\" cuts it off")
 	case r.before.HAManaged:
-		r.tell(ctx, r.vm()+" is under HA, whose manager shuts it down, and cuts it off if it does not obey")
+		r.tell(ctx, r.vm()+" is under HA, whose manager shuts it down, and cuts it off if it does not obey. "+
+			guest.NotesStop)
 	}
 	patience := r.patience()
 	r.tell(ctx, fmt.Sprintf("Asking %s to shut down within %s", r.vm(), patience))
@@ -184,6 +185,9 @@ func disobeyed(err error) bool {
 func (r *run) stop(ctx context.Context) error {
 	if !r.before.IsRunning() {
 		return r.nothing(ctx, " is off: there is nothing to do")
+	}
+	if r.before.HAManaged {
+		r.tell(ctx, r.vm()+" is under HA, whose manager cuts it off. "+guest.NotesStop)
 	}
 	r.tell(ctx, "Cutting off "+r.vm())
 	return r.hard(ctx, r.guard.StopHard)

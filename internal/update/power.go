@@ -150,14 +150,14 @@ func (p power) mayWrite(ctx context.Context, t todo, config pve.PendingConfig, b
 
 // warnOfHA says what becomes of the shutdown of a guest under HA: PVE only files it with HA's manager (qemu-server
 // API2/Qemu.pm vm_shutdown), which stops the guest hard when the time is over and notes that it is to be off
-// (pve-ha-manager HA/Resources/PVEVM.pm shutdown, HA/Manager.pm update_crm_commands).
+// (pve-ha-manager HA/Resources/PVEVM.pm shutdown, HA/Manager.pm next_state_started).
 func (p power) warnOfHA(status pve.GuestStatus, timeout time.Duration) {
 	if !status.HAManaged {
 		return
 	}
 	p.warn(fmt.Sprintf("HA was asked to shut down VM %d", p.vmid), fmt.Sprintf("HA's manager cuts a guest off that is "+
-		"not off within %s, and does not tell. It also sets the state of the VM's HA entry to \"stopped\". To have only "+
-		"the guest itself end its work, take the VM out of HA first, or have HA ignore it.", timeout))
+		"not off within %s, and does not tell. %s. To have only the guest itself end its work, take the VM out of HA "+
+		"first, or have HA ignore it.", timeout, guest.NotesStop))
 }
 
 // isPaused reports whether PVE refuses to shut the guest down (qemu-server QemuServer.pm vm_is_paused).
