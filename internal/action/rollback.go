@@ -41,7 +41,8 @@ func (v *VMSnapshotRollback) Schema(_ context.Context, _ action.SchemaRequest, r
 	resp.Schema = schema.Schema{
 		MarkdownDescription: "Rolls a VM back to a snapshot: its options, its disks and, if it was saved, its memory. " +
 			"**All later changes are lost**, and a running guest is cut off. Before the roll-back the action reports its " +
-			"effects. These are the changed options, the detached later disks, and the state of the guest afterwards.\n\n" +
+			"effects. These are the changed options, the detached later disks, and the state of the guest afterwards. A " +
+			"guest that HA is to keep running is started again by HA.\n\n" +
 			"PVE refuses to roll back past a younger snapshot on ZFS, and past an incomplete one. A roll-back that fails in " +
 			"the middle leaves the VM locked (`rollback`); the error says so, and gives the next step. If the configuration " +
 			"of a `proxmox_vm` differs from the snapshot, the next plan shows it.\n\n" +

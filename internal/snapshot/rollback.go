@@ -130,12 +130,18 @@ func (r RollBack) consequences(to pve.Snapshot, config, options map[string]strin
 	switch {
 	case status.IsRunning() && to.Memory:
 		lines = append(lines, "The guest is cut off, and goes on where it was then")
+	case status.IsRunning() && !r.Start && status.HAManaged:
+		lines = append(lines, "The guest is cut off, and HA starts it again where its HA entry has the state \"started\"")
 	case status.IsRunning() && !r.Start:
 		lines = append(lines, "The guest is cut off, and stays off")
 	case status.IsRunning():
 		lines = append(lines, "The guest is cut off, and started again")
 	case to.Memory:
 		lines = append(lines, "The guest is started, where it was then")
+	}
+	if status.IsRunning() && status.HAManaged { // pve-ha-manager HA/LRM.pm exec_resource_agent, handle_service_exitcode
+		lines = append(lines, "HA tries to start the guest during the roll-back, too, which PVE refuses. If that lasts, "+
+			"HA may give the guest the state \"error\", and leaves it alone until its HA entry is set to \"disabled\" once")
 	}
 	before, after := vm.Decode(config).Disks, vm.Decode(options).Disks
 	var changed, detached []string

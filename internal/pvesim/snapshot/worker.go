@@ -221,6 +221,7 @@ func (b *rollingBack) run() error {
 	}
 	if g.Running != nil {
 		b.Engine.Lose(g, state.PowerRollback, b.Worker.Task)
+		b.Engine.Round("vm:" + strconv.Itoa(g.VMID)) // HA keeps it running (pve-ha-manager LRM.pm exec_resource_agent)
 	}
 	g.SetLock("rollback", b.Worker.Task.UPID)
 	if err := b.Worker.Checkpoint(); err != nil {
