@@ -23,13 +23,15 @@ func (s *Session) Apply(ctx context.Context, pl *Plan) error {
 	if err := w.diags.err(); err != nil {
 		return s.finish(w.diags)
 	}
-	w.deleteOrphans(ctx, pl)
+	w.unchanged = pl.unchanged()
+	now, last := pl.deletes()
+	w.deleteOrphans(ctx, now)
 	if pl.destroy {
 		clear(s.outputs)
 	} else {
-		w.unchanged = pl.unchanged()
 		w.eachBlock(ctx, func(b *block) Diagnostics { return w.applyBlock(ctx, b, pl) })
 		w.destroyReplaced(ctx, pl)
+		w.deleteOrphans(ctx, slices.DeleteFunc(last, func(c *Change) bool { return w.isWaitedFor(c, pl) }))
 		w.keepOutputs()
 	}
 	s.state = w.state
@@ -169,14 +171,8 @@ func (s *Session) ReadDataSource(ctx context.Context, typ, body string) (cty.Val
 	return v, s.finish(w.diags)
 }
 
-// deleteOrphans carries out the planned deletes, dependents first.
-func (w *walk) deleteOrphans(ctx context.Context, pl *Plan) {
-	var todo []*Change
-	for _, c := range pl.Changes {
-		if c.Action == Delete {
-			todo = append(todo, c)
-		}
-	}
+// deleteOrphans carries out planned deletes, dependents first.
+func (w *walk) deleteOrphans(ctx context.Context, todo []*Change) {
 	for len(todo) > 0 {
 		var ready, later []*Change
 		for _, c := range todo {
@@ -195,7 +191,11 @@ func (w *walk) deleteOrphans(ctx context.Context, pl *Plan) {
 				w.report(failure("walk", ready[n].Address, "Interrupted", ctx.Err()))
 				return
 			}
-			w.report(w.destroy(ctx, ready[n].Address, ready[n].plan))
+			ds := w.destroy(ctx, ready[n].Address, ready[n].plan)
+			w.report(ds)
+			if ds.err() != nil {
+				w.holdUp(ready[n].block)
+			}
 		})
 		if len(w.diags.Errors()) > failed {
 			return // the objects that the rest depends on may still exist
@@ -254,6 +254,11 @@ func (w *walk) applyResource(ctx context.Context, b *block, address string, conf
 		return cty.DynamicVal, failure("ApplyResourceChange", address, "Not in the plan", errors.New("the plan has no such object"))
 	}
 	if c.Action == NoOp {
+		if i := w.instance(address); i != nil && i.last != b.createFirst {
+			next := i.clone()
+			next.last = b.createFirst
+			w.keep(address, next)
+		}
 		return c.Planned, nil
 	}
 	var ds Diagnostics
@@ -322,7 +327,7 @@ func (w *walk) carryOut(ctx context.Context, b *block, c *Change) (cty.Value, Di
 		next = &instance{address: c.Address, typ: b.typ}
 	}
 	next = next.clone()
-	next.block, next.deps = b.addr, b.deps
+	next.block, next.deps, next.last = b.addr, b.deps, b.createFirst
 	private := next.private
 	if resp != nil {
 		private = resp.Private

@@ -158,7 +158,7 @@ func stories(opentofu bool) []story {
 		"oc": "read-private", "flag": "read-warning"}}
 	alive.steps = append(alive.steps, again, end)
 	return []story{alive, tell("refusals", told(refusals(), opentofu), planOnly), tell("invalid", invalid(), planOnly), together(), imports(opentofu),
-		replacements()}
+		replacements(), orphans()}
 }
 
 // tellsSecret reports whether an order is to answer with something write-only.
@@ -277,5 +277,33 @@ func replacements() story {
 		{name: "tainted", config: config("2"), orders: orders, taint: all},
 		{name: "tainted, again", config: config("2"), unordered: true},
 		{name: "destroy", destroy: true, config: config("2")},
+	}}
+}
+
+// orphans leave the configuration in the step in which another resource, which has depended on them, is changed; with
+// create_before_destroy, which the state remembers, they go after that. Where the one that comes first fails, the other does not come.
+func orphans() story {
+	const first = "  lifecycle { create_before_destroy = true }\n"
+	orders := map[string]string{"a": "", "b": "", "c": "apply-error", "d": "apply-error", "e": ""}
+	lifecycle := map[string]string{"b": first, "d": first}
+	config := func(has bool, lifecycle map[string]string) (text string) {
+		for _, name := range slices.Sorted(maps.Keys(orders)) {
+			opt := "\"none\""
+			if has {
+				text += fmt.Sprintf("resource \"sample_gadget\" \"of_%s\" {\n  name = \"of_%s\"\n%s}\n", name, name, lifecycle[name])
+				opt = "sample_gadget.of_" + name + ".name"
+			}
+			text += fmt.Sprintf("resource \"sample_gadget\" %q {\n  name = %q\n  opt = %s\n}\n", name, name, opt)
+		}
+		return text
+	}
+	gone := maps.Clone(orders)
+	gone["of_e"] = "delete-error"
+	return story{name: "orphans", cases: len(orders), steps: []step{
+		{name: "made", config: config(true, nil)},
+		{name: "the setting comes", config: config(true, lifecycle)},
+		{name: "orphaned", config: config(false, nil), orders: gone},
+		{name: "orphaned, again", config: config(false, nil), unordered: true},
+		{name: "destroy", destroy: true, config: config(false, nil)},
 	}}
 }

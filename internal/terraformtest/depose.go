@@ -72,6 +72,41 @@ func (w *walk) destroyReplaced(ctx context.Context, pl *Plan) {
 	}
 }
 
+// deletes are the planned deletes: those that come before all changes, and those of objects whose blocks had
+// create_before_destroy, which the state remembers: what depended on them is changed first (internal/terraform,
+// transform_destroy_edge.go, transform_destroy_cbd.go, node_resource_destroy.go CreateBeforeDestroy).
+func (p *Plan) deletes() (now, last []*Change) {
+	for _, c := range p.Changes {
+		switch i := p.state[c.Address]; {
+		case c.Action != Delete:
+		case i != nil && i.last && !p.destroy && !IsDeposed(c.Address):
+			last = append(last, c)
+		default:
+			now = append(now, c)
+		}
+	}
+	return now, last
+}
+
+// holdUp has the changes fail that come after a destroy which has failed: those of what depends on the object in state.
+func (w *walk) holdUp(block string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, i := range w.state {
+		w.failed[i.block] = w.failed[i.block] || slices.Contains(i.deps, block) && !w.unchanged[i.block]
+	}
+}
+
+// isWaitedFor reports whether the change of something that depends on an object has failed, so that it stays.
+func (w *walk) isWaitedFor(c *Change, pl *Plan) bool {
+	for _, i := range pl.state {
+		if slices.Contains(i.deps, c.block) && w.hasFailed(i.block) {
+			return true
+		}
+	}
+	return false
+}
+
 // hasFailed reports whether a block or one that depends on it has failed.
 func (w *walk) hasFailed(addr string) bool {
 	w.mu.Lock()

@@ -24,6 +24,7 @@ type instance struct {
 	identity *tfprotov6.ResourceIdentityData
 	tainted  bool
 	deps     []string // blocks that must outlive this one
+	last     bool     // its block had create_before_destroy
 }
 
 func (i *instance) clone() *instance {
