@@ -51,7 +51,8 @@ func (r *Resource) Schema(ctx context.Context, _ resource.SchemaRequest, resp *r
 }
 
 func (r *Resource) attempt(verb string, m *model) kit.Attempt {
-	return kit.Attempt{Verb: verb, Thing: m.thing(), VMID: m.vmid(), At: locator{}, As: r.Session.Identity()}
+	return kit.Attempt{Verb: verb, Thing: m.thing(), VMID: m.vmid(), At: locator{}, As: r.Session.Identity(),
+		Shared: true}
 }
 
 // Create makes the disk. If it fails, one of three holds: nothing is left; the VM that holds the disk is in state and

@@ -27,7 +27,7 @@ func (*imageModel) schema(ctx context.Context) schema.Schema {
 			"as it is; a different file never has that name. When the checksum changes, so does the name, and the resource is " +
 			"replaced.\n\n" +
 			"One resource is one file on one node. For several nodes with a storage each, use `for_each`: `volume` is the " +
-			"same on all of them.",
+			"same on all of them.\n\n" + kit.DestroyedFirst,
 		Attributes: imageAttributes(ctx),
 	}
 }

@@ -29,6 +29,7 @@ func (*isoModel) schema(ctx context.Context) schema.Schema {
 			"uploads that file, and the VM's drive gets it. The earlier file is removed once no guest uses it, at the latest " +
 			"with this resource. A guest reads the disc when it boots, and applies new data once. Its `instance-id` follows " +
 			"from the documents, unless `meta_data` sets one.\n\n" +
+			kit.DestroyedFirst + "\n\n" +
 			"The documents stand in the state in clear text, and every user who may read the storage can read the disc.",
 		Attributes: map[string]schema.Attribute{
 			"node": schema.StringAttribute{Required: true, Validators: []validator.String{kit.NodeName()},

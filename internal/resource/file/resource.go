@@ -53,7 +53,8 @@ func (r *Resource[M, K]) Schema(ctx context.Context, _ resource.SchemaRequest, r
 // on prepares an operation on a file.
 func (r *Resource[M, K]) on(m K) operation {
 	return operation{session: r.Session, attempt: func(verb string) kit.Attempt {
-		return kit.Attempt{Verb: verb, Thing: m.thing(), At: m.traits().at, As: r.Session.Identity(), Stateless: true}
+		return kit.Attempt{Verb: verb, Thing: m.thing(), At: m.traits().at, As: r.Session.Identity(), Stateless: true,
+			Shared: true}
 	}}
 }
 

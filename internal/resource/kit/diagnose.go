@@ -32,6 +32,8 @@ type Attempt struct {
 	At    Locator
 	// As is the identity of the provider on the server.
 	As Identity
+	// Shared: VMs refer to the object, so that the configuration of one may give it up in the same apply.
+	Shared bool
 	// Secrets are removed from messages of PVE that repeat them. The API client knows its own; these are those that it
 	// never saw in clear text.
 	Secrets []string

@@ -11,11 +11,17 @@ import (
 	"slices"
 	"syscall"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guard"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
 )
+
+// DestroyedFirst is the part of a schema's description about the destroy of an object that VMs refer to.
+const DestroyedFirst = "Terraform destroys it, also for a replacement, before it changes a VM that has referred to it, and " +
+	"the destroy is refused as long as a VM uses it. With `lifecycle { create_before_destroy = true }` the VM is changed " +
+	"first. Where the block is to leave the configuration, an apply must have seen this setting before."
 
 // hints returns the next steps that follow from the kind of an error.
 func (a Attempt) hints(err error) []string {
@@ -50,6 +56,13 @@ func (a Attempt) hints(err error) []string {
 	var task *pve.TaskError
 	if errors.As(err, &task) && task.Killed() {
 		return append(all, "The worker of the task ended without a message: it was killed, or the node went down.")
+	}
+	var used *guard.InUseError
+	if a.Shared && a.Verb == "destroy" && errors.As(err, &used) {
+		return append(all, "Terraform destroys a resource before it changes a VM that has referred to it, so this also "+
+			"happens where the same apply takes it out of the VM. Next step: give the block of this resource "+
+			"lifecycle { create_before_destroy = true }, put the block back if it is gone, and apply. The VM is changed "+
+			"first then, and a later apply can do without the block.")
 	}
 	if fault.IsProtected(err) {
 		return append(all, "Next step: set protection = false and apply, then make this change.")

@@ -251,3 +251,25 @@ func TestEarlierDiscOfAnotherResource(t *testing.T) {
 		})
 	}
 }
+
+// TestDestroyOfADiscThatItsVMGivesUp: Terraform destroys a disc before it changes the VM that had it. The error says how both come about in one apply, and
+// with create_before_destroy they do.
+func TestDestroyOfADiscThatItsVMGivesUp(t *testing.T) {
+	t.Parallel()
+	const with, without = "cdroms = { ide0 = { file = proxmox_cloud_init_iso.d.volume } }\n", "cdroms = { ide0 = { file = \"none\" } }\n"
+	w := rig.NewWorld(t)
+	disc := func(lifecycle string) string {
+		return "resource \"proxmox_cloud_init_iso\" \"d\" {\n  node = \"pve1\"\n  storage = \"local\"\n  name = \"d\"\n  user_data = \"#cloud-config\\n\"\n" + lifecycle + "}\n"
+	}
+	s := w.Session(t, rig.RootTicket, disc("")+rig.NodeVMBlock(rig.Stopped+with))
+	rig.Must(t, s.Converge(t.Context()))
+	w.Reconfigure(t, s, rig.RootTicket, rig.NodeVMBlock(rig.Stopped+without))
+	for range 2 {
+		rig.MustSay(t, s.Run(t.Context()), "is also used by VM 400", "create_before_destroy = true", "put the block back")
+	}
+	const first = "  lifecycle { create_before_destroy = true }\n"
+	w.Reconfigure(t, s, rig.RootTicket, disc(first)+rig.NodeVMBlock(rig.Stopped+with))
+	rig.Must(t, s.Converge(t.Context()))
+	w.Reconfigure(t, s, rig.RootTicket, rig.NodeVMBlock(rig.Stopped+without))
+	rig.Must(t, s.Converge(t.Context()))
+}
