@@ -16,8 +16,8 @@ import (
 
 // NotesStop says what HA's manager notes when it is asked to stop or to shut down a guest (pve-ha-manager HA/Manager.pm
 // next_state_started). A start through PVE notes the contrary (qemu-server API2/Qemu.pm vm_start).
-const NotesStop = "It also sets the state of the VM's HA entry to \"stopped\": HA does not start the guest again before " +
-	"that is \"started\""
+const NotesStop = "It also sets the state of the VM's HA entry to \"stopped\": HA does not start the guest again " +
+	"before that is \"started\""
 
 // HA is a VM's entry in the HA configuration. Nil options are the entry's defaults.
 type HA struct {

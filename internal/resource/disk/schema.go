@@ -27,7 +27,8 @@ func diskSchema(ctx context.Context) schema.Schema {
 			"disk. That VM is protected and never started. It has 16 MiB of memory, and its description states its " +
 			"purpose.\n\n" +
 			"The disk is destroyed only while no other guest has it: neither in its configuration, nor pending, nor in a " +
-			"snapshot. `lifecycle { prevent_destroy = true }` prevents even that. " + kit.DestroyedFirst + " No change of an attribute replaces the " +
+			"snapshot. `lifecycle { prevent_destroy = true }` prevents even that. " + kit.DestroyedFirst +
+			" No change of an attribute replaces the " +
 			"disk. Do not migrate that VM, nor move its disk, outside Terraform while a VM has it; a bulk migration of its " +
 			"node does. The VM goes on with the old disk then, and the plan refuses to exchange it for the copy.\n\n" +
 			"It requires the privileges of a VM: `VM.Allocate`, `VM.Config.Disk`, `VM.Config.Memory`, `VM.Config.Options` and " +

@@ -48,7 +48,8 @@ func (p warnings) warnRemovedDisks() {
 		}
 		p.diags.AddAttributeWarning(path.Root(at), fmt.Sprintf(of[1], p.Prior.Thing())+" not known yet",
 			"It follows from something else that this apply makes or changes. Whether a disk leaves the VM, only the apply "+
-				"shows. Its volume is destroyed then, for good, if removed_disks is \"destroy\", and stays with the VM otherwise."+loses)
+				"shows. Its volume is destroyed then, for good, if removed_disks is \"destroy\", and stays with the VM otherwise."+
+				loses)
 	}
 	for _, slot := range model.SortedSlots(p.Prior.Disks) {
 		disk := p.Prior.Disks[slot]
