@@ -19,7 +19,8 @@ import (
 )
 
 // DestroyedFirst is the part of a schema's description about the destroy of an object that VMs refer to.
-const DestroyedFirst = "Terraform destroys it, also for a replacement, before it changes a VM that has referred to it, " +
+const DestroyedFirst = "Terraform destroys it, " +
+	"also for a replacement, before it changes a VM that has referred to it, " +
 	"and the destroy is refused as long as a VM uses it. With `lifecycle { create_before_destroy = true }` the VM is " +
 	"changed first. Where the block is to leave the configuration, an apply must have seen this setting before."
 
