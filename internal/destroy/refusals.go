@@ -82,6 +82,10 @@ func (d refusals) unshared(ctx context.Context) error {
 		}
 	}
 	if err := guard.InUse(d.use, volumes, vmid); err != nil {
+		var used *guard.InUseError
+		if errors.As(err, &used) && d.config.Current()["template"] == "1" { // of its bases: the listing did not tell
+			return linked(vmid, used.Users, nil)
+		}
 		return fmt.Errorf("VM %d was not touched: %w. Detach it there, or delete the snapshot, then destroy again", vmid, err)
 	}
 	for _, volume := range volumes {
@@ -148,7 +152,8 @@ func guestName(resources pve.Resources, vmid int) string {
 func linked(vmid int, clones []string, err error) error {
 	return &guest.FieldError{Path: "template", Summary: fmt.Sprintf("Template %d has linked clones", vmid), Err: err,
 		Detail: fmt.Sprintf("Their disks are based on its own: %s. Nothing was touched. Destroy these VMs first, or make "+
-			"them independent by moving their disks to another storage", strings.Join(clones, "; "))}
+			"them independent by moving their disks to another storage, once they have no snapshots",
+			strings.Join(clones, "; "))}
 }
 
 // unreferenced refuses, with on_destroy.purge = false, to destroy a VM that HA or replication names: PVE would refuse

@@ -16,7 +16,9 @@ import (
 
 // IsBasedOn reports whether a volume of a listing has another as its base: its id begins with the base's, or its
 // parent is the base (pve-storage, parse_volname and list_images of the plugins). near: the two are on one storage. A
-// parent by its whole path may be on any, and so may one that leaves the directory of the images.
+// parent by its whole path may be on any, and so may one that leaves the directory of the images. Below snapshots of a
+// storage with snapshot-as-volume-chain no listed volume names the base (Plugin.pm volume_snapshot, list_images), nor
+// does PVE's own look before it frees one (Storage.pm volume_is_base_and_used): there the guests' configurations do.
 func IsBasedOn(v pve.Volume, base string, near bool) bool {
 	isFar := volid.IsDevice(v.Parent) || strings.HasPrefix(v.Parent, "../../")
 	return v.ID != base && (near && strings.HasPrefix(v.ID, base+"/") ||

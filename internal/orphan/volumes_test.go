@@ -1,10 +1,13 @@
 package orphan
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/destroy"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 )
 
@@ -232,6 +235,28 @@ func TestOrphanThatIsABackingFile(t *testing.T) {
 		}
 		if !found {
 			t.Errorf("%s: %s is not found", name, id)
+		}
+	}
+}
+
+// TestBaseOfALinkedCloneIsNoOrphan: its template is gone, and no listing tells that the disk of a VM is based on it, as
+// below the snapshots of a storage with snapshot-as-volume-chain. The configuration of that VM does.
+func TestBaseOfALinkedCloneIsNoOrphan(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	for vmid, base := range map[int]string{310: r.volume("shared-nfs", "300/base-300-disk-0.qcow2", 300), 311: r.volume("local-zfs", "base-301-disk-0", 301)} {
+		clone := fmt.Sprintf("%s/vm-%d-disk-0,size=1G", base, vmid)
+		if vmid == 310 {
+			clone = base + "/310/vm-310-disk-0.qcow2,size=1G"
+		}
+		guestThat(vmid, "qemu", map[string]string{"scsi0": clone})(r)
+		if slices.ContainsFunc(r.find(Options{Exclusive: []string{"shared-nfs"}}).Items, func(i Item) bool { return i.ID == base }) {
+			t.Errorf("%s is listed", base)
+		}
+		_, err := NewDeleter(r.s, destroy.New(r.s.jobs, r.s.guests, nil)).Delete(t.Context(), Named{Kind: Volume, ID: base}, Unknown,
+			Options{Exclusive: []string{"shared-nfs"}})
+		if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("VM %d", vmid)) {
+			t.Errorf("%s: %v", base, err)
 		}
 	}
 }

@@ -92,7 +92,7 @@ func (p *planCheck) moving(ctx context.Context, c *Checker, r Request) {
 		case disk.CDROM && !strings.Contains(disk.Volume, "-cloudinit"):
 			refuse(path, fmt.Sprintf("The medium %s is on a storage of node %s alone. Eject it (file = \"none\") in an apply "+
 				"of its own, or use a shared storage.", disk.Volume, m.From))
-		case volid.IsLinkedClone(disk.Volume) && !disk.CDROM:
+		case volid.Base(disk.Volume) != "" && !disk.CDROM:
 			refuse(path, fmt.Sprintf("The volume %s is a linked clone of a base image that only node %s has. Make the VM a "+
 				"full clone, or use a shared storage.", disk.Volume, m.From))
 		}

@@ -78,6 +78,8 @@ type User struct {
 	As string
 	// Attached: the guest has it now, if it runs; else it may get it, or only a snapshot or an unused disk names it.
 	Attached bool
+	// Clone is the guest's volume of which As is the base, "" if it has As itself.
+	Clone string
 	// Unclear: As is on another storage, and whether that is the same place cannot be told.
 	Unclear bool
 	// alias: As is on another storage.
@@ -110,6 +112,9 @@ func (u User) String() string {
 		as = ", as " + u.As + ", which may be the same volume"
 	case u.alias:
 		as = ", as " + u.As
+	}
+	if u.Clone != "" {
+		as += ", the linked clone " + u.Clone + " of it"
 	}
 	return fmt.Sprintf("%s %d%s on node %s (%s%s)", kind, u.Guest.VMID, name, u.Guest.Node, u.Where, as)
 }
@@ -269,6 +274,10 @@ func (s *Use) add(r Reading, keep bool) {
 	note := func(option, value, where string, attached bool) {
 		for _, as := range namesIn(option, value) {
 			user := User{Guest: r.Guest, Where: where, As: as, Attached: attached}
+			if base := volid.Base(as); base != "" { // a listing does not always tell that: see guard.IsBasedOn
+				of := User{Guest: r.Guest, Where: where, As: base, Clone: as, Attached: attached}
+				into.users[LastPart(base)] = append(into.users[LastPart(base)], of)
+			}
 			keys := keysOf(as)
 			if key := numberKey(as); key != "" {
 				keys = append(keys, key)

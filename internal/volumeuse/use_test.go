@@ -48,6 +48,7 @@ func TestUsersOf(t *testing.T) {
 	s.add(Reading{Guest: vm, Config: pve.PendingConfig{Entries: []pve.PendingValue{
 		{Key: "scsi0", Value: "zfs:vm-600-disk-0", HasValue: true},
 		{Key: "scsi1", Value: "none", Pending: "zfs:vm-300-disk-0", HasValue: true, HasPending: true},
+		{Key: "scsi3", Value: "zfs:base-300-disk-4/vm-600-disk-1", HasValue: true},
 	}}, Snapshots: map[string]map[string]string{"one": {"scsi2": "zfs:vm-300-disk-1"}}}, true)
 	s.add(Reading{Guest: pve.Resource{Type: "lxc", VMID: 700, Node: "pve2"}, Config: pve.PendingConfig{Entries: []pve.PendingValue{
 		{Key: "mp0", Value: "/dev/zvol/tank/vm-300-disk-2,mp=/x", HasValue: true}}}}, true)
@@ -61,6 +62,9 @@ func TestUsersOf(t *testing.T) {
 		"hidden:vm-300-disk-1": "[VM 600 (theirs) on node pve1 (snapshot one, as zfs:vm-300-disk-1, which may be " +
 			"the same volume)]",
 		"zfs:vm-300-disk-3": "[]",
+		"twin:base-300-disk-4": "[VM 600 (theirs) on node pve1 (scsi3, as zfs:base-300-disk-4, the linked clone " +
+			"zfs:base-300-disk-4/vm-600-disk-1 of it)]",
+		"zfs:base-300-disk-4/vm-601-disk-0": "[]",
 	} {
 		if got := fmt.Sprint(s.UsersOf(volume, 300)); got != want {
 			t.Errorf("%s: %s, want %s", volume, got, want)

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/terraformtest"
@@ -139,5 +140,44 @@ func TestDeviceOfASnapshot(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestChainsKeepTheBaseOfALinkedClone: the disk of a template is to go to another storage or node, and PVE would free its
+// base. A linked clone with a snapshot needs that, on a storage with snapshot-as-volume-chain, where no listing and no
+// check of PVE's tells it: see TestDestroySparesTheBaseBelowAChain.
+func TestChainsKeepTheBaseOfALinkedClone(t *testing.T) {
+	t.Parallel()
+	vm := func(node, storage string) string {
+		return strings.Replace(rig.NodeVMBlock("template = true\npower_state = \"stopped\"\ndisks = { scsi0 = { storage = \""+storage+
+			"\", size = \"1G\", format = \"qcow2\" } }\n"), `"pve1"`, `"`+node+`"`, 1)
+	}
+	for name, after := range map[string]string{"storage": vm("pve1", "local-two"), "node": vm("pve2", "local")} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := rig.NewWorld(t, pvesim.Options{Profile: "9.2", Violated: func(error) {}})
+			w.Change(func(world *state.World) {
+				world.Storages["local"].Content = append(world.Storages["local"].Content, "images")
+				world.Storages["local"].Options = map[string]string{"snapshot-as-volume-chain": "1"}
+				world.Storages["local-two"] = &state.Storage{ID: "local-two", Type: "dir", Path: "/mnt/two", Content: []string{"images"}, Total: 1 << 40}
+			})
+			s := w.Session(t, rig.RootTicket, vm("pve1", "local"))
+			rig.Must(t, s.Converge(t.Context()))
+			const clone = "local:400/base-400-disk-0.qcow2/401/vm-401-disk-0.qcow2,size=1G"
+			w.Change(func(world *state.World) {
+				world.Put(&state.Volume{Storage: "local", Node: "pve1", Name: "401/vm-401-disk-0.qcow2", VMID: 401, Content: "images", Format: "qcow2",
+					Size: 1 << 30, Backing: "snap-before-vm-401-disk-0.qcow2"})
+				world.Guests[401] = &state.Guest{VMID: 401, Type: "qemu", Node: "pve1", Config: map[string]string{"name": "web", "memory": "512",
+					"parent": "before", "scsi0": clone, "smbios1": "uuid=99999999-0000-0000-0000-000000000000", "meta": "creation-qemu=9.2.0,ctime=2"},
+					Snaps: map[string]map[string]string{"before": {"scsi0": clone, "memory": "512", "snaptime": "1700000000"}}}
+			})
+			w.Reconfigure(t, s, rig.RootTicket, after)
+			rig.MustSay(t, s.Run(t.Context()), "VM 401 (web) on node pve1 (scsi0, the linked clone local:400/base-400-disk-0.qcow2/401/")
+			w.Change(func(world *state.World) {
+				if world.Volume("pve1", "local:400/base-400-disk-0.qcow2") == nil {
+					t.Error("the base is gone")
+				}
+			})
+		})
 	}
 }

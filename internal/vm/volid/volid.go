@@ -103,12 +103,19 @@ func IsNameOfPVE(volid string) bool {
 	return rest == "cloudinit"
 }
 
-// IsLinkedClone tells whether a volume is named as a clone of a base image. LVM-thin does not record it in names.
-func IsLinkedClone(volid string) bool {
-	_, name, ok := splitVolume(volid)
-	parts := strings.Split(name, "/")
-	return ok && slices.ContainsFunc(parts[:len(parts)-1],
-		func(part string) bool { return strings.HasPrefix(part, "base-") })
+// Base is the volume that a linked clone has in front of its name, "" if the name has none: "local-zfs:base-100-disk-0"
+// of "local-zfs:base-100-disk-0/vm-303-disk-0". LVM-thin and btrfs do not record it in names.
+func Base(volid string) string {
+	storage, name, _ := splitVolume(volid)
+	name = name[:max(strings.LastIndexByte(name, '/'), 0)]
+	if at := strings.LastIndexByte(name, '/'); property.AllDigits(name[at+1:]) { // the directory of the clone's VMID
+		name = name[:max(at, 0)]
+	}
+	base := storage + ":" + name
+	if _, ok := Owner(base); !ok {
+		return ""
+	}
+	return base
 }
 
 func parseVMID(s string) (int, bool) {

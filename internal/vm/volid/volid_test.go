@@ -55,3 +55,26 @@ func TestVolumes(t *testing.T) {
 		}
 	}
 }
+
+// TestBase: the base is the first part of the name of a linked clone, and is itself a volume of a guest.
+func TestBase(t *testing.T) {
+	for clone, want := range map[string]string{
+		"local-zfs:base-100-disk-0/vm-303-disk-0":                  "local-zfs:base-100-disk-0",
+		"local-zfs:basevol-100-disk-0/subvol-303-disk-0":           "local-zfs:basevol-100-disk-0",
+		"local2:100/base-100-disk-0.qcow2/101/vm-101-disk-0.qcow2": "local2:100/base-100-disk-0.qcow2",
+		"local2:100/base-100-disk-0.raw/101/base-101-disk-0.qcow2": "local2:100/base-100-disk-0.raw",
+		"local2:100/base-100-disk-0.qcow2":                         "",
+		"local2:100/vm-100-disk-0.qcow2":                           "",
+		"local-zfs:base-100-disk-0":                                "",
+		"local-lvm:vm-303-disk-0":                                  "",
+		"local:import/web.ova/disk1.vmdk":                          "",
+		"local:import/base-1-disk-0.qcow2":                         "",
+		"local:iso/base-1-disk-0.iso":                              "",
+		"/dev/zvol/rpool/data/base-100-disk-0/vm-303-disk-0":       "",
+		"none": "", "": "",
+	} {
+		if got := Base(clone); got != want {
+			t.Errorf("%s: %q, want %q", clone, got, want)
+		}
+	}
+}
