@@ -78,7 +78,7 @@ func (p *planCheck) moving(ctx context.Context, c *Checker, r Request) {
 			"mapping that both nodes have.", device, m.From))
 	}
 	for _, disk := range found.LocalDisks {
-		kept{p}.byNode(r, disk)
+		kept{p}.byNode(ctx, c, r, disk)
 		path := "node"
 		if disk.Drive != "" {
 			path = disk.Drive

@@ -87,15 +87,19 @@ func (p kept) moved(r Request) map[string]string {
 }
 
 // byNode reports a disk that cannot be migrated since a snapshot has it: that of a running guest, and one on a
-// storage whose snapshots do not travel (qemu-server QemuMigrate.pm scan_local_volumes). Whether a replication takes it
-// there is not known.
-func (p kept) byNode(r Request, disk pve.LocalDisk) {
+// storage whose snapshots do not travel (qemu-server QemuMigrate.pm scan_local_volumes): those of a qcow2 file do unless
+// they are files of their own (snapshot-as-volume-chain). Whether a replication takes it there is not known.
+func (p kept) byNode(ctx context.Context, c *Checker, r Request, disk pve.LocalDisk) {
 	if len(disk.Snapshots) == 0 || disk.CDROM || r.Acting || disk.Drive == "" { // a saved memory has no drive
 		return
 	}
-	at, seen := p.resources.Storage(r.Moving.From, volid.Storage(disk.Volume))
-	format := volid.Format(disk.Volume)
+	storage, format := volid.Storage(disk.Volume), volid.Format(disk.Volume)
+	at, seen := p.resources.Storage(r.Moving.From, storage)
 	travels := at.PluginType == "zfspool" || format == "qcow2" || at.PluginType == "btrfs" && format == "raw"
+	if format == "qcow2" {
+		places, err := c.whereStoragesAre(ctx)
+		travels = err != nil || !places[storage].VolumeChain
+	}
 	var why, next string
 	switch {
 	case r.Running:
@@ -105,7 +109,8 @@ func (p kept) byNode(r Request, disk pve.LocalDisk) {
 			next = " Or shut the VM down in an apply of its own, and migrate it then."
 		}
 	case seen && !travels:
-		why = "takes snapshots along only on ZFS, on btrfs, and in qcow2 files"
+		why = "takes snapshots along only on ZFS, on btrfs, and in qcow2 files of a storage without " +
+			"snapshot-as-volume-chain"
 	default:
 		return
 	}

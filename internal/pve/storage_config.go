@@ -32,6 +32,8 @@ type StorageConfig struct {
 	Portal, Target            string
 	// Base is the volume that a volume group is on.
 	Base string
+	// VolumeChain is snapshot-as-volume-chain: the snapshots of a qcow2 volume are volumes of their own.
+	VolumeChain bool
 }
 
 // RBDPool is the pool with its namespace (pve-storage RBDPlugin.pm get_rbd_path).
@@ -66,6 +68,7 @@ type storageConfigWire struct {
 	Portal       wire.String     `json:"portal"`
 	Target       wire.String     `json:"target"`
 	Base         wire.String     `json:"base"`
+	VolumeChain  wire.Bool       `json:"snapshot-as-volume-chain"`
 }
 
 // StorageConfigs lists the configurations of the storages on which this identity has Datastore.Audit or
@@ -84,7 +87,7 @@ func (c ClusterReader) StorageConfigs(ctx context.Context) ([]StorageConfig, err
 			ContentDirs: string(w.ContentDirs), Server: string(w.Server), Subdir: string(w.Subdir),
 			Export: string(cmp.Or(w.Export, w.Share, w.Volume, w.FSName)), Pool: string(w.Pool),
 			Namespace: string(w.Namespace), Monitors: strings.Join(monitors, ","), VGName: string(w.VGName),
-			Portal: string(w.Portal), Target: string(w.Target), Base: string(w.Base)}
+			Portal: string(w.Portal), Target: string(w.Target), Base: string(w.Base), VolumeChain: bool(w.VolumeChain)}
 		if s.Type == "cephfs" {
 			s.Server = s.Monitors
 		}

@@ -181,3 +181,38 @@ func TestChainsKeepTheBaseOfALinkedClone(t *testing.T) {
 		})
 	}
 }
+
+// TestPlanTellsThatASnapshotChainKeepsADisk: on a storage with snapshot-as-volume-chain (Proxmox VE 9) the snapshots of a
+// qcow2 file are files of their own, and PVE migrates no such disk, whether its guest runs or not ("non-migratable
+// snapshot exists", qemu-server QemuMigrate.pm scan_local_volumes).
+func TestPlanTellsThatASnapshotChainKeepsADisk(t *testing.T) {
+	t.Parallel()
+	const snapshot = `
+resource "proxmox_vm_snapshot" "s" {
+  vmid = proxmox_vm.x.vmid
+  name = "before"
+}
+`
+	vm := func(head string) string {
+		return rig.NodeVMBlock(head+"\ndisks = { scsi0 = { storage = \"local\", size = \"1G\", format = \"qcow2\" } }") + snapshot
+	}
+	for name, head := range map[string]string{"off": rig.Stopped, "running": ""} {
+		w := rig.NewWorld(t)
+		w.Change(func(world *state.World) {
+			world.Storages["local"].Content = append(world.Storages["local"].Content, "images")
+			world.Storages["local"].Options = map[string]string{"snapshot-as-volume-chain": "1"}
+		})
+		s := w.Session(t, rig.TokenNoSSH, vm(head))
+		rig.Must(t, s.Converge(t.Context()))
+		w.Reconfigure(t, s, rig.TokenNoSSH, strings.Replace(vm(head), `"pve1"`, `"pve2"`, 1))
+		_, err := s.Plan(t.Context())
+		rig.Must(t, err)
+		said := s.Diagnostics().String()
+		if strings.Count(said, "Snapshot before of VM") != 1 || strings.Contains(said, "Or shut the VM down") {
+			t.Errorf("%s: the plan says %q", name, said)
+		}
+		if err := s.Run(t.Context()); err == nil {
+			t.Errorf("%s: it was migrated", name)
+		}
+	}
+}
