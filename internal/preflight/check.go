@@ -123,6 +123,7 @@ func (p *planCheck) look(ctx context.Context, c *Checker, r Request) {
 	}
 	p.privileges(ctx, c, p.needed(ctx, c, r))
 	kept{p}.bySnapshots(ctx, c, r)
+	replicated(ctx, p, c, r)
 }
 
 // place finds the node, or reports why there is none.

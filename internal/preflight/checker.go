@@ -33,6 +33,8 @@ type Checker struct {
 	unseen   request.Recent[error]       // what hides guests from the identity
 	places   request.Recent[volumeuse.Places]
 	total    tally
+
+	replication request.Recent[[]pve.ReplicationJob]
 	// exclusive are the shared storages that no other cluster uses.
 	exclusive []string
 

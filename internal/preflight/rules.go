@@ -26,45 +26,49 @@ type Rule struct {
 
 // The names of the rules that this package says itself.
 const (
-	cannotLookAtAll  = "cluster"
-	noQuorum         = "quorum"
-	nodeSilent       = "silent node"
-	nodeMaintained   = "maintenance"
-	nodeCPUs         = "CPUs"
-	nodeMemory       = "memory"
-	vmidTaken        = "VMID"
-	vmidVolumes      = "orphans"
-	vmidForeign      = "foreign volumes"
-	vmidDestroys     = "destroyed volumes"
-	sourceUntold     = "source"
-	linkedElsewhere  = "linked clone"
-	notLikeThis      = "clone's shape"
-	notRestored      = "restored shape"
-	notMigrated      = "migration"
-	renamedOnTheWay  = "names on the way"
-	copiedMeanwhile  = "originals of copies"
-	movesAlong       = "guests moved along"
-	keptApart        = "guests kept apart"
-	snapshotKeeps    = "snapshots"
-	snapshotForbids  = "snapshots of a template"
-	storageUnknown   = "unknown storage"
-	storageElsewhere = "storage elsewhere"
-	storageDown      = "inactive storage"
-	storageNoDisks   = "content type"
-	storageFormat    = "format"
-	storageTooSmall  = "disks too large"
-	storageSpace     = "space"
-	poolUnknown      = "pool"
-	bridgeUnknown    = "unusable bridge"
-	bridgeUnlisted   = "unlisted bridge"
-	volumeMissing    = "volume"
-	nameUnknown      = "name"
-	imageTooLarge    = "image"
-	backupDenied     = "denied backup"
-	backupUnread     = "unread backup"
-	backupStorages   = "backup's storages"
-	privilegeMissing = "privilege"
+	cannotLookAtAll = "cluster"
+	noQuorum        = "quorum"
+	nodeSilent      = "silent node"
+	nodeMaintained  = "maintenance"
+	nodeCPUs        = "CPUs"
+	nodeMemory      = "memory"
+	vmidTaken       = "VMID"
+	vmidVolumes     = "orphans"
+	vmidForeign     = "foreign volumes"
+	vmidDestroys    = "destroyed volumes"
+	sourceUntold    = "source"
+	linkedElsewhere = "linked clone"
+	notLikeThis     = "clone's shape"
+	notRestored     = "restored shape"
+	notMigrated     = "migration"
+	renamedOnTheWay = "names on the way"
+	copiedMeanwhile = "originals of copies"
+	movesAlong      = "guests moved along"
+	keptApart       = "guests kept apart"
+	snapshotKeeps   = "snapshots"
+	snapshotForbids = "snapshots of a template"
+
+	replicationRefuses = "replication"
+	storageUnknown     = "unknown storage"
+	storageElsewhere   = "storage elsewhere"
+	storageDown        = "inactive storage"
+	storageNoDisks     = "content type"
+	storageFormat      = "format"
+	storageTooSmall    = "disks too large"
+	storageSpace       = "space"
+	poolUnknown        = "pool"
+	bridgeUnknown      = "unusable bridge"
+	bridgeUnlisted     = "unlisted bridge"
+	volumeMissing      = "volume"
+	nameUnknown        = "name"
+	imageTooLarge      = "image"
+	backupDenied       = "denied backup"
+	backupUnread       = "unread backup"
+	backupStorages     = "backup's storages"
+	privilegeMissing   = "privilege"
 )
+
+const listing = "the listing"
 
 const newNames = "a migration gives disks new names, unless they are on a shared storage (qemu-server QemuServer.pm, " +
 	"vm_migrate_alloc_nbd_disks)"
@@ -77,7 +81,12 @@ const (
 
 // Rules is the table, in the order of the documentation. Package guest reports the rows without a name.
 func Rules() []Rule {
-	const listing, network, content = "the listing", "`GET /nodes/N/network`", "`GET …/storage/S/content`"
+	return append(rulesOfPlaces(), rulesOfObjects()...)
+}
+
+// rulesOfPlaces are about where a VM is, and what it comes from.
+func rulesOfPlaces() []Rule {
+	const content = "`GET …/storage/S/content`"
 	return []Rule{
 		{cannotLookAtAll, Refused, "Cannot look at the cluster", listing, "nothing can be planned without it"},
 		{noQuorum, Refused, "The cluster has no quorum", "`GET /cluster/status`, where the listing has a node that is " +
@@ -130,7 +139,16 @@ func Rules() []Rule {
 			"PVE refuses (API2/Qemu.pm move_vm_disk, QemuMigrate.pm), unless the same apply removes the snapshot first"},
 		{snapshotForbids, Doubtful, "VM … has snapshots and cannot become a template", "`GET …/qemu/N/snapshot`",
 			"PVE refuses (API2/Qemu.pm template), unless the same apply removes them first"},
+		{replicationRefuses, Doubtful, "VM … is replicated and gets no … of this kind",
+			"`GET /cluster/replication`, where a new disk is on a storage of one node that is not ZFS",
+			"PVE refuses (API2/Qemu.pm update_vm_api), unless the job is removed first"},
+	}
+}
 
+// rulesOfObjects are about what a plan names.
+func rulesOfObjects() []Rule {
+	const network, content = "`GET /nodes/N/network`", "`GET …/storage/S/content`"
+	return []Rule{
 		{storageUnknown, Refused, "Unknown storage \"…\"", "the listing, with `Datastore.Audit` on the storage",
 			"who holds that would see it"},
 		{storageElsewhere, Refused, "Storage … is not on node …", listing,
@@ -150,11 +168,13 @@ func Rules() []Rule {
 
 		{bridgeUnknown, Refused, "Unknown bridge \"…\"", network,
 			"the identity lacks `SDN.Use` on it, or a VM is to migrate there"},
-		{bridgeUnlisted, Doubtful, "Unknown bridge \"…\"", network, "PVE starts a VM on a bridge that only the kernel has"},
+		{bridgeUnlisted, Doubtful, "Unknown bridge \"…\"", network,
+			"PVE starts a VM on a bridge that only the kernel has"},
 		{volumeMissing, Refused, "There is no …", content, "who holds what lists them sees all"},
 		{nameUnknown, Refused, "Unknown … \"…\"", "the list of its kind, above", "likewise"},
 		{imageTooLarge, Refused, "The image is larger than the disk", content, "PVE shrinks no disk"},
-		{privilegeMissing, Refused, "No permission to …", "`GET /access/permissions`, of which PVE tells everybody his own",
+		{privilegeMissing, Refused, "No permission to …",
+			"`GET /access/permissions`, of which PVE tells everybody his own",
 			"PVE asks for it on that path; it is asked for once more, on that path alone"},
 	}
 }

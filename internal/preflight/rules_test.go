@@ -57,15 +57,13 @@ func disks(storage string, sizes ...int64) vm.Spec {
 var named = map[string]string{"scsi5": "local-zfs:vm-8000-disk-2", "scsi6": "shared-nfs:8000/vm-8000-disk-1.raw",
 	"scsi7": "local-zfs:vm-300-disk-0"}
 
-// cases has a plan for each rule that it breaks, by the beginning of the message.
-func cases() map[string]struct {
+type one struct {
 	happens func(*world)
 	request Request
-} {
-	type one = struct {
-		happens func(*world)
-		request Request
-	}
+}
+
+// cases has a plan for each rule that it breaks, by the beginning of the message.
+func cases() map[string]one {
 	alter := func(f func(*state.World)) func(*world) { return func(w *world) { w.change(f) } }
 	fails := func(path, reason string, status int) func(*world) {
 		return func(w *world) {
@@ -152,6 +150,10 @@ func cases() map[string]struct {
 		"A snapshot keeps scsi0 on node pve1": {alter(snapshotOf8000),
 			Request{Node: "pve2", ID: 8000, Running: true, Moving: &Moving{From: "pve1"},
 				Prior: diskOf8000("local-zfs", theirs), Planned: diskOf8000("local-zfs", theirs)}},
+		"VM 8000 is replicated": {alter(func(w *state.World) {
+			w.Replication["8000-0"] = &state.ReplicationJob{ID: "8000-0", Guest: 8000, Target: "pve2"}
+		}), Request{Node: "pve1", ID: 8000, Planned: disks("local-lvm", 1),
+			Storages: map[string]string{"disks.scsi0.storage": "local-lvm"}}},
 		"VM 8000 has snapshots": {alter(snapshotOf8000), Request{Node: "pve1", ID: 8000,
 			Planned: vm.Spec{Options: vm.Options{Template: new(true)}}}},
 		"Unknown storage": {nil, here(Request{Storages: map[string]string{"disks.scsi0.storage": "none"}})},
@@ -269,6 +271,7 @@ func places() map[string]string {
 			"Storage local2 is not for disks", "The disks are larger than", "Storage local-zfs may run out of",
 			"A snapshot keeps scsi0 on storage local-zfs"},
 		"scsi0":              {"A snapshot keeps scsi0 on node pve1"},
+		"disks.scsi0":        {"VM 8000 is replicated"},
 		"template":           {"VM 8000 has snapshots"},
 		"disks.scsi0.format": {"There is no format qcow2"},
 		"disks.scsi0.size": {"The image is larger", "VM 9000 cannot be cloned like",

@@ -87,8 +87,8 @@ func (p kept) moved(r Request) map[string]string {
 }
 
 // byNode reports a disk that cannot be migrated since a snapshot has it: that of a running guest, and one on a
-// storage whose snapshots do not travel (qemu-server QemuMigrate.pm scan_local_volumes): those of a qcow2 file do unless
-// they are files of their own (snapshot-as-volume-chain). Whether a replication takes it there is not known.
+// storage whose snapshots do not travel (qemu-server QemuMigrate.pm scan_local_volumes): those of a qcow2 file do
+// unless they are files of their own (snapshot-as-volume-chain). Whether a replication takes it there is not known.
 func (p kept) byNode(ctx context.Context, c *Checker, r Request, disk pve.LocalDisk) {
 	if len(disk.Snapshots) == 0 || disk.CDROM || r.Acting || disk.Drive == "" { // a saved memory has no drive
 		return

@@ -107,8 +107,8 @@ func (m *migration) consider(u *volumeUse) (*movingVolume, error) {
 	return v, m.checkSnapshots(v, s, n)
 }
 
-// checkSnapshots: local snapshots travel only offline, and only within ZFS, btrfs or qcow2 files, not as a chain of files
-// (qemu-server QemuMigrate.pm scan_local_volumes); a base not without its clones.
+// checkSnapshots: local snapshots travel only offline, and only within ZFS, btrfs or qcow2 files, not as a chain of
+// files (qemu-server QemuMigrate.pm scan_local_volumes); a base not without its clones.
 func (m *migration) checkSnapshots(v *movingVolume, s *state.Storage, n state.VolumeName) error {
 	if v.vmstate {
 		return nil

@@ -1,9 +1,11 @@
 package lifecycle_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
 )
 
@@ -54,4 +56,48 @@ func TestDiskFormatThatTheStorageLacks(t *testing.T) {
 	l.Fails(disk("local-zfs", `, format = "qcow2"`), "has no format qcow2 on storage local-zfs")
 	l.To(disk("local-zfs", ""))
 	l.WantRunning()
+}
+
+// TestPlanTellsThatAReplicatedVMGetsNoSuchDisk: PVE adds no disk to a VM with a replication job that it cannot replicate,
+// and says so only once the apply has come to the options. Other disks are added without a word.
+func TestPlanTellsThatAReplicatedVMGetsNoSuchDisk(t *testing.T) {
+	t.Parallel()
+	vm := func(more string) string {
+		return rig.NodeVMBlock(rig.Stopped + "\ndisks = { scsi0 = { storage = \"local-zfs\", size = \"1G\" }\n" + more + "}")
+	}
+	for name, c := range map[string]struct {
+		more              string
+		unreplicated, bad bool
+	}{
+		"on LVM":                 {more: `scsi1 = { storage = "local-lvm", size = "1G" }`, bad: true},
+		"on LVM, not replicated": {more: `scsi1 = { storage = "local-lvm", size = "1G", replicate = false }`},
+		"on ZFS":                 {more: `scsi1 = { storage = "local-zfs", size = "1G" }`},
+		"on a share":             {more: `scsi1 = { storage = "shared-nfs", size = "1G" }`},
+		"without a job":          {more: `scsi1 = { storage = "local-lvm", size = "1G" }`, unreplicated: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := rig.NewWorld(t)
+			s := w.Session(t, rig.TokenNoSSH, vm(""))
+			rig.Must(t, s.Converge(t.Context()))
+			w.Change(func(world *state.World) {
+				for vmid := range world.Guests {
+					id := fmt.Sprintf("%d-0", vmid)
+					if !c.unreplicated {
+						world.Replication[id] = &state.ReplicationJob{ID: id, Guest: vmid, Target: "pve2"}
+					}
+				}
+			})
+			w.Reconfigure(t, s, rig.TokenNoSSH, vm(c.more))
+			_, err := s.Plan(t.Context())
+			rig.Must(t, err)
+			said := s.Diagnostics().String()
+			if strings.Contains(said, "is replicated and gets no scsi1") != c.bad {
+				t.Errorf("the plan says %q", said)
+			}
+			if err := s.Run(t.Context()); (err != nil) != c.bad {
+				t.Errorf("the apply: %v", err)
+			}
+		})
+	}
 }

@@ -145,6 +145,9 @@ func NewUpdate(r *engine.Request) (*update, error) {
 	if err := drive.CheckDrives(r, u.params); err != nil {
 		return nil, err
 	}
+	if err := drive.CheckReplication(r, u.params); err != nil {
+		return nil, err
+	}
 	u.generate()
 	if script, ok := u.params["hookscript"]; ok {
 		if err := CheckHookscript(r.W, r.Node(), script); err != nil {

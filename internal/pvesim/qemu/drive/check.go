@@ -247,6 +247,33 @@ func CheckDrives(r *engine.Request, params map[string]string) error {
 	return nil
 }
 
+// CheckReplication refuses drives that a replicated VM cannot get (API2/Qemu.pm update_vm_api, $check_replication).
+// Only ZFS replicates (pve-storage ZFSPoolPlugin.pm storage_can_replicate).
+func CheckReplication(r *engine.Request, params map[string]string) error {
+	if r.W.ReplicationOf(r.VMID()) == nil {
+		return nil
+	}
+	for _, opt := range slices.Sorted(maps.Keys(params)) {
+		if !IsDrive(opt) {
+			continue
+		}
+		d := Parse(r.Engine, opt, params[opt])
+		if d.File() == "" || d["replicate"] == "0" || d.IsCDROM() {
+			continue
+		}
+		id, name, _ := strings.Cut(d.File(), ":")
+		s := r.W.Storages[id]
+		switch {
+		case strings.HasPrefix(d.File(), "/") || name == "":
+			return perl.Die("cannot add non-managed/pass-through volume to a replicated VM")
+		case name == "cloudinit" || s != nil && (s.Shared || s.Type == "zfspool"):
+			continue
+		}
+		return perl.Die("cannot add non-replicatable volume to a replicated VM")
+	}
+	return nil
+}
+
 // toVolume makes the id of a volume out of the path of a file. A raw image of btrfs is in a directory of its own, where
 // PVE does not find it (QemuServer.pm cleanup_drive_path, pve-storage Storage.pm path_to_volume_id).
 func toVolume(w *state.World, opt string, d Drive) error {
