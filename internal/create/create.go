@@ -18,12 +18,18 @@ import (
 // then, so both are looked up again.
 func (c *Creator) Create(ctx context.Context, r Request) (Created, error) {
 	var q *request.Queue
+	var before []guest.Warning // of earlier attempts
 	for {
 		a, created, err := c.create(ctx, r, q != nil)
+		isAgain := func(w guest.Warning) bool { return slices.Contains(created.Warnings, w) }
+		before = slices.DeleteFunc(slices.Clone(before), isAgain)
+		created.Warnings = slices.Concat(before, created.Warnings)
+		isClean := saga.RolledBack(err) && !created.Doubt && created.Guest.VMID == 0
 		var failed *saga.Error
-		if a == nil || !a.first.held || !saga.RolledBack(err) || created.Guest.VMID != 0 || !errors.As(err, &failed) {
+		if a == nil || !a.first.held || !isClean || !errors.As(err, &failed) {
 			return created, err
 		}
+		before = created.Warnings
 		if q == nil {
 			q = c.jobs.Queue(a.node, a.vmid)
 			if a.from != nil && a.from.vmid != 0 {

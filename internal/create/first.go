@@ -2,6 +2,7 @@ package create
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -19,6 +20,7 @@ type firstWrite struct {
 	taken bool          // another guest has the VMID
 	done  bool          // it was carried out to its end
 	held  bool          // it failed for a foreign lock
+	bare  bool          // PVE has removed its configuration, and not its volumes: nothing can be kept
 	uuid  string        // that it gave the VM, known before it was sent; "" if it gave none
 	alone time.Time     // when no other guest had the VM's disks: it had just made them, or all guests were read
 }
@@ -46,6 +48,8 @@ func (a *attempt) sendFirst(ctx context.Context, r request.Request) error {
 	if a.first.held = pve.IsKind(err, pve.Locked); fault.Contended(err) {
 		a.first.sent = false
 	}
+	var ended *pve.TaskError
+	a.first.bare = errors.As(err, &ended) && ended.LeavesVolumes()
 	if pve.IsKind(err, pve.Ambiguous) && len(a.view.Tasks.UPIDs) == 0 {
 		a.first.lost = &request.Lost{Request: r, Since: since, Patience: request.Patience(err)}
 	}

@@ -5,10 +5,13 @@ import (
 	"maps"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/clock"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 )
@@ -161,6 +164,68 @@ func TestAMarkThatDoesNotCount(t *testing.T) {
 			}
 			if now := b.vms()[900]; !maps.Equal(was, now) {
 				t.Errorf("the VM was\n%v\nand is\n%v", was, now)
+			}
+		})
+	}
+}
+
+// TestCreateThatDoesNotGetIntoItsPool: PVE has made the disks, and then does not get the lock of user.cfg to put the VM
+// into its pool. A create removes the configuration only, and a clone to another node the disks only. Neither stays
+// behind unnamed, and the create goes on once the lock is free.
+func TestCreateThatDoesNotGetIntoItsPool(t *testing.T) {
+	full := ofTemplate()
+	away := full
+	away.Node = "pve2"
+	restored := Request{Node: "pve1", Restore: &guest.Restore{Archive: theArchive}}
+	for name, r := range map[string]Request{"new": onZFS(), "clone": full, "clone to another node": away, "restore": restored} {
+		for _, vmid := range []int{0, 150} {
+			t.Run(fmt.Sprint(name, " ", vmid), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					b := benchOf(t, pvesim.Options{Clock: clock.Real{}, Latency: -1}, token)
+					b.backedUp(nil)
+					b.change(func(w *state.World) {
+						if r.Node == "pve2" {
+							w.Guests[9000].Config = map[string]string{"name": "tpl", "template": "1", "scsi0": "none,media=cdrom"}
+						}
+					})
+					b.sim.HoldUserConfig(20 * time.Second)
+					r.VMID, r.Pool = vmid, "web"
+					created, err := b.Create(t.Context(), r)
+					if err != nil || created.Doubt || len(created.Left) > 0 {
+						t.Errorf("the lock is free again: %v, left %v, %v", err, created.Left, created.Warnings)
+					}
+					for id := range b.vms() {
+						if id != created.Guest.VMID && id < 1000 {
+							t.Errorf("VM %d stands", id)
+						}
+					}
+					for _, id := range []int{100, 101, 102, 150} {
+						for volume := range b.volumesOf(id) {
+							if !strings.Contains(fmt.Sprint(b.vms()[created.Guest.VMID]), volume) {
+								t.Errorf("volume %s is left", volume)
+							}
+						}
+					}
+				})
+			})
+		}
+	}
+}
+
+// TestDisksOfACreateThatNeverGetsIntoItsPool: the undo needs the pool as well, and does not get the lock of user.cfg
+// either. The disks are named, and no VM is there to be kept.
+func TestDisksOfACreateThatNeverGetsIntoItsPool(t *testing.T) {
+	for _, failure := range []OnFailure{0, Keep} {
+		synctest.Test(t, func(t *testing.T) {
+			b := benchOf(t, pvesim.Options{Clock: clock.Real{}, Latency: -1}, token)
+			b.sim.HoldUserConfig(24 * time.Hour)
+			r := onZFS()
+			r.Pool, r.OnFailure = "web", failure
+			created, err := b.Create(t.Context(), r)
+			for volume := range b.volumesOf(100) {
+				if !strings.Contains(fmt.Sprint(created.Left), volume) {
+					t.Errorf("%v: volume %s is not named: %v, %v", failure, volume, err, created)
+				}
 			}
 		})
 	}

@@ -87,7 +87,7 @@ func (a *attempt) undo(ctx context.Context) error {
 	if a.stays != "" {
 		return nil
 	}
-	if a.r.OnFailure == Keep {
+	if a.r.OnFailure == Keep && !a.first.bare {
 		a.creator.destroyer.RecordHalfMade(ctx, targets[0])
 		return nil
 	}

@@ -303,13 +303,13 @@ func (m *Made) readMakers(ctx context.Context, api *pve.Client, e endings, found
 		log = ofSource(upid, log)
 		died := how == killed && upid.Type() != "qmigrate" // whose copies noteCopies notes
 		if m.read[upid] = isHere; !isHere {
-			m.readMaker(log, died, shared, b)
+			m.readMaker(log, died || how == volumesStay, shared, b)
 			continue
 		}
 		if died {
 			m.died = append(m.died, upid.Type())
 		}
-		m.readMaker(log, died, found, b)
+		m.readMaker(log, died || how == volumesStay, found, b)
 		if how == killed && upid.Type() == "qmtemplate" {
 			m.addRenamed(b.Node, found)
 		}

@@ -119,7 +119,7 @@ func (t *Target) judge(config pve.GuestConfig, how ending, m *memory) verdict {
 		return verdict{owner: guest.Ours, marked: marked}
 	case t.MayOwn != nil && t.MayOwn(values):
 		return verdict{unsure: true, ambiguous: true, complete: true}
-	case half && (how != cleanedUp || t.Lost != nil):
+	case half && (how > volumesStay || t.Lost != nil):
 		return verdict{unsure: true, ambiguous: how == killed}
 	}
 	return verdict{owner: guest.ThirdParty, marked: marked}

@@ -18,9 +18,10 @@ import (
 type ending int
 
 const (
-	cleanedUp  ending = iota // well, or with PVE's own clean-up
-	unknownEnd               // its log is lost, cannot be read, or does not say whether the task cleaned up
-	killed                   // without clean-up
+	cleanedUp   ending = iota // well, or with PVE's own clean-up
+	volumesStay               // its guest's configuration is gone, the volumes that it has made are there
+	unknownEnd                // its log is lost, cannot be read, or does not say whether the task cleaned up
+	killed                    // without clean-up
 )
 
 func endingOf(upid pve.UPID, exitStatus string) ending {
@@ -28,6 +29,8 @@ func endingOf(upid pve.UPID, exitStatus string) ending {
 	switch {
 	case ended.Killed() || ended.LeavesHalf():
 		return killed
+	case ended.LeavesVolumes():
+		return volumesStay
 	case exitStatus == "" || !ended.CleansUp():
 		return unknownEnd
 	}

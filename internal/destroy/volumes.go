@@ -170,7 +170,7 @@ func (r *removal) reclaim(ctx context.Context, _ *facts) (outcome, error) {
 func madeNothing(err error, began bool) bool {
 	var ended *pve.TaskError
 	if errors.As(err, &ended) {
-		return endingOf(ended.UPID, ended.ExitStatus) == cleanedUp
+		return endingOf(ended.UPID, ended.ExitStatus) <= volumesStay // it has no disks
 	}
 	return err != nil && !began && !pve.IsKind(err, pve.Ambiguous)
 }

@@ -102,12 +102,16 @@ func TestConfigLock(t *testing.T) {
 
 // TestWhatTasksLeave: only what is known to have cleaned up, or to have made nothing, leaves nothing half-made.
 func TestWhatTasksLeave(t *testing.T) {
+	const userConfig = "can't add VM 100 to pool 'web': cfs-lock 'file-user_cfg' error: got lock request timeout"
 	for _, c := range []struct {
 		typ, exit   string
 		clean, half bool
 	}{
 		{"qmcreate", "unable to create VM 100 - no space", true, false},
 		{"qmcreate", "unexpected status", false, false},
+		{"qmcreate", userConfig, false, false}, // its volumes stay
+		{"qmclone", "clone failed: " + userConfig, true, false},
+		{"qmrestore", userConfig, false, true},
 		{"qmclone", "OK", true, false},
 		{"qmclone", "WARNINGS: 1", true, false},
 		{"qmclone", "clone failed: no space", true, false},
@@ -120,6 +124,9 @@ func TestWhatTasksLeave(t *testing.T) {
 		e := &TaskError{UPID: task.UPID("UPID:pve1:00005366:00057C72:6B00502E:" + c.typ + ":100:terraform@pve!prov:"), ExitStatus: c.exit}
 		if e.CleansUp() != c.clean || e.LeavesHalf() != c.half {
 			t.Errorf("%s %q: cleans up %t, leaves half %t", c.typ, c.exit, e.CleansUp(), e.LeavesHalf())
+		}
+		if got := e.LeavesVolumes(); got != (c.typ == "qmcreate" && c.exit == userConfig) {
+			t.Errorf("%s %q: leaves volumes %t", c.typ, c.exit, got)
 		}
 	}
 }

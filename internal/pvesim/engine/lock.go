@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -11,6 +12,9 @@ import (
 
 // FirewallLock is the key of the cluster's lock on a guest's firewall file.
 func FirewallLock(vmid int) string { return "cluster:firewall-vm-" + strconv.Itoa(vmid) }
+
+// UserConfigLock is the key of the cluster's lock on user.cfg, which has users, permissions and pools.
+const UserConfigLock = "cluster:file-user_cfg"
 
 // HoldKey holds a lock exclusively for d. A lock under the same key is replaced.
 func (e *Engine) HoldKey(key string, d time.Duration) {
@@ -51,6 +55,25 @@ func (r *Request) LockStorage(node, id string) error {
 		return perl.Die("cfs-lock 'storage-%s' error: got lock request timeout", id)
 	}
 	return perl.Die("can't lock file '/var/lock/pve-manager/pve-storage-%s' - got timeout", id)
+}
+
+// AddToPool enters a guest into a pool, under the lock of user.cfg. It does nothing if the pool is gone by then
+// (pve-access-control AccessControl.pm add_vm_to_pool; pve-cluster Cluster.pm cfs_lock).
+func (r *Request) AddToPool(vmid int, pool string) error {
+	if pool == "" {
+		return nil
+	}
+	free := func() bool { return r.Engine.Locks[UserConfigLock] == nil }
+	if !free() {
+		r.Engine.Wait(LockTimeout, free)
+	}
+	if !free() {
+		return perl.Die("can't add VM %d to pool '%s': cfs-lock 'file-user_cfg' error: got lock request timeout", vmid, pool)
+	}
+	if p := r.W.Pools[pool]; p != nil && !slices.Contains(p.Guests, vmid) {
+		p.Guests = append(p.Guests, vmid)
+	}
+	return nil
 }
 
 // Timeouts of the file locks (guest-common AbstractConfig.pm, qemu-server API2/Qemu.pm).

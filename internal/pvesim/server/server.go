@@ -83,5 +83,8 @@ func (s *Server) HoldStorage(node, storage string, d time.Duration) {
 	act.HoldStorage(s.Engine, node, storage, d)
 }
 
+// HoldUserConfig lets a third party hold the lock of user.cfg, which has the pools, for d.
+func (s *Server) HoldUserConfig(d time.Duration) { act.HoldUserConfig(s.Engine, d) }
+
 // HoldFirewall lets a third party hold the lock of a guest's firewall file, in the whole cluster, for d.
 func (s *Server) HoldFirewall(vmid int, d time.Duration) { act.HoldFirewall(s.Engine, vmid, d) }

@@ -58,7 +58,9 @@ func (c *cloning) work(w *engine.Worker) error {
 		w.Wait(time.Second)
 		volume.CleanUp(p, c.Node(), made)
 		delete(c.W.Firewall, c.newid)
-		delete(c.W.Guests, c.newid)
+		if g.Node == c.Node() { // PVE unlinks where the configuration was: one that has moved to the target stays
+			delete(c.W.Guests, c.newid)
+		}
 		return fmt.Errorf("clone failed: %s", perl.Message(err))
 	}
 	return nil
@@ -287,12 +289,5 @@ func (c *cloning) commit(w *engine.Worker, g *state.Guest) error {
 	if c.target != "" {
 		g.Node = c.target
 	}
-	if pool := c.Params["pool"]; pool != "" {
-		p := c.W.Pools[pool]
-		if p == nil {
-			return perl.Die("pool '%s' does not exist", pool)
-		}
-		p.Guests = append(p.Guests, c.newid)
-	}
-	return nil
+	return c.AddToPool(c.newid, c.Params["pool"])
 }

@@ -184,13 +184,9 @@ func createWorker(r *engine.Request, w *engine.Worker, conf map[string]string, p
 	}
 	g.Config, g.LockCause = conf, ""
 	config.Write(r.Engine, g)
-	if pool != "" {
-		if p := r.W.Pools[pool]; p != nil {
-			p.Guests = append(p.Guests, vmid)
-		} else {
-			g.LockCause = w.Task.UPID // unlinked by the caller; the disks stay
-			return fmt.Errorf("pool '%s' does not exist", pool)
-		}
+	if err := r.AddToPool(vmid, pool); err != nil {
+		g.LockCause = w.Task.UPID // unlinked by the caller; the disks stay
+		return err
 	}
 	return nil
 }

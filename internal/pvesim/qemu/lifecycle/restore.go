@@ -163,10 +163,7 @@ func (x *restoring) run(prefix string) error {
 	}
 	x.write(g, volumes)
 	config.Rescan(x.Process, g)
-	if p := x.W.Pools[x.Params["pool"]]; p != nil {
-		p.Guests = append(p.Guests, g.VMID)
-	}
-	return nil
+	return x.AddToPool(g.VMID, x.Params["pool"])
 }
 
 func (x *restoring) allocate(devices map[string]state.BackupDrive) (map[string]string, error) {

@@ -80,6 +80,12 @@ func HoldStorage(e *engine.Engine, node, storage string, d time.Duration) {
 	})
 }
 
+// HoldUserConfig lets a third party hold the lock under which users, permissions and pools are written, for d: a
+// synchronization of a realm holds it (pve-access-control API2/Domains.pm sync).
+func HoldUserConfig(e *engine.Engine, d time.Duration) {
+	e.Do(func(*state.World) { e.HoldKey(engine.UserConfigLock, d) })
+}
+
 // HoldFirewall lets a third party hold the lock under which a guest's firewall file is written, in the whole cluster,
 // for d.
 func HoldFirewall(e *engine.Engine, vmid int, d time.Duration) {
