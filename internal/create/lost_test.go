@@ -3,6 +3,8 @@ package create
 import (
 	"fmt"
 	"maps"
+	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -229,4 +231,41 @@ func TestDisksOfACreateThatNeverGetsIntoItsPool(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestUndoOfAVMThatHasLeftThePool: an identity has its privileges on guests by its pool alone. An administrator moves the
+// new VM to another pool while its create starts it, and the start fails. The undo does not see it any more: it is
+// named, and stays in state.
+func TestUndoOfAVMThatHasLeftThePool(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := benchOf(t, pvesim.Options{Clock: clock.Real{}, Latency: -1}, token)
+		b.change(func(w *state.World) {
+			w.ACL = slices.DeleteFunc(w.ACL, func(e state.ACLEntry) bool {
+				return e.Path == "/" && strings.HasPrefix(e.Subject, "terraform@pve")
+			})
+			for _, who := range []string{"terraform@pve", "terraform@pve!prov"} {
+				for _, path := range []string{"/storage", "/sdn", "/mapping", "/pool/web"} {
+					w.ACL = append(w.ACL, state.ACLEntry{Path: path, Subject: who, Role: "TerraformProvider", Propagate: true})
+				}
+				w.ACL = append(w.ACL, state.ACLEntry{Path: "/nodes", Subject: who, Role: "PVEAuditor", Propagate: true})
+			}
+		})
+		go func() { // while the request to start is delayed
+			time.Sleep(4 * time.Second)
+			b.change(func(w *state.World) {
+				w.Pools["web"].Guests = slices.DeleteFunc(w.Pools["web"].Guests, func(id int) bool { return id == 150 })
+				w.Pools["other"] = &state.Pool{ID: "other", Guests: []int{150}}
+			})
+		}()
+		b.sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: http.MethodPost,
+			Path: "/nodes/{node}/qemu/{vmid}/status/start"}, Phase: fault.Before, Reason: "no such bridge", Times: -1,
+			DelayMS: 30000}})
+		r := onZFS()
+		r.VMID, r.Start, r.Pool = 150, true, "web"
+		created, err := b.Create(t.Context(), r)
+		isNamed := len(created.Left) == 1 && created.Left[0].Kind == "guest" && created.Left[0].ID == "150"
+		if b.vms()[150] == nil || !isNamed || created.Guest.VMID != 150 {
+			t.Errorf("VM 150 stands: %v, left %v, %v", err, created.Left, created.Warnings)
+		}
+	})
 }

@@ -81,7 +81,7 @@ func (a *attempt) undo(ctx context.Context) error {
 	var targets []destroy.Target
 	for _, baseline := range a.baselines {
 		targets = append(targets, destroy.Target{VMID: a.vmid, Nodes: a.nodes(), Baseline: baseline, Pool: a.r.Pool,
-			Tasks: &a.view.Tasks, HalfMade: a.halfMade, Mark: a.mark, Lost: a.first.lost, Owns: a.owns,
+			Tasks: &a.view.Tasks, Stood: a.resumed, HalfMade: a.halfMade, Mark: a.mark, Lost: a.first.lost, Owns: a.owns,
 			Managed: !a.beside.ha.IsZero(), Made: a.made, Unmarked: a.unmarked, InUse: inUse(a), Protected: isProtector(a)})
 	}
 	if a.stays != "" {

@@ -235,7 +235,7 @@ func targetsOf(p *guest.Proof, mark ownership.Mark, left []saga.Residue) []Targe
 	for _, b := range p.RestoreBaselines() {
 		t := Target{VMID: p.VMID, Nodes: p.Nodes, Baseline: b, Tasks: tasks, HalfMade: halfMade, Mark: mark,
 			Owns: p.Knows, MayOwn: p.MayKnow, Managed: p.HA, Pool: p.Pool, Made: made,
-			Protected: p.Protected}
+			Protected: p.Protected, Stood: len(p.Tasks) == 0}
 		if p.Lost {
 			t.Lost = &request.Lost{}
 		}

@@ -197,6 +197,19 @@ func (r *removal) find(ctx context.Context, how ending) error {
 	return r.findListed(ctx, how, seesAll)
 }
 
+// isOthers reports whether a guest that this identity may not see is another's, since ours is proved to be gone. PVE
+// puts a VM into its pool last (qemu-server API2/Qemu.pm create_vm, clone_vm), and an administrator may move it to
+// another one. So an identity that has its privileges by the pool may not see its own VM.
+func (r *removal) isOthers() bool {
+	switch {
+	case r.deleted.gone || r.alone:
+		return true
+	case r.committed || r.Stood || r.Lost != nil || !r.seen.at.IsZero() || r.tasks.made || r.tasks.lastDestroy() != "":
+		return false
+	}
+	return r.tasks.worst() <= volumesStay
+}
+
 // findListed looks for the VMID on other nodes: the VM may have been migrated meanwhile, or a third party may have
 // taken the VMID on another node, with volumes on shared storages that look like ours.
 func (r *removal) findListed(ctx context.Context, how ending, seesAll bool) error {
@@ -211,7 +224,7 @@ func (r *removal) findListed(ctx context.Context, how ending, seesAll bool) erro
 		return nil
 	case !ok:
 		r.view.hidden = true
-		return fmt.Errorf("another guest has VMID %d, but this identity may not see where (VM.Audit)", r.VMID)
+		return fmt.Errorf("a guest has VMID %d that this identity may not see (VM.Audit on /vms/%d)", r.VMID, r.VMID)
 	case listed.Type != "qemu":
 		r.view = view{node: listed.Node, verdict: verdict{owner: guest.ThirdParty}, answered: true}
 		return nil

@@ -74,7 +74,8 @@ func TestJudge(t *testing.T) {
 func TestCommandsOfLeftovers(t *testing.T) {
 	mark := markOf("0123456789abcdef")
 	of := func(v view) *report {
-		r := (&Destroyer{}).newRemoval(Target{VMID: 100, Mark: mark, Nodes: []string{"pve1"}, Baseline: &guest.Baseline{Node: "pve1"}}, policy{})
+		r := (&Destroyer{}).newRemoval(Target{VMID: 100, Mark: mark, Nodes: []string{"pve1"}, Baseline: &guest.Baseline{Node: "pve1"},
+			Tasks: &request.Tasks{}}, policy{})
 		r.view = v
 		return &report{removal: r}
 	}
@@ -101,6 +102,10 @@ func TestCommandsOfLeftovers(t *testing.T) {
 	left = hidden.leftovers(nil)
 	if len(left) != 1 || left[0].Kind != "volume" || !strings.HasPrefix(left[0].Command, "grep -rF -- ") {
 		t.Errorf("a hidden guest has the VMID: %+v", left)
+	}
+	hidden.tasks.made = true
+	if left = hidden.leftovers(nil); len(left) != 2 || left[0].Kind != "guest" || left[0].Command != "qm config 100" {
+		t.Errorf("the hidden guest may be ours: %+v", left)
 	}
 }
 

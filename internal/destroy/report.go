@@ -58,7 +58,7 @@ func (r *report) look(ctx context.Context) error {
 
 // isClean reports whether the last look has seen that nothing of ours is there.
 func (r *report) isClean() bool {
-	return r.view.at() == "" && (r.view.answered || r.view.hidden) && len(r.left) == 0
+	return r.view.at() == "" && (r.view.answered || r.view.hidden && r.isOthers()) && len(r.left) == 0
 }
 
 // state is what the last look has seen of ours, to be compared.
@@ -104,7 +104,7 @@ func (r *report) leftovers(failed error) []saga.Residue {
 	switch {
 	case r.view.at() != "":
 		left = append(left, r.guest(r.view.at(), reason))
-	case !r.view.answered && !r.view.hidden:
+	case !r.view.answered && !(r.view.hidden && r.isOthers()):
 		left = append(left, r.unseen(reason))
 	}
 	has := r.view.has()
@@ -182,6 +182,12 @@ func (r *report) destroyCommand() string {
 func (r *report) unseen(reason string) saga.Residue {
 	left := r.guest(r.Nodes[0], reason)
 	left.Command = shell.VM("qm config {vmid}", r.VMID)
+	if r.view.hidden {
+		left.Reason = fmt.Sprintf("a guest has the id that this identity may not see (VM.Audit on /vms/%d). It is another "+
+			"user's, or it is this VM: PVE puts a new one into its pool last, and it may have left the pool. With the same "+
+			"privileges on /vms/%d as on the pool the next apply looks which, and removes this VM", r.VMID, r.VMID)
+		return left
+	}
 	left.Reason += notSeen
 	return left
 }

@@ -41,6 +41,8 @@ type Target struct {
 	Pool string
 	// Lost is our create if its answer was lost and no task of it was found: a half-made VM may be ours.
 	Lost *request.Lost
+	// Stood: the VM was seen by the run that this one goes on with, and no task that is known has made it.
+	Stood bool
 	// Managed: HA may have an entry for the VM, made by our create.
 	Managed bool
 	// Protected: the protection that an uncommitted VM may have is its create's, by its source or by the commit. Any other

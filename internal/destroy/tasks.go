@@ -44,6 +44,7 @@ type endings struct {
 	ended    map[pve.UPID]ending
 	done     pve.UPID // a destroy that was found to have ended well
 
+	made       bool // a task of ours has made the VM
 	justKilled bool // a task was found killed a moment ago: the configuration that is there now is what it left
 	restoring  bool // a killed restore got as far as its volumes, for which it has written memory into the configuration
 	othersWork bool // a task that is not ours may hold the lock
@@ -191,6 +192,7 @@ func (e *endings) note(upid pve.UPID, status pve.TaskStatus, err error) error {
 		return fmt.Errorf("look at task %s: %w", upid, err)
 	default:
 		e.ended[upid] = endingOf(upid, status.ExitStatus)
+		e.made = e.made || leavesHalf(upid) && upid.Type() != "qmdestroy" && status.HasSucceeded()
 		if upid.Type() == "qmdestroy" && status.HasSucceeded() {
 			e.done = upid
 		}
