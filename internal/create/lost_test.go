@@ -190,7 +190,7 @@ func TestCreateThatDoesNotGetIntoItsPool(t *testing.T) {
 							w.Guests[9000].Config = map[string]string{"name": "tpl", "template": "1", "scsi0": "none,media=cdrom"}
 						}
 					})
-					b.sim.HoldUserConfig(20 * time.Second)
+					pvesim.HoldUserConfig(b.sim, 20*time.Second)
 					r.VMID, r.Pool = vmid, "web"
 					created, err := b.Create(t.Context(), r)
 					if err != nil || created.Doubt || len(created.Left) > 0 {
@@ -220,7 +220,7 @@ func TestDisksOfACreateThatNeverGetsIntoItsPool(t *testing.T) {
 	for _, failure := range []OnFailure{0, Keep} {
 		synctest.Test(t, func(t *testing.T) {
 			b := benchOf(t, pvesim.Options{Clock: clock.Real{}, Latency: -1}, token)
-			b.sim.HoldUserConfig(24 * time.Hour)
+			pvesim.HoldUserConfig(b.sim, 24*time.Hour)
 			r := onZFS()
 			r.Pool, r.OnFailure = "web", failure
 			created, err := b.Create(t.Context(), r)

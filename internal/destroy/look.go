@@ -200,7 +200,7 @@ func (r *removal) find(ctx context.Context, how ending) error {
 // isOthers reports whether a guest that this identity may not see is another's, since ours is proved to be gone. PVE
 // puts a VM into its pool last (qemu-server API2/Qemu.pm create_vm, clone_vm), and an administrator may move it to
 // another one. So an identity that has its privileges by the pool may not see its own VM.
-func (r *removal) isOthers() bool {
+func isOthers(r *removal) bool {
 	switch {
 	case r.deleted.gone || r.alone:
 		return true

@@ -58,7 +58,7 @@ func (r *report) look(ctx context.Context) error {
 
 // isClean reports whether the last look has seen that nothing of ours is there.
 func (r *report) isClean() bool {
-	return r.view.at() == "" && (r.view.answered || r.view.hidden && r.isOthers()) && len(r.left) == 0
+	return r.view.at() == "" && (r.view.answered || r.view.hidden && isOthers(r.removal)) && len(r.left) == 0
 }
 
 // state is what the last look has seen of ours, to be compared.
@@ -104,7 +104,7 @@ func (r *report) leftovers(failed error) []saga.Residue {
 	switch {
 	case r.view.at() != "":
 		left = append(left, r.guest(r.view.at(), reason))
-	case !r.view.answered && !(r.view.hidden && r.isOthers()):
+	case !r.view.answered && !(r.view.hidden && isOthers(r.removal)):
 		left = append(left, r.unseen(reason))
 	}
 	has := r.view.has()

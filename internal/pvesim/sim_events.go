@@ -46,7 +46,7 @@ func (s *Sim) HoldGuestFile(vmid int, d time.Duration) { s.server.HoldFile(vmid,
 func (s *Sim) HoldFirewall(vmid int, d time.Duration) { s.server.HoldFirewall(vmid, d) }
 
 // HoldUserConfig lets a third party hold the cluster's lock on user.cfg, which has the pools, for d.
-func (s *Sim) HoldUserConfig(d time.Duration) { s.server.HoldUserConfig(d) }
+func HoldUserConfig(s *Sim, d time.Duration) { s.server.HoldUserConfig(d) }
 
 // HoldStorage lets a third party hold the lock under which volumes are made and removed on a storage, of the node or,
 // if it is shared, of the cluster, for d.
