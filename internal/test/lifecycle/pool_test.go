@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
@@ -23,6 +24,41 @@ func boundToPools(world *state.World) {
 			grant(path, "PVEPoolAdmin")
 		}
 		grant("/storage/local-zfs", "PVEDatastoreUser")
+	}
+}
+
+// TestPoolThatVanishesDuringACreate: PVE makes the VM outside of a pool that is gone by then (pve-access-control
+// AccessControl.pm add_vm_to_pool). The next plan names that, and its apply puts the VM into the pool once it is there.
+func TestPoolThatVanishesDuringACreate(t *testing.T) {
+	for _, from := range []string{`disks = { scsi0 = { storage = "local-zfs", size = "1G" } }`, "clone = { vmid = 9000 }"} {
+		inTime(t, func(t *testing.T, w *rig.World) {
+			s := w.Session(t, rig.TokenNoSSH, rig.VMBlock(`node = "pve1"
+vmid = 400
+pool = "web"
+power_state = "stopped"
+`+from))
+			plan, err := s.Plan(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			pvesim.HoldUserConfig(w.Sim, 5*time.Second)
+			go func() {
+				time.Sleep(4 * time.Second)
+				w.Change(func(world *state.World) { delete(world.Pools, "web") })
+			}()
+			rig.Must(t, s.Apply(t.Context(), plan))
+			w.Change(func(world *state.World) { world.Pools["web"] = &state.Pool{ID: "web", Guests: []int{}} })
+			plan, err = s.Plan(t.Context())
+			if err != nil || !strings.Contains(plan.String(), "pool") {
+				t.Fatalf("VM 400 is in no pool, and the plan has %v, %v", plan.String(), err)
+			}
+			rig.Must(t, s.Apply(t.Context(), plan))
+			w.Change(func(world *state.World) {
+				if world.PoolOf(400) != "web" {
+					t.Error("VM 400 is in no pool")
+				}
+			})
+		})
 	}
 }
 
