@@ -177,8 +177,8 @@ func (c *Creator) mayBeLost(ctx context.Context, p plan, u unfinished) string {
 	if !may {
 		return ""
 	}
-	return fmt.Sprintf("It is equal to the VM of this create. %s made it less than an hour ago (%s), and a run that was killed may "+
-		"have left it", task.User, task.UPID)
+	return fmt.Sprintf("It is equal to the VM of this create. %s made it less than an hour ago (%s), and a run that was "+
+		"killed may have left it", task.User, task.UPID)
 }
 
 // hasUselessMark reports whether a VM has the mark of its own create, and that cannot be judged. A copy of another VM's

@@ -118,8 +118,8 @@ func (c *Conn) send(ctx context.Context, r *Request) (*response, error) {
 	return nil, failedToSend(ctx, reqCtx, err, sent.Load() && !isCut(err))
 }
 
-// isCut reports whether a request was cut while it went out, which its own connection shows as a failed write. It has no
-// effect: pveproxy hands no request on before its last byte has arrived (pve-http-server AnyEvent.pm,
+// isCut reports whether a request was cut while it went out, which its own connection shows as a failed write. It has
+// no effect: pveproxy hands no request on before its last byte has arrived (pve-http-server AnyEvent.pm,
 // authenticate_and_handle_request).
 func isCut(err error) bool {
 	var network *net.OpError
