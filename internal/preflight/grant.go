@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/shell"
 )
 
@@ -43,132 +44,156 @@ func (p *promises) saidOf(who string, missing []string) (other string, isSaid bo
 
 // promise is what the commands for a path grant.
 type promise struct {
-	privileges  []string
-	where, text string // the error that has the commands, and its text
-	who         string // whose plan that was
+	privileges []string
+	text       string // the commands
+	where, who string // the summary of the error that has them, and whose plan that was
 }
 
-// grants adds to findings about missing privileges the commands by which root grants them: one role for each path, with
-// all privileges that are missing there.
-func (p *planCheck) grants(ctx context.Context, c *Checker, lacks []use) map[string]string {
-	missing, first := map[string][]string{}, map[string]use{}
+// granted is what the errors about a path say of its commands: the first one, and those after it.
+type granted struct{ first, later string }
+
+// grants are the commands by which root grants missing privileges, by path: one role for each path, with all privileges
+// that are missing there. where are the summaries of the errors that are to have the commands, by path.
+func (p *planCheck) grants(ctx context.Context, c *Checker, lacks []use, where map[string]string) map[string]granted {
+	missing, texts := map[string][]string{}, map[string]granted{}
 	for _, u := range lacks {
-		at := c.grantedOn(ctx, u)
-		if first[at].what == "" {
-			first[at] = u
-		}
-		missing[at] = append(missing[at], u.anyOf[0])
+		missing[u.grantedOn()] = append(missing[u.grantedOn()], u.anyOf[0])
 	}
-	texts := map[string]string{}
-	for _, at := range slices.Sorted(maps.Keys(missing)) {
-		texts[at] = c.promise(ctx, p, at, missing[at], first[at])
+	for _, at := range slices.Sorted(maps.Keys(where)) {
+		texts[at] = c.promise(ctx, p, at, missing[at], where[at])
 	}
 	return texts
 }
 
-// grantedOn is the path on which a missing privilege is granted: that of the object, or the one above it if nothing is
-// said of this VM alone.
-func (c *Checker) grantedOn(ctx context.Context, u use) string {
+// grantedOn is the path on which a missing privilege is granted: the last of those that suffice, which is the pool of a
+// VM that has one.
+func (u use) grantedOn() string {
 	at := u.on[len(u.on)-1]
-	all, _ := c.permissions(ctx) // who is here has them
-	if _, named := all[at]; strings.HasPrefix(at, "/vms/") && !named {
+	if at == anyVM {
 		return "/vms"
 	}
 	return at
 }
 
 // promise returns the commands for a path, or names the error of this run that has them already.
-func (c *Checker) promise(ctx context.Context, p *planCheck, at string, missing []string, first use) string {
+func (c *Checker) promise(ctx context.Context, p *planCheck, at string, missing []string, where string) granted {
 	missing = slices.Compact(slices.Sorted(slices.Values(missing)))
 	c.promised.granting.Lock()
 	defer c.promised.granting.Unlock()
 	before := c.promised.by[at]
 	isPromised := func(privilege string) bool { return slices.Contains(before.privileges, privilege) }
-	who := cmp.Or(p.who, first.what)
+	who, here := cmp.Or(p.who, where), sameCommands(where, "")
 	switch isNew := slices.ContainsFunc(missing, func(m string) bool { return !isPromised(m) }); {
 	case p.unheard:
-		return ""
+		return granted{}
 	case !isNew && before.who == who: // Terraform plans it again
-		return before.text
+		return granted{before.text, here}
 	case !isNew:
-		return sameCommands(before.where)
+		there := sameCommands(before.where, before.who)
+		return granted{there, there}
 	}
-	next := promise{privileges: slices.Concat(before.privileges, missing), who: who, where: first.summary()}
+	next := promise{privileges: slices.Concat(before.privileges, missing), who: who, where: where}
 	next.text = c.commands(ctx, at, next.privileges)
+	if id, isVM := strings.CutPrefix(at, "/vms/"); isVM && len(p.resources) > 0 && !p.isThere(id) {
+		next.text += ". PVE removes the entry together with the VM" // qemu-server API2/Qemu.pm, destroy_vm
+	}
 	c.promised.by[at] = next
-	return next.text
+	return granted{next.text, here}
 }
 
-// sameCommands names the error that has the commands.
-func sameCommands(summary string) string {
-	return fmt.Sprintf("The commands of the error %q grant it", summary)
+// sameCommands names the error that has the commands, by its summary and the plan that it is of.
+func sameCommands(where, who string) string {
+	if who == "" || who == where {
+		return fmt.Sprintf("The commands of the error %q grant it", where)
+	}
+	return fmt.Sprintf("The commands of the error %q for %s grant it", where, ofPlan(who))
 }
 
-// commands grant privileges on a path. An entry there replaces what is inherited, so they grant what is held there as
-// well. A token with privilege separation has what both it and its user have.
+// ofPlan is the VM of another plan as a text names it.
+func ofPlan(who string) string {
+	if of, ok := strings.CutPrefix(who, "destroy "); ok {
+		return "the destroy of " + ofPlan(of)
+	}
+	if node, name, ok := strings.Cut(who, " "); ok && node == "" {
+		return name
+	} else if ok && node != "VM" {
+		return name + " on " + node
+	}
+	return who
+}
+
+// commands grant privileges on a path. A token with privilege separation has those that both it and its user have.
 func (c *Checker) commands(ctx context.Context, at string, missing []string) string {
 	held, err := c.exactly(ctx, at)
 	if err != nil {
 		return "Root can grant it"
 	}
-	who := c.api.Identity()
-	own := joined(at, held, missing)
-	if !who.IsToken {
-		return c.command(ctx, at, own, "--users", who.User)
+	entries, err := c.api.Access().ACL(ctx)
+	token := c.api.Identity().User
+	user, _, isToken := strings.Cut(token, "!")
+	toUser, toToken := []string{"--users", user}, []string{"--tokens", token}
+	its, separated, known := map[string]bool{}, false, false
+	if isToken {
+		its, separated, known = c.owner(ctx, entries, at, user)
+		known = known && err == nil
 	}
-	user, _, _ := strings.Cut(who.User, "!")
-	its, separated, known := c.owner(ctx, at, user)
 	lacks := slices.ContainsFunc(missing, func(m string) bool { _, has := its[m]; return !has })
+	forUser := joined(entries, at, "user", user, held, missing)
+	forToken := joined(entries, at, "token", token, held, missing)
 	switch {
+	case !isToken || known && lacks && !separated:
+		return c.grant(ctx, at, forUser, toUser) + after(missing, forUser)
 	case !known:
-		return c.command(ctx, at, own, "--users", user, "--tokens", who.User) +
-			". If " + user + " has more privileges there, add them to the role"
+		return c.grant(ctx, at, joined(nil, at, "", "", held, missing), slices.Concat(toUser, toToken)) +
+			"If " + user + " has more privileges there, add them to the role"
 	case !lacks:
-		return c.command(ctx, at, own, "--tokens", who.User)
-	case !separated:
-		return c.command(ctx, at, own, "--users", user)
+		return c.grant(ctx, at, forToken, toToken) + after(missing, forToken)
 	}
-	theirs := joined(at, its, missing)
-	if slices.Equal(own, theirs) {
-		return c.command(ctx, at, own, "--users", user, "--tokens", who.User)
+	forUser = joined(entries, at, "user", user, its, missing)
+	if slices.Equal(forUser, forToken) {
+		return c.grant(ctx, at, forUser, slices.Concat(toUser, toToken)) + after(missing, forUser)
 	}
-	return c.command(ctx, at, own, "--tokens", who.User) + ". Its user needs it, too. " +
-		c.command(ctx, at, theirs, "--users", user)
+	return c.grant(ctx, at, forToken, toToken) + "Its user needs it, too. " + c.grant(ctx, at, forUser, toUser) +
+		after(missing, forUser)
 }
 
-// owner returns the privileges of a token's user on a path, and whether the token has privileges of its own. Both take
+// owner returns the privileges of a token's user on a path, and whether the token has privileges of its own. It takes
 // Sys.Audit on /access.
-func (c *Checker) owner(ctx context.Context, at, user string) (held map[string]bool, separated, known bool) {
+func (c *Checker) owner(ctx context.Context, entries []pve.ACLEntry, at, user string) (held map[string]bool, separated,
+	known bool) {
 	all, err := c.api.Access().PermissionsOf(ctx, user, at)
 	if err != nil {
 		return nil, false, false
 	}
-	entries, err := c.api.Access().ACL(ctx)
 	own, _ := c.permissions(ctx) // who is here has them
-	separated = len(own) == 0
-	for _, e := range entries {
-		separated = separated || e.Type == "token" && e.Subject == c.api.Identity().User
-	}
-	return all[at], separated, err == nil
+	return all[at], len(own) == 0 || slices.ContainsFunc(entries, func(e pve.ACLEntry) bool {
+		return e.Type == "token" && e.Subject == c.api.Identity().User
+	}), true
 }
 
-// joined are the missing privileges and those that are held and count on such a path (pve-access-control
-// RPCEnvironment.pm, compute_api_permission).
-func joined(at string, held map[string]bool, missing []string) []string {
+// joined are the missing privileges, and those that an entry on the path would take away: all that are held and count on
+// such a path (pve-access-control RPCEnvironment.pm, compute_api_permission), unless the subject has an entry there. PVE
+// adds up the roles of a subject on one path; they replace those that are inherited or its groups' (AccessControl.pm,
+// roles).
+func joined(entries []pve.ACLEntry, at, kind, subject string, held map[string]bool, missing []string) []string {
+	all := slices.Clone(missing)
+	addsUp := slices.ContainsFunc(entries, func(e pve.ACLEntry) bool {
+		return e.Path == at && e.Type == kind && e.Subject == subject && (e.Propagate || at == "/")
+	})
 	families := map[string]string{"vms": "VM.", "storage": "Datastore.", "sdn": "SDN.", "mapping": "Mapping.",
 		"nodes": "Sys.", "pool": "VM. Pool. Datastore."}[strings.Split(at, "/")[1]]
-	all := slices.Clone(missing)
 	for privilege := range held {
 		family, _, _ := strings.Cut(privilege, ".")
-		if families == "" || family == "Permissions" || slices.Contains(strings.Fields(families), family+".") {
+		if !addsUp && (families == "" || family == "Permissions" || slices.Contains(strings.Fields(families), family+".")) {
 			all = append(all, privilege)
 		}
 	}
 	return slices.Compact(slices.Sorted(slices.Values(all)))
 }
 
-// command makes a role and gives it to users and tokens on a path.
-func (c *Checker) command(ctx context.Context, at string, privileges []string, to ...string) string {
+// grant makes a role and gives it to users and tokens on a path. Each command is an indented line, which Terraform does
+// not wrap.
+func (c *Checker) grant(ctx context.Context, at string, privileges, to []string) string {
 	line, words := "pveum acl modify {}", []string{at}
 	for pair := range slices.Chunk(to, 2) {
 		line, words = line+" "+pair[0]+" {}", append(words, pair[1])
@@ -180,10 +205,17 @@ func (c *Checker) command(ctx context.Context, at string, privileges []string, t
 	add := shell.Command("pveum role add {} --privs {}", role, strings.Join(privileges, ","))
 	modify := shell.Command(line, append(words, role)...)
 	if add == "" || modify == "" {
-		return "Root can grant it"
+		return "Root can grant it. "
 	}
-	return fmt.Sprintf("As root: `%s`, `%s`. The role has what is held there too, since an entry replaces the inherited "+
-		"ones", add, modify)
+	return fmt.Sprintf("As root:\n  %s\n  %s\n", add, modify)
+}
+
+// after is the sentence below the commands.
+func after(missing, privileges []string) string {
+	if slices.ContainsFunc(privileges, func(p string) bool { return !slices.Contains(missing, p) }) {
+		return "The role has what is held there too, since an entry replaces the inherited ones"
+	}
+	return "Then plan again"
 }
 
 // roleFor is a name that no role has.
@@ -195,7 +227,10 @@ func (c *Checker) roleFor(ctx context.Context, at string) string {
 		}
 		c.promised.checked = err == nil
 	}
-	base := strings.TrimSuffix("terraform"+strings.ReplaceAll(at, "/", "-"), "-")
+	base := "terraform" + strings.ReplaceAll(at, "/", "-")
+	if at == "/" { // not that of the guide in small letters
+		base += "root"
+	}
 	name := base
 	for n := 2; c.promised.taken[name]; n++ {
 		name = fmt.Sprintf("%s-%d", base, n)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -86,6 +87,13 @@ func (c *Checker) isListed(ctx context.Context, id string) bool {
 	return err == nil && there
 }
 
+// isThere reports whether the listing of the check has a guest.
+func (p *planCheck) isThere(id string) bool {
+	vmid, _ := strconv.Atoi(id)
+	_, there := p.resources.Guest(vmid)
+	return there
+}
+
 // heldBelow reports whether a privilege is held on one of the paths where it may be held instead, or whether that
 // cannot be told.
 func (c *Checker) heldBelow(ctx context.Context, node string, u use) bool {
@@ -134,24 +142,41 @@ func (p *planCheck) privileges(ctx context.Context, c *Checker, uses []use) {
 	if len(lacks) == 0 || c.repeats(ctx, p, lacks) {
 		return
 	}
-	commands, said, besides := p.grants(ctx, c, lacks), map[string]bool{}, c.onlyLooks(ctx)
-	for _, u := range lacks {
-		key := strings.Join(u.anyOf, "|") + " " + strings.Join(u.on, " ")
-		if said[key] || p.isReported(u.path) && u.path != "" {
-			continue
+	shown, where := p.shown(lacks)
+	commands, besides := p.grants(ctx, c, lacks, where), c.onlyLooks(ctx)
+	for _, u := range shown {
+		at, it := u.grantedOn(), "It"
+		if u.detail != "" {
+			it = "it"
 		}
-		said[key] = true
-		at := c.grantedOn(ctx, u)
-		detail := fmt.Sprintf("%sIt takes %s on %s, which %s does not have. %s", u.detail,
+		detail := fmt.Sprintf("%s%s takes %s on %s, which %s does not have. %s", u.detail, it,
 			strings.Join(u.anyOf, " or "),
-			strings.ReplaceAll(strings.Join(u.on, " or "), anyVM, "/vms"), c.api.Identity().User, commands[at])
+			strings.ReplaceAll(strings.Join(u.on, " or "), anyVM, "/vms"), c.api.Identity().User, commands[at].first)
 		if u.instead != "" {
 			detail += ". Or " + u.instead
 		}
 		detail, besides = detail+besides, ""
 		p.say(cmp.Or(u.rule, privilegeMissing), u.path, detail, u.values()...)
-		commands[at] = sameCommands(u.summary())
+		commands[at] = granted{commands[at].later, commands[at].later}
 	}
+}
+
+// shown are the missing privileges that get an error: one for each attribute and each privilege. where are the summaries
+// of the first ones, by the path on which they are granted.
+func (p *planCheck) shown(lacks []use) (shown []use, where map[string]string) {
+	said, where := map[string]bool{}, map[string]string{}
+	for _, u := range lacks {
+		key := strings.Join(u.anyOf, "|") + " " + strings.Join(u.on, " ")
+		if said[key] || u.path != "" && (said["at "+u.path] || p.isReported(u.path)) {
+			continue
+		}
+		said[key], said["at "+u.path] = true, true
+		shown = append(shown, u)
+		if where[u.grantedOn()] == "" {
+			where[u.grantedOn()] = u.summary()
+		}
+	}
+	return shown, where
 }
 
 // holdsOn reports whether a privilege is held on one of its paths, or whether that cannot be told.
@@ -189,20 +214,31 @@ func (c *Checker) repeats(ctx context.Context, p *planCheck, lacks []use) bool {
 	}
 	missing := make([]string, len(lacks))
 	for i, u := range lacks {
-		missing[i] = strings.Join(u.anyOf, "|") + " " + c.grantedOn(ctx, u)
+		at := u.grantedOn()
+		if strings.HasPrefix(at, "/vms/") { // on another path for each VM
+			at = "/vms"
+		}
+		missing[i] = strings.Join(u.anyOf, "|") + " " + at
 	}
 	missing = slices.Compact(slices.Sorted(slices.Values(missing)))
 	other, isSaid := c.promised.saidOf(p.who, missing)
 	if !isSaid {
 		return false
 	}
-	if node, name, ok := strings.Cut(other, " "); ok && node != "VM" {
-		other = name + " on " + node
+	where := map[string]string{}
+	for _, u := range lacks {
+		where[u.grantedOn()] = rule(privilegesMissing).Summary
 	}
-	first := lacks[0]
-	detail := fmt.Sprintf("The same %d privileges are missing as for %s. The errors of that VM name them, and their "+
-		"commands grant them here, too", len(missing), other)
-	p.say(cmp.Or(first.rule, privilegeMissing), first.path, detail, first.values()...)
+	detail := fmt.Sprintf("The same %d privileges are missing as for %s, whose errors name them", len(missing), ofPlan(other))
+	commands := p.grants(ctx, c, lacks, where)
+	said := map[string]bool{}
+	for _, at := range slices.Sorted(maps.Keys(commands)) {
+		if text := commands[at].first; !said[text] {
+			detail += ". " + text
+			said[text] = true
+		}
+	}
+	p.say(privilegesMissing, "", detail)
 	return true
 }
 

@@ -66,6 +66,8 @@ const (
 	backupUnread       = "unread backup"
 	backupStorages     = "backup's storages"
 	privilegeMissing   = "privilege"
+
+	privilegesMissing = "privileges"
 )
 
 const listing = "the listing"
@@ -176,6 +178,7 @@ func rulesOfObjects() []Rule {
 		{privilegeMissing, Refused, "No permission to …",
 			"`GET /access/permissions`, of which PVE tells everybody his own",
 			"PVE asks for it on that path; it is asked for once more, on that path alone"},
+		{privilegesMissing, Refused, "Privileges are missing", "the same", "another VM of the run lacks the same ones"},
 	}
 }
 

@@ -180,6 +180,10 @@ func cases() map[string]one {
 		"The image is larger": {alter(image), here(Request{Needs: []Need{{Path: "disks.scsi0.import_from",
 			Kind: Import, Value: "local:import/big.qcow2", Size: 1}}})},
 		"No permission to clone VM 900": {alter(func(w *state.World) { lose(w, "VM.Clone") }), here(Request{Clone: golden})},
+		"Privileges are missing": {func(w *world) {
+			w.change(func(all *state.World) { lose(all, "VM.Allocate"); lose(all, "VM.Config.Options") })
+			w.Check(w.t.Context(), here(Request{VMID: 500, ID: 500, Who: "VM 500"}))
+		}, here(Request{VMID: 501, ID: 501, Who: "VM 501"})},
 	}
 }
 
@@ -248,7 +252,7 @@ func backup(archive string) func(*state.World) {
 // places are the attributes on which the messages stand, or PVE's names of them, by the case.
 func places() map[string]string {
 	byPlace := map[string][]string{
-		"": {"Cannot look at the cluster", "The cluster has no quorum"},
+		"": {"Cannot look at the cluster", "The cluster has no quorum", "Privileges are missing"},
 		"node": {"Unknown node", "Node pve2 is not online", "No node given", "Node pve1 does not report",
 			"Node pve1 is in maintenance", "HA moves other guests to node pve2 with VM 8000", "HA keeps VM 8000 off node pve2"},
 		"nodes":       {"None of the nodes"},

@@ -50,6 +50,7 @@ func (a AccessReader) permissionsOf(ctx context.Context, who, path string) (map[
 type ACLEntry struct {
 	// Path is "/vms/100"; Type is user, group or token; Subject its name; Role the role that it gets.
 	Path, Type, Subject, Role string
+	Propagate                 bool // it holds below the path, too
 }
 
 // ACL lists who has which role where. Without Sys.Audit on /access PVE leaves out, in silence, the paths on which
@@ -62,7 +63,7 @@ func (a AccessReader) ACL(ctx context.Context) ([]ACLEntry, error) {
 	out := make([]ACLEntry, 0, len(list))
 	for _, w := range list {
 		out = append(out, ACLEntry{Path: string(w["path"]), Type: string(w["type"]), Subject: string(w["ugid"]),
-			Role: string(w["roleid"])})
+			Role: string(w["roleid"]), Propagate: w["propagate"] != "0"})
 	}
 	return out, nil
 }

@@ -18,11 +18,11 @@ var known = []string{"[", "grep", "ha-manager", "pct", "pvenode", "pvesh", "pves
 
 var (
 	quoted  = regexp.MustCompile("`([^`\n]+)`")
-	listed  = regexp.MustCompile(`(?m)^ +as root on [A-Za-z0-9-]+: (.+)$`)
+	listed  = regexp.MustCompile(`(?m)^ +(?:as root on [A-Za-z0-9-]+: (.+)|(pveum .+))$`)
 	setting = regexp.MustCompile(`^[a-z_.]+ (?:= |\{)`) // of the configuration: `power_off = "force"`
 )
 
-// Commands are the command lines in a text: those in backquotes, and those that a list of leftovers ends in. One word in
+// Commands are the command lines in a text: those in backquotes, those that a list of leftovers ends in, and those that are an indented line. One word in
 // backquotes is a name, unless it is a program.
 func Commands(text string) []string {
 	var all []string
@@ -33,7 +33,7 @@ func Commands(text string) []string {
 		}
 	}
 	for _, m := range listed.FindAllStringSubmatch(text, -1) {
-		all = append(all, m[1])
+		all = append(all, m[1]+m[2])
 	}
 	return all
 }
