@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
@@ -22,6 +23,17 @@ func TestArgumentOfAnError(t *testing.T) {
 		_, err := pve.New(wrong())
 		if err == nil || where(err) != want {
 			t.Errorf("%v is shown at %q, want %q", err, where(err), want)
+		}
+	}
+}
+
+// TestPathOfACertificate: a path in the place of a certificate is named as such.
+func TestPathOfACertificate(t *testing.T) {
+	for text, isPath := range map[string]bool{"/etc/pve/pve-root-ca.pem": true, "ca.pem": true, `C:\ca`: true, "x": false,
+		"-----BEGIN CERTIFICATE-----\n./\n": false} {
+		_, err := pve.New(pve.Config{Endpoint: "https://h:8006", APIToken: "a@pve!t=x", CACertificate: text})
+		if err == nil || where(err) != "ca_certificate" || strings.Contains(err.Error(), "give the file's content") != isPath {
+			t.Errorf("%q: %v", text, err)
 		}
 	}
 }

@@ -232,6 +232,11 @@ func (cfg Config) tlsConfig() (*tls.Config, error) {
 		pool = x509.NewCertPool()
 	}
 	if !pool.AppendCertsFromPEM([]byte(cfg.CACertificate)) {
+		if line := strings.TrimSpace(cfg.CACertificate); len(line) < 256 && !strings.Contains(line, "\n") &&
+			strings.ContainsAny(line, "/\\.") {
+			return nil, wrongField("CACertificate", "the CA certificate looks like the path of a file; give the file's "+
+				"content: ca_certificate = file(\"PATH\"), or PROXMOX_VE_CA_CERTIFICATE=\"$(cat PATH)\"")
+		}
 		return nil, wrongField("CACertificate", "the CA certificate holds no certificate in PEM form")
 	}
 	t.RootCAs = pool
