@@ -15,6 +15,10 @@ import (
 // patient is how long a lock is waited for where the caller's context has no end.
 const patient = 30 * time.Minute
 
+// ownerless is how long a configuration lock that no task holds is waited for: a person or a program outside PVE may have
+// set it and take it away again.
+const ownerless = 2 * time.Minute
+
 // tellFrom is from which pause on it is worth its requests to say each time who holds a lock.
 const tellFrom = 5 * time.Second
 
@@ -43,6 +47,7 @@ type Queue struct {
 	tries  int
 	since  time.Time // of the first refusal
 	end    time.Time // when to give up, on the Runner's clock
+	idle   time.Time // since when no task is seen to hold the lock; zero: one is, or it cannot be told
 }
 
 // Queue begins a wait for the locks of a guest. It costs nothing until one stands in the way.
@@ -70,6 +75,9 @@ func (q *Queue) Wait(ctx context.Context, cause error) error {
 	}
 	if q.tries == 1 || pause > tellFrom { // who holds it costs requests; short waits are not worth them
 		held, err := q.s.Holder(ctx, q.Node, q.vmid, cause)
+		if q.Reason == backoff.ForLock && q.isOwnerless(now, held, err) { // a destroy judges dead locks itself
+			return q.locked(ctx, cause, nil)
+		}
 		q.s.say(ctx, fmt.Sprintf("%s; trying again", held), err, q.tries, pause)
 	}
 	if err := q.sleep(ctx, pause); err != nil {
@@ -77,6 +85,18 @@ func (q *Queue) Wait(ctx context.Context, cause error) error {
 	}
 	oplog.From(ctx).Retry()
 	return nil
+}
+
+// isOwnerless reports whether no task has held a configuration lock for some time, as far as the identity sees all tasks
+// of the node. The task behind the lock of a migration may run on another node.
+func (q *Queue) isOwnerless(now time.Time, held Holder, err error) bool {
+	switch {
+	case err != nil || held.Lock == "" || held.Lock == "migrate" || !held.Audit || len(held.Runs) > 0:
+		q.idle = time.Time{}
+	case q.idle.IsZero():
+		q.idle = now
+	}
+	return !q.idle.IsZero() && now.Sub(q.idle) >= ownerless
 }
 
 func (q *Queue) sleep(ctx context.Context, pause time.Duration) error {
@@ -108,7 +128,7 @@ func (q *Queue) locked(ctx context.Context, cause, ended error) error {
 	return &LockedError{Err: cause, Waited: waited, Held: held.String(), Next: held.next(err), ended: ended}
 }
 
-// LockedError says that a third party's lock stood in the way until the time was over. Nothing was done.
+// LockedError says that a third party's lock stood in the way until the time was over, or that no task holds it. Nothing was done.
 type LockedError struct {
 	// Err is PVE's last refusal.
 	Err error

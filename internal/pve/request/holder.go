@@ -222,8 +222,8 @@ func (h Holder) next(err error) string {
 	case h.Lock == "":
 		return "apply again, or allow more time with the timeouts attribute"
 	case h.Audit:
-		return fmt.Sprintf("a task that died has left the lock, or a program outside PVE set it. If nothing is at work on "+
-			"the guest, %s as root on node %s removes it; then apply again", unlock, h.Node)
+		return fmt.Sprintf("a task that died has left the lock, or it was set by hand or by a program outside PVE. If "+
+			"nothing is at work on the guest, %s as root on node %s removes it; then apply again", unlock, h.Node)
 	}
 	return fmt.Sprintf("look whether a task is at work on it (`pvenode task list --vmid %d --source active` on node %s). "+
 		"If none is, %s as root on that node removes the lock; then apply again",
