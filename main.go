@@ -58,7 +58,7 @@ func serve(debug bool) error {
 	if debug {
 		options = append(options, tf6server.WithManagedDebug())
 	}
-	o := provider.Options{Keeps: isLogged(osEnvironment()), Silent: !debug && isSilent(osEnvironment())}
+	o := provider.Options{Keeps: isLogged(osEnvironment()), Silent: !debug && isSilent(osEnvironment()), Lines: true}
 	traces, err := otlp.New(context.Background(), version, os.Getenv)
 	switch {
 	case err != nil: // an apply is worth more than its traces

@@ -56,6 +56,8 @@ type Options struct {
 	Keeps  bool
 	// Silent: the log has no reader.
 	Silent bool
+	// Lines: diagnostics stand where Terraform can show a line, and not on attributes within attributes.
+	Lines bool
 	// StillEvery is the interval of the lines that say what an operation waits for; zero for half a minute.
 	StillEvery time.Duration
 	// Ended receives the summary of each operation.
@@ -192,7 +194,7 @@ func oplogs(p provider.Provider) interceptor.Options {
 		return interceptor.Options{}
 	}
 	o := interceptor.Options{Tracer: own.options.Tracer, Kept: own.options.Keeps, Silent: own.options.Silent,
-		Every: own.options.StillEvery, Ended: own.options.Ended}
+		Lines: own.options.Lines, Every: own.options.StillEvery, Ended: own.options.Ended}
 	if own.options.Clock != nil {
 		o.Now = own.options.Clock.Now
 	}

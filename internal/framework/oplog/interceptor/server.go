@@ -34,6 +34,8 @@ type Options struct {
 	Silent bool
 	// Kept: the log or the trace is kept, so an error names its operation.
 	Kept bool
+	// Lines: diagnostics stand where Terraform can show a line.
+	Lines bool
 	// Every is the interval of the lines that say what is waited for; zero for oplog.StillEvery.
 	Every time.Duration
 }
@@ -51,7 +53,11 @@ func New(behind tfprotov6.ProviderServer, o Options) tfprotov6.ProviderServer {
 	if !ok {
 		return behind
 	}
-	return &screen{&server{Backend: all, options: o}}
+	all = &server{Backend: all, options: o}
+	if o.Lines {
+		all = &lines{all}
+	}
+	return &screen{all}
 }
 
 func (s *server) begin(ctx context.Context, name, resource string) (context.Context, *oplog.Operation) {
