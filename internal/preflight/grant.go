@@ -94,7 +94,7 @@ func (c *Checker) promise(ctx context.Context, p *planCheck, at string, missing 
 	}
 	next := promise{privileges: slices.Concat(before.privileges, missing), who: who, where: where}
 	next.text = c.commands(ctx, at, next.privileges)
-	if id, isVM := strings.CutPrefix(at, "/vms/"); isVM && len(p.resources) > 0 && !p.isThere(id) {
+	if id, isVM := strings.CutPrefix(at, "/vms/"); isVM && len(p.resources) > 0 && !isThere(p, id) {
 		next.text += ". PVE removes the entry together with the VM" // qemu-server API2/Qemu.pm, destroy_vm
 	}
 	c.promised.by[at] = next
@@ -171,10 +171,10 @@ func (c *Checker) owner(ctx context.Context, entries []pve.ACLEntry, at, user st
 	}), true
 }
 
-// joined are the missing privileges, and those that an entry on the path would take away: all that are held and count on
-// such a path (pve-access-control RPCEnvironment.pm, compute_api_permission), unless the subject has an entry there. PVE
-// adds up the roles of a subject on one path; they replace those that are inherited or its groups' (AccessControl.pm,
-// roles).
+// joined are the missing privileges, and those that an entry on the path would take away: all that are held and count
+// on such a path (pve-access-control RPCEnvironment.pm, compute_api_permission), unless the subject has an entry there.
+// PVE adds up the roles of a subject on one path; they replace those that are inherited or its groups'
+// (AccessControl.pm, roles).
 func joined(entries []pve.ACLEntry, at, kind, subject string, held map[string]bool, missing []string) []string {
 	all := slices.Clone(missing)
 	addsUp := slices.ContainsFunc(entries, func(e pve.ACLEntry) bool {

@@ -88,7 +88,7 @@ func (c *Checker) isListed(ctx context.Context, id string) bool {
 }
 
 // isThere reports whether the listing of the check has a guest.
-func (p *planCheck) isThere(id string) bool {
+func isThere(p *planCheck, id string) bool {
 	vmid, _ := strconv.Atoi(id)
 	_, there := p.resources.Guest(vmid)
 	return there
@@ -142,9 +142,9 @@ func (p *planCheck) privileges(ctx context.Context, c *Checker, uses []use) {
 	if len(lacks) == 0 || c.repeats(ctx, p, lacks) {
 		return
 	}
-	shown, where := p.shown(lacks)
+	toShow, where := shown(p, lacks)
 	commands, besides := p.grants(ctx, c, lacks, where), c.onlyLooks(ctx)
-	for _, u := range shown {
+	for _, u := range toShow {
 		at, it := u.grantedOn(), "It"
 		if u.detail != "" {
 			it = "it"
@@ -161,9 +161,9 @@ func (p *planCheck) privileges(ctx context.Context, c *Checker, uses []use) {
 	}
 }
 
-// shown are the missing privileges that get an error: one for each attribute and each privilege. where are the summaries
-// of the first ones, by the path on which they are granted.
-func (p *planCheck) shown(lacks []use) (shown []use, where map[string]string) {
+// shown are the missing privileges that get an error: one for each attribute and each privilege. where are the
+// summaries of the first ones, by the path on which they are granted.
+func shown(p *planCheck, lacks []use) (all []use, where map[string]string) {
 	said, where := map[string]bool{}, map[string]string{}
 	for _, u := range lacks {
 		key := strings.Join(u.anyOf, "|") + " " + strings.Join(u.on, " ")
@@ -171,12 +171,12 @@ func (p *planCheck) shown(lacks []use) (shown []use, where map[string]string) {
 			continue
 		}
 		said[key], said["at "+u.path] = true, true
-		shown = append(shown, u)
+		all = append(all, u)
 		if where[u.grantedOn()] == "" {
 			where[u.grantedOn()] = u.summary()
 		}
 	}
-	return shown, where
+	return all, where
 }
 
 // holdsOn reports whether a privilege is held on one of its paths, or whether that cannot be told.
@@ -229,7 +229,8 @@ func (c *Checker) repeats(ctx context.Context, p *planCheck, lacks []use) bool {
 	for _, u := range lacks {
 		where[u.grantedOn()] = rule(privilegesMissing).Summary
 	}
-	detail := fmt.Sprintf("The same %d privileges are missing as for %s, whose errors name them", len(missing), ofPlan(other))
+	detail := fmt.Sprintf("The same %d privileges are missing as for %s, whose errors name them", len(missing),
+		ofPlan(other))
 	commands := p.grants(ctx, c, lacks, where)
 	said := map[string]bool{}
 	for _, at := range slices.Sorted(maps.Keys(commands)) {

@@ -76,6 +76,11 @@ const newNames = "a migration gives disks new names, unless they are on a shared
 	"vm_migrate_alloc_nbd_disks)"
 
 const (
+	ownPrivileges = "`GET /access/permissions`, of which PVE tells everybody his own"
+	askedAgain    = "PVE asks for it on that path; it is asked for once more, on that path alone"
+)
+
+const (
 	copyRefused = "… of VM … is a copy of a disk that the same apply moves or destroys"
 	copiesFail  = "a copy by a name that another disk has by then is of that one, and one that QEMU refuses is not " +
 		"kept"
@@ -175,9 +180,7 @@ func rulesOfObjects() []Rule {
 		{volumeMissing, Refused, "There is no …", content, "who holds what lists them sees all"},
 		{nameUnknown, Refused, "Unknown … \"…\"", "the list of its kind, above", "likewise"},
 		{imageTooLarge, Refused, "The image is larger than the disk", content, "PVE shrinks no disk"},
-		{privilegeMissing, Refused, "No permission to …",
-			"`GET /access/permissions`, of which PVE tells everybody his own",
-			"PVE asks for it on that path; it is asked for once more, on that path alone"},
+		{privilegeMissing, Refused, "No permission to …", ownPrivileges, askedAgain},
 		{privilegesMissing, Refused, "Privileges are missing", "the same", "another VM of the run lacks the same ones"},
 	}
 }

@@ -168,10 +168,8 @@ func cases() map[string]one {
 		"The disks are larger than":        {alter(group(lvm)), here(Request{Planned: disks(lvm, 60, 60)})},
 		"Storage local-zfs may run out of": {nil, here(Request{Planned: disks("local-zfs", 100_000)})},
 		"Unknown pool":                     {nil, here(Request{Pool: "none"})},
-		`Unknown bridge "vmbr9" as error`: {alter(func(w *state.World) {
-			role := w.Roles["TerraformProvider"]
-			w.Roles["TerraformProvider"] = slices.DeleteFunc(slices.Clone(role), func(p string) bool { return p == "SDN.Use" })
-		}), here(Request{Bridges: map[string]string{"networks.net0.bridge": "vmbr9"}})},
+		`Unknown bridge "vmbr9" as error`: {alter(func(w *state.World) { lose(w, "SDN.Use") }),
+			here(Request{Bridges: map[string]string{"networks.net0.bridge": "vmbr9"}})},
 		`Unknown bridge "vmbr9"`: {nil, here(Request{Bridges: map[string]string{"networks.net0.bridge": "vmbr9"}})},
 		"There is no local:iso/none": {nil, here(Request{Needs: []Need{{Path: "cdroms.ide2.file", Kind: Medium,
 			Value: "local:iso/none.iso"}}})},
@@ -180,11 +178,14 @@ func cases() map[string]one {
 		"The image is larger": {alter(image), here(Request{Needs: []Need{{Path: "disks.scsi0.import_from",
 			Kind: Import, Value: "local:import/big.qcow2", Size: 1}}})},
 		"No permission to clone VM 900": {alter(func(w *state.World) { lose(w, "VM.Clone") }), here(Request{Clone: golden})},
-		"Privileges are missing": {func(w *world) {
-			w.change(func(all *state.World) { lose(all, "VM.Allocate"); lose(all, "VM.Config.Options") })
-			w.Check(w.t.Context(), here(Request{VMID: 500, ID: 500, Who: "VM 500"}))
-		}, here(Request{VMID: 501, ID: 501, Who: "VM 501"})},
+		"Privileges are missing":        {afterAnother, here(Request{VMID: 501, ID: 501, Who: "VM 501"})},
 	}
+}
+
+// afterAnother has another VM planned without two privileges.
+func afterAnother(w *world) {
+	w.change(func(all *state.World) { lose(all, "VM.Allocate"); lose(all, "VM.Config.Options") })
+	w.Check(w.t.Context(), Request{Creating: true, Node: "pve1", VMID: 500, ID: 500, Who: "VM 500"})
 }
 
 const theirs = "local-zfs:vm-8000-disk-0"

@@ -15,8 +15,8 @@ import (
 // patient is how long a lock is waited for where the caller's context has no end.
 const patient = 30 * time.Minute
 
-// ownerless is how long a configuration lock that no task holds is waited for: a person or a program outside PVE may have
-// set it and take it away again.
+// ownerless is how long a configuration lock that no task holds is waited for: a person or a program outside PVE may
+// have set it and take it away again.
 const ownerless = 2 * time.Minute
 
 // tellFrom is from which pause on it is worth its requests to say each time who holds a lock.
@@ -87,8 +87,8 @@ func (q *Queue) Wait(ctx context.Context, cause error) error {
 	return nil
 }
 
-// isOwnerless reports whether no task has held a configuration lock for some time, as far as the identity sees all tasks
-// of the node. The task behind the lock of a migration may run on another node.
+// isOwnerless reports whether no task has held a configuration lock for some time, as far as the identity sees all
+// tasks of the node. The task behind the lock of a migration may run on another node.
 func (q *Queue) isOwnerless(now time.Time, held Holder, err error) bool {
 	switch {
 	case err != nil || held.Lock == "" || held.Lock == "migrate" || !held.Audit || len(held.Runs) > 0:
@@ -128,7 +128,8 @@ func (q *Queue) locked(ctx context.Context, cause, ended error) error {
 	return &LockedError{Err: cause, Waited: waited, Held: held.String(), Next: held.next(err), ended: ended}
 }
 
-// LockedError says that a third party's lock stood in the way until the time was over, or that no task holds it. Nothing was done.
+// LockedError says that a third party's lock stood in the way until the time was over, or that no task holds it.
+// Nothing was done.
 type LockedError struct {
 	// Err is PVE's last refusal.
 	Err error

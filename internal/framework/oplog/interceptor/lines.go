@@ -8,9 +8,9 @@ import (
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 )
 
-// lines makes Terraform show the line of a diagnostic. It knows the lines of a block's own attributes only, and shows the
-// first line of the block for all within one (tfdiags/contextual.go, ElaborateFromConfigBody). So such a diagnostic is
-// put on the attribute of the block, and its text begins with the whole name.
+// lines makes Terraform show the line of a diagnostic. It knows the lines of a block's own attributes only, and shows
+// the first line of the block for all within one (tfdiags/contextual.go, ElaborateFromConfigBody). So such a diagnostic
+// is put on the attribute of the block, and its text begins with the whole name.
 type lines struct{ Backend }
 
 func shownOn(said []*tfprotov6.Diagnostic) {
