@@ -37,6 +37,7 @@ type Destroyer struct {
 	backups     *request.Shared[[]pve.BackupJob]
 	rules       *request.Shared[[]pve.HARule]
 	storages    *request.SharedBy[string, []pve.Storage] // by node
+	told        sync.Map                                 // jobs and rules whose removal was told
 }
 
 // New makes a Destroyer. shell may be nil: no SSH. exclusive are the shared storages that no other cluster uses.
@@ -72,8 +73,8 @@ type Request struct {
 	OwnHA bool
 	// OwnRules are HA rules that Terraform has in state: the plan names none of them.
 	OwnRules map[string]bool
-	// Snapshots are the times at which those were taken that the plan has named, by name; nil: it has not read them.
-	Snapshots map[string]int64
+	// Foretold is all that the plan has named; without snapshots, it has not read them.
+	Foretold Along
 	// OwnFirewall: the state has the VM's firewall.
 	OwnFirewall bool
 	// Replaced: a new VM takes its place.

@@ -146,16 +146,37 @@ type references struct {
 	asked uint64
 }
 
-// Along is what goes with a VM beside its disks.
+// Along is what goes with a VM beside its disks. The plan of a destroy notes it for the destroy.
 type Along struct {
 	// Purged are the jobs and the HA entries that PVE takes the VM out of.
-	Purged []string
+	Purged []Entry
 	// Settings are those of its id that the VM which takes its place begins without (Destroyer.Settings).
 	Settings []string
 	// Snapshots are the times at which its snapshots were taken, by name; nil where they were not read.
 	Snapshots map[string]int64
 	// Unread is why they could not be read. It is nil where the VM is not there any more.
-	Unread error
+	Unread error `json:"-"`
+}
+
+// Lines name all of it, the objects that are removed first. missing are snapshots to leave out: when each was taken.
+func (a Along) Lines(missing map[string]int64) (lines []string) {
+	var others []string
+	for _, e := range a.Purged {
+		if e.Fate == removed {
+			lines = append(lines, e.String())
+		} else {
+			others = append(others, e.String())
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(a.Snapshots)) {
+		if taken, is := missing[name]; !is || taken != a.Snapshots[name] {
+			lines = append(lines, "snapshot "+name)
+		}
+	}
+	if a.Unread != nil {
+		lines = append(lines, fmt.Sprintf("every snapshot, if there is one: %v", a.Unread))
+	}
+	return slices.Concat(lines, others, a.Settings)
 }
 
 // TakesAlong looks for all that the destroy of a VM takes along, for its plan: the plans of a run share the answers
@@ -173,58 +194,39 @@ func (d *Destroyer) TakesAlong(ctx context.Context, r Request) Along {
 	return along
 }
 
-// SnapshotsOf are the times at which the snapshots of a VM were taken, by name, wherever it is; none of one that is
-// gone. The listing is of the run's beginning, and the refresh was earlier than the plan: the VM may have moved since
-// either.
-func (d *Destroyer) SnapshotsOf(ctx context.Context, ref guest.Ref) (map[string]int64, error) {
-	node := ref.Node
-	if listed, is, err := d.api.Listing().Guest(ctx, ref.VMID); is && err == nil {
-		node = listed.Node
-	}
-	taken, err := d.takenAt(ctx, node, ref.VMID)
-	if !pve.IsKind(err, pve.NotFound) {
-		return taken, err
-	}
-	at, seen, err := d.guests.Find(ctx, ref, nil)
-	if err != nil && seen == guest.Gone {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	return d.takenAt(ctx, at.Node, ref.VMID)
-}
+// Entry is a job or an HA entry that names a VM, and what the destroy of the VM makes of it.
+type Entry struct{ Kind, ID, Fate string }
 
-// takenAt are the times at which the snapshots of a VM on a node were taken, by name.
-func (d *Destroyer) takenAt(ctx context.Context, node string, vmid int) (map[string]int64, error) {
-	snapshots, err := d.api.QEMU(node, vmid).Snapshots(ctx)
-	if err != nil {
-		return nil, err
-	}
-	taken := map[string]int64{}
-	for _, s := range snapshots {
-		taken[s.Name] = s.Taken
-	}
-	return taken, nil
-}
+// String is a line about it that is true before and after the destroy.
+func (e Entry) String() string { return strings.TrimSpace(e.Kind+" "+e.ID) + ", " + e.Fate }
+
+const (
+	backupJob, haRule = "backup job", "HA rule"
+	removed           = "removed"
+	// withTheLast is the fate of a job or a rule that names others, too. They may go in the same run, and each of their
+	// destroys takes its own VM for the only one.
+	withTheLast = "removed with the last guest that it names"
+	// mayStay is the fate of an HA rule in front of an old release of PVE.
+	mayStay = "which PVE before 9.1 may leave as it is"
+)
 
 // Purged names the jobs and the HA entries that PVE takes a VM out of as it destroys it.
-func (d *Destroyer) Purged(ctx context.Context, r Request) []string {
+func (d *Destroyer) Purged(ctx context.Context, r Request) []Entry {
 	if r.KeepReferences {
 		return nil
 	}
 	look := references{d, r, 0}
-	lines := look.backupJobs(ctx)
+	entries := look.backupJobs(ctx)
 	jobs, _ := look.replicationJobs(ctx) // none are seen then
 	for _, job := range jobs {
 		if job.VMID == r.Ref.VMID {
-			lines = append(lines, lineOf(job))
+			entries = append(entries, entryOf(job))
 		}
 	}
 	if listed, is, err := d.api.Listing().Guest(ctx, r.Ref.VMID); is && err == nil && listed.HAState != "" {
-		lines = append(lines, look.ha(ctx)...)
+		entries = append(entries, look.ha(ctx)...)
 	}
-	return lines
+	return entries
 }
 
 // replicationJobs are all of the cluster.
@@ -232,110 +234,99 @@ func (q references) replicationJobs(ctx context.Context) ([]pve.ReplicationJob, 
 	return q.d.replication.Since(ctx, q.asked, q.d.api.Cluster().ReplicationJobs)
 }
 
-func lineOf(job pve.ReplicationJob) string {
-	return fmt.Sprintf("replication job %s to node %s, which is removed", job.ID, job.Target)
+func entryOf(job pve.ReplicationJob) Entry {
+	return Entry{"replication job", job.ID + " to node " + job.Target, removed}
 }
-
-// withTheLast ends the line of a job or a rule that names others, too. They may go in the same run, and each of their
-// destroys takes its own VM for the only one.
-const withTheLast = " that it names and is removed with the last of them"
 
 // backupJobs names the backup jobs that name the VM, as far as this identity may read them. PVE takes the VM out of
 // them, and removes a job that names no other (pve-guest-common VZDump/Plugin.pm remove_vmid_from_job).
-func (q references) backupJobs(ctx context.Context) (lines []string) {
+func (q references) backupJobs(ctx context.Context) (entries []Entry) {
 	if q.r.KeepReferences {
 		return nil
 	}
 	jobs, err := q.d.backups.Since(ctx, q.asked, q.d.api.Cluster().BackupJobs)
 	if err != nil && !pve.IsKind(err, pve.Denied) { // without Sys.Audit on /, none is named, as the guide says
-		return []string{fmt.Sprintf("every backup job that names it, if there is one: %v", err)}
+		return []Entry{{"every backup job that names it", "", fmt.Sprintf("if there is one: %v", err)}}
 	}
 	vmid := q.r.Ref.VMID
 	for _, job := range jobs {
 		switch {
 		case slices.Equal(job.VMIDs, []int{vmid}):
-			lines = append(lines, fmt.Sprintf("backup job %s, which names no other guest and is removed", job.ID))
+			entries = append(entries, Entry{backupJob, job.ID, removed})
 		case slices.Contains(job.VMIDs, vmid):
-			lines = append(lines, fmt.Sprintf("backup job %s, which backs up the others%s", job.ID, withTheLast))
+			entries = append(entries, Entry{backupJob, job.ID, withTheLast})
 		case slices.Contains(job.Exclude, vmid):
-			lines = append(lines, fmt.Sprintf("backup job %s, which leaves the VM out and will back up another of its id",
-				job.ID))
+			entries = append(entries, Entry{backupJob, job.ID, "which leaves it out until then"})
 		}
 	}
-	return lines
+	return entries
 }
 
 // ha names the HA entry that the configuration has not made, and the HA rules that name the VM, as far as this identity
 // may read them. PVE takes the VM out of them, and removes a rule that names no other (pve-ha-manager HA/Config.pm
-// delete_service_from_config).
-func (q references) ha(ctx context.Context) (lines []string) {
+// delete_service_from_config), since qemu-server 9.0.26 and pve-ha-manager 5.0.7. Both are from the days before
+// pve-manager 9.1.0, whose version is the one that the API shows.
+func (q references) ha(ctx context.Context) (entries []Entry) {
 	sid := fmt.Sprintf("vm:%d", q.r.Ref.VMID)
 	if !q.r.OwnHA {
-		lines = append(lines, "HA resource "+sid+", which is removed")
+		entries = append(entries, Entry{"HA resource", sid, removed})
 	}
 	rules, err := q.d.rules.Since(ctx, q.asked, q.d.api.HA().Rules)
 	if err != nil && !pve.IsKind(err, pve.Unsupported) {
-		return append(lines, fmt.Sprintf("every HA rule that names it, if there is one: %v", err))
+		return append(entries, Entry{"every HA rule that names it", "", fmt.Sprintf("if there is one: %v", err)})
 	}
 	for _, rule := range rules {
-		switch {
-		case q.r.OwnRules[rule.ID]:
-		case slices.Equal(rule.Resources, []string{sid}):
-			lines = append(lines, fmt.Sprintf("HA rule %s, which names no other guest and is removed", rule.ID))
-		case slices.Contains(rule.Resources, sid):
-			lines = append(lines, fmt.Sprintf("HA rule %s, which keeps the others%s", rule.ID, withTheLast))
+		if q.r.OwnRules[rule.ID] || !slices.Contains(rule.Resources, sid) {
+			continue
+		}
+		fate := withTheLast
+		if len(rule.Resources) == 1 {
+			fate = removed
+		}
+		if version, err := q.d.api.Cluster().Version(ctx); err == nil && version.Major != 0 && !version.AtLeast(9, 1) {
+			fate = mayStay
+		}
+		entries = append(entries, Entry{haRule, rule.ID, fate})
+	}
+	return entries
+}
+
+// settle says what has become of entries once the VM is destroyed: the jobs and the rules are read again. One that
+// several VMs of a run leave is removed with the last of them, of which the run tells once. A rule that still names the
+// VM has lost nothing.
+func (q references) settle(ctx context.Context, entries []Entry) (settled []Entry) {
+	q.asked = q.d.use.Ask()
+	names := map[string]map[string]bool{} // by kind and id: whether it names the VM; without a kind that was not read
+	isOpen := func(e Entry) bool { return e.Fate == withTheLast || e.Kind == haRule }
+	isJob := func(e Entry) bool { return e.Kind == backupJob && isOpen(e) }
+	isRule := func(e Entry) bool { return e.Kind == haRule }
+	if slices.ContainsFunc(entries, isJob) {
+		if jobs, err := q.d.backups.Since(ctx, q.asked, q.d.api.Cluster().BackupJobs); err == nil {
+			names[backupJob] = map[string]bool{}
+			for _, job := range jobs {
+				names[backupJob][job.ID] = slices.Contains(job.VMIDs, q.r.Ref.VMID)
+			}
 		}
 	}
-	return lines
-}
-
-// Settings names the firewall and the permissions of a VM's id that the configuration has not made. PVE removes them
-// with the VM whatever it is told (qemu-server API2/Qemu.pm destroy_vm).
-func (d *Destroyer) Settings(ctx context.Context, r Request) (lines []string) {
-	vmid, node := r.Ref.VMID, r.Ref.Node
-	if !r.OwnFirewall {
-		lines = guest.FirewallFor(ctx, d.guests, node, vmid)
+	if slices.ContainsFunc(entries, isRule) {
+		if rules, err := q.d.rules.Since(ctx, q.asked, q.d.api.HA().Rules); err == nil {
+			names[haRule] = map[string]bool{}
+			for _, rule := range rules {
+				names[haRule][rule.ID] = slices.Contains(rule.Resources, fmt.Sprintf("vm:%d", q.r.Ref.VMID))
+			}
+		}
 	}
-	lines = append(lines, guest.FirewallRefsFor(ctx, d.guests, node, vmid)...)
-	permissions := guest.RecentPermissionsFor
-	if r.Pool != "" { // it lends its members permissions
-		permissions = guest.GrantsFor
+	for _, e := range entries {
+		now, isRead := names[e.Kind]
+		stays, there := now[e.ID]
+		if isRead && isOpen(e) && !there {
+			if _, told := q.d.told.LoadOrStore(e.Kind+e.ID, true); !told {
+				e.Fate = removed
+			}
+		}
+		if !stays {
+			settled = append(settled, e)
+		}
 	}
-	return append(lines, permissions(ctx, d.guests, vmid)...)
-}
-
-// learnSettings looks, while the guest shuts down, for the settings that the VM's successor begins without.
-func (d *destruction) learnSettings(ctx context.Context) error {
-	if d.r.Replaced {
-		r := d.r
-		r.Ref.Node, r.Pool = d.node, d.pool
-		d.settings = d.d.Settings(ctx, r)
-	}
-	return nil
-}
-
-// nameSettings warns of settings that went with a VM. Of a replacement by -replace Terraform shows no warning of the
-// plan.
-func nameSettings(vmid int, settings []string) []guest.Warning {
-	if len(settings) == 0 {
-		return nil
-	}
-	return []guest.Warning{{Summary: fmt.Sprintf("Settings of the id of VM %d went with it", vmid),
-		Detail: "PVE removed them with the VM:\n  " + strings.Join(settings, "\n  ") + "\nThe VM that takes its place has " +
-			"those that its configuration or its source gives it. Set the others again, or put the firewall into the " +
-			"configuration."}}
-}
-
-// namePurged warns of what went with a VM that others had set up for it.
-func namePurged(r Request, purged []string) []guest.Warning {
-	if len(purged) == 0 {
-		return nil
-	}
-	otherwise := " on_destroy.purge = false leaves backup jobs as they are, and refuses the destroy for the others."
-	if r.Holder { // a proxmox_disk has no such option
-		otherwise = ""
-	}
-	return []guest.Warning{{Summary: fmt.Sprintf("VM %d was taken out of jobs or HA", r.Ref.VMID),
-		Detail: "PVE did that with the destroy:\n  " + strings.Join(purged, "\n  ") + "\nA new VM of this id is in none of " +
-			"them until it is put there again." + otherwise}}
+	return settled
 }

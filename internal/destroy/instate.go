@@ -34,7 +34,7 @@ type destruction struct {
 	sized   []string
 	// copied are the nodes that may have copies of its volumes, and why.
 	copied   map[string]string
-	purged   []string // what PVE takes the VM out of with its destroy, and that the configuration has not made
+	purged   []Entry  // what PVE takes the VM out of with its destroy, and that the configuration has not made
 	settings []string // those of its id that go with it, of a VM that is replaced
 	warnings []guest.Warning
 }
@@ -138,7 +138,7 @@ func (d *destruction) removeStopped(ctx context.Context) ([]saga.Residue, error)
 	d.warnings = append(d.warnings, d.nameCopies(ctx, r, left)...)
 	if r.deleted.gone {
 		d.warnings = slices.Concat(d.warnings, snapshotsLeft(vmid, d.snapshots), mediaLeft(vmid, d.node, d.media(r)),
-			namePurged(d.r, d.purged), nameSettings(vmid, d.settings), nameSnapshots(d.r, d.snapshots))
+			d.nameAlong(ctx))
 	}
 	return left, err
 }

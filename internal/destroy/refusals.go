@@ -178,7 +178,7 @@ func (d refusals) unreferenced(ctx context.Context) error {
 		if job.VMID == vmid {
 			names = append(names, fmt.Sprintf("replication job %s to node %s (%s)", job.ID, job.Target,
 				shell.Or(shell.Command("pvesr delete {}", job.ID), shell.ByHand)))
-			d.purged = append(d.purged, lineOf(job))
+			d.purged = append(d.purged, entryOf(job))
 			d.copied[job.Target] = "replication job " + job.ID + " made them, and PVE drops the job but not its copies"
 		}
 	}

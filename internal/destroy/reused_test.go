@@ -120,7 +120,7 @@ func TestDiskExchangedAndDetachedWhileTheGuestGoesOff(t *testing.T) {
 				w.Guests[300].Config["unused0"] = contested
 			})
 		}
-		_, warnings, err := r.s.Delete(t.Context(), Request{Ref: ref, Snapshots: map[string]int64{},
+		_, warnings, err := r.s.Delete(t.Context(), Request{Ref: ref, Foretold: Along{Snapshots: map[string]int64{}},
 			Disks: Disks{Known: slices.Collect(maps.Values(slots)), Slots: slots, Sizes: map[string]int64{contested: 1 << 30}}})
 		is, kept := r.has(300, contested)
 		if !kept || is == beside || !strings.Contains(fmt.Sprint(err, warnings), contested) {

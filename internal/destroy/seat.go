@@ -229,12 +229,12 @@ func snapped(ctx context.Context, d *destruction, node string, config pve.Pendin
 		return fmt.Errorf("look for snapshots of VM %d (%s): %w", vmid, touched, err)
 	}
 	d.snapshots = snapshots
-	if d.r.Snapshots == nil {
+	if d.r.Foretold.Snapshots == nil {
 		return nil
 	}
 	var since []string
 	for _, name := range slices.Sorted(maps.Keys(snapshots)) {
-		taken, was := d.r.Snapshots[name]
+		taken, was := d.r.Foretold.Snapshots[name]
 		if !was || cmp.Or(snapshots[name]["snaptime"], "0") != fmt.Sprint(taken) {
 			since = append(since, name)
 		}
@@ -248,11 +248,62 @@ func snapped(ctx context.Context, d *destruction, node string, config pve.Pendin
 			touched)}
 }
 
-// nameSnapshots warns of the snapshots that went with a VM where the plan has not read them.
-func nameSnapshots(r Request, snapshots map[string]map[string]string) []guest.Warning {
-	if r.Snapshots != nil || len(snapshots) == 0 {
-		return nil
+// SnapshotsOf are the times at which the snapshots of a VM were taken, by name, wherever it is; none of one that is
+// gone. The listing is of the run's beginning, and the refresh was earlier than the plan: the VM may have moved since
+// either.
+func (d *Destroyer) SnapshotsOf(ctx context.Context, ref guest.Ref) (map[string]int64, error) {
+	node := ref.Node
+	if listed, is, err := d.api.Listing().Guest(ctx, ref.VMID); is && err == nil {
+		node = listed.Node
 	}
-	return []guest.Warning{{Summary: fmt.Sprintf("Snapshots of VM %d went with it", r.Ref.VMID),
-		Detail: "PVE destroyed them with the VM: " + strings.Join(slices.Sorted(maps.Keys(snapshots)), ", ") + "."}}
+	taken, err := d.takenAt(ctx, node, ref.VMID)
+	if !pve.IsKind(err, pve.NotFound) {
+		return taken, err
+	}
+	at, seen, err := d.guests.Find(ctx, ref, nil)
+	if err != nil && seen == guest.Gone {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return d.takenAt(ctx, at.Node, ref.VMID)
+}
+
+// takenAt are the times at which the snapshots of a VM on a node were taken, by name.
+func (d *Destroyer) takenAt(ctx context.Context, node string, vmid int) (map[string]int64, error) {
+	snapshots, err := d.api.QEMU(node, vmid).Snapshots(ctx)
+	if err != nil {
+		return nil, err
+	}
+	taken := map[string]int64{}
+	for _, s := range snapshots {
+		taken[s.Name] = s.Taken
+	}
+	return taken, nil
+}
+
+// Settings names the firewall and the permissions of a VM's id that the configuration has not made. PVE removes them
+// with the VM whatever it is told (qemu-server API2/Qemu.pm destroy_vm).
+func (d *Destroyer) Settings(ctx context.Context, r Request) (lines []string) {
+	vmid, node := r.Ref.VMID, r.Ref.Node
+	if !r.OwnFirewall {
+		lines = guest.FirewallFor(ctx, d.guests, node, vmid)
+	}
+	lines = append(lines, guest.FirewallRefsFor(ctx, d.guests, node, vmid)...)
+	permissions := guest.RecentPermissionsFor
+	if r.Pool != "" { // it lends its members permissions
+		permissions = guest.GrantsFor
+	}
+	return append(lines, permissions(ctx, d.guests, vmid)...)
+}
+
+// learnSettings looks, while the guest shuts down, for the settings that the VM's successor begins without.
+func (d *destruction) learnSettings(ctx context.Context) error {
+	if d.r.Replaced {
+		r := d.r
+		r.Ref.Node, r.Pool = d.node, d.pool
+		d.settings = d.d.Settings(ctx, r)
+	}
+	return nil
 }

@@ -76,7 +76,7 @@ func TestWhatComesDuringTheDestroyStays(t *testing.T) {
 			for nth, done := 1, true; done; nth++ {
 				r := newRig(t, asToken)
 				ref := r.vm(300)
-				q := Request{Ref: ref, Snapshots: map[string]int64{}, Disks: Disks{Known: []string{contested},
+				q := Request{Ref: ref, Foretold: Along{Snapshots: map[string]int64{}}, Disks: Disks{Known: []string{contested},
 					Slots: map[string]string{"scsi0": contested}, Sizes: map[string]int64{contested: 1 << 30}}}
 				switch kind {
 				case "it holds a disk":
@@ -123,7 +123,7 @@ func TestSnapshotsAreNamedAlsoWhereAVolumeIsBusy(t *testing.T) {
 		if is, _ := r.has(300, ""); is || err != nil || len(left) > 0 {
 			t.Errorf("busy %d: there %t, left %v: %v", busy, is, left, err)
 		}
-		if !strings.Contains(fmt.Sprint(warnings), "Snapshots of VM 300 went with it") {
+		if !strings.Contains(fmt.Sprint(warnings), "  snapshot theirs") {
 			t.Errorf("busy %d: nothing is said of the snapshot: %v", busy, warnings)
 		}
 	}

@@ -289,12 +289,12 @@ func removal(ref guest.Ref, was Disk) destroy.Request {
 	return r
 }
 
-// Delete destroys a disk that no guest uses, or what a create has left that failed. snapshots are those that its plan
-// has named (destroy.Request).
-func (d *Disks) Delete(ctx context.Context, ref guest.Ref, was Disk, snapshots map[string]int64) ([]saga.Residue,
+// Delete destroys a disk that no guest uses, or what a create has left that failed. foretold is what its plan has
+// named.
+func (d *Disks) Delete(ctx context.Context, ref guest.Ref, was Disk, foretold destroy.Along) ([]saga.Residue,
 	[]guest.Warning, error) {
 	r := removal(ref, was)
-	r.Snapshots = snapshots
+	r.Foretold = foretold
 	left, warnings, err := d.remover.Delete(ctx, r)
 	if stray := (*volumeuse.StrayError)(nil); errors.As(err, &stray) {
 		was.Node, was.Volume = stray.Node, stray.Volume // a third party may have moved it since the plan

@@ -120,8 +120,9 @@ func (d *Deleter) deleteGuest(ctx context.Context, l *look, i Item, tasks *reque
 		return done, err
 	}
 	// PVE takes its id out of all these, also where another user has put it there ahead of a guest that is to come.
-	if jobs := d.remover.Purged(ctx, destroy.Request{Ref: guest.Ref{VMID: i.VMID, Node: i.Node}}); len(jobs) > 0 {
-		named := fmt.Sprintf("With it PVE took the id %d out of:\n  %s", i.VMID, strings.Join(jobs, "\n  "))
+	purged := d.remover.Purged(ctx, destroy.Request{Ref: guest.Ref{VMID: i.VMID, Node: i.Node}})
+	if lines := (destroy.Along{Purged: purged}).Lines(nil); len(lines) > 0 {
+		named := fmt.Sprintf("With it PVE took the id %d out of:\n  %s", i.VMID, strings.Join(lines, "\n  "))
 		d.jobs.Tell(ctx, strings.Replace(named, "took", "takes", 1))
 		done += ". " + named
 	}

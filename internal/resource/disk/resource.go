@@ -149,7 +149,7 @@ func (r *Resource) Read(ctx context.Context, req resource.ReadRequest, resp *res
 
 // ModifyPlan plans the change of an existing disk, and asks the server whether the disk can move.
 func (r *Resource) ModifyPlan(ctx context.Context, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse) {
-	_, diags := kit.TakeSnapshots(ctx, resp.Private) // of another plan
+	_, diags := kit.TakeForetold(ctx, resp.Private) // of another plan
 	resp.Diagnostics.Append(diags...)
 	if req.Plan.Raw.IsNull() {
 		r.checkDestroy(ctx, req, resp)
@@ -272,7 +272,7 @@ func (r *Resource) Delete(ctx context.Context, req resource.DeleteRequest, resp 
 	resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
 	ref, diags := withProof(ctx, state.ref(), req.Private)
 	resp.Diagnostics.Append(diags...)
-	snapshots, diags := kit.TakeSnapshots(ctx, resp.Private)
+	foretold, diags := kit.TakeForetold(ctx, resp.Private)
 	resp.Diagnostics.Append(diags...)
 	switch { // where something is left, the state keeps what this says
 	case ref.Proof != nil:
@@ -286,7 +286,7 @@ func (r *Resource) Delete(ctx context.Context, req resource.DeleteRequest, resp 
 		if resp.Diagnostics.HasError() {
 			return nil
 		}
-		left, warnings, err := r.Session.VMs.Disks.Delete(ctx, ref, state.known(), snapshots)
+		left, warnings, err := r.Session.VMs.Disks.Delete(ctx, ref, state.known(), foretold)
 		resp.Diagnostics.Append(kit.Warn(warnings)...)
 		resp.Diagnostics.Append(kit.Leftovers(attempt, err, left)...)
 		return nil

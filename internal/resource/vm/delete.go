@@ -41,7 +41,7 @@ func (r *Resource) Delete(ctx context.Context, req resource.DeleteRequest, resp 
 
 	request := state.DeleteRequest(private)
 	request.Replaced = planning.IsReplaced(ctx, req.Private)
-	request.Snapshots, diags = kit.TakeSnapshots(ctx, resp.Private)
+	request.Foretold, diags = kit.TakeForetold(ctx, resp.Private)
 	resp.Diagnostics.Append(diags...)
 	// Where it stays, the state keeps what this says. Of a VM that was read and has no identity the state says so already.
 	if request.Ref.Proof == nil && request.Ref.Identity == (guest.Identity{}) {

@@ -15,19 +15,18 @@ import (
 // shows no warning, the destroy does. A snapshot that was taken since the plan is not destroyed.
 func TestPlanOfADiskNamesWhatGoesWithIt(t *testing.T) {
 	t.Parallel()
-	const job, has, went = "backup job nightly, which names no other guest and is removed", "has snapshots, which are destroyed with it",
-		"Snapshots of VM 300 went with it"
+	const job, has, went = "backup job nightly, removed", "goes with more than its disks", "VM 300 went with more than its disks"
 	disk := rig.DiskBlock(rig.SmallDisk)
 	for name, c := range map[string]struct {
 		to                  string
 		taint, forced, late bool
 		planned, says, not  []string
 	}{
-		"destroy": {planned: []string{job, has, "They are: theirs."}, says: []string{"was taken out of jobs or HA", job}, not: []string{went, "on_destroy"}},
-		"taint": {to: disk, taint: true, planned: []string{job, "snapshot theirs, which is destroyed", "permissions on /vms/300"},
+		"destroy": {planned: []string{job, has, "snapshot theirs"}, not: []string{went, "on_destroy"}},
+		"taint": {to: disk, taint: true, planned: []string{job, "snapshot theirs", "permissions on /vms/300"},
 			says: []string{job, went}},
 		"-replace":                      {to: disk, forced: true, says: []string{job, went}},
-		"taken since":                   {late: true, planned: []string{"They are: theirs."}},
+		"taken since":                   {late: true, planned: []string{"snapshot theirs"}},
 		"an unchanged one":              {to: disk},
 		"an unchanged one, and another": {to: disk + "resource \"proxmox_disk\" \"b\" {\n  node = \"pve1\"\n  vmid = 301\n  " + rig.SmallDisk + "\n}\n"},
 	} {
@@ -64,7 +63,7 @@ func TestPlanOfADiskNamesWhatGoesWithIt(t *testing.T) {
 				rig.MustSay(t, s.Apply(t.Context(), plan), "has got another snapshot")
 				plan, err = s.Plan(t.Context())
 				rig.Must(t, err)
-				wantSaid(t, "the next plan", fmt.Sprint(s.Diagnostics()), []string{"They are: since, theirs."}, nil)
+				wantSaid(t, "the next plan", fmt.Sprint(s.Diagnostics()), []string{"snapshot since", "snapshot theirs"}, nil)
 			}
 			rig.Must(t, s.Apply(t.Context(), plan))
 			wantSaid(t, "the apply", fmt.Sprint(s.Diagnostics()), c.says, c.not)

@@ -2,6 +2,7 @@ package destroy_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
@@ -21,17 +22,16 @@ func copied(source int, lines string) string {
 func TestPlanNamesWhatADestroyPurges(t *testing.T) {
 	t.Parallel()
 	const ha, broken = "ha = { state = \"stopped\" }\n", "jobs that cannot be read"
-	const last = " the others that it names and is removed with the last of them" // which this destroy may remove, too
-	jobs := []string{"backup job nightly, which names no other guest and is removed", "replication job 400-0 to node pve2",
-		"backup job both, which backs up" + last}
-	rules := append([]string{"HA rule licence, which names no other guest and is removed", "HA rule apart, which keeps" + last}, jobs...)
+	const last = ", removed with the last guest that it names" // which this destroy may remove, too
+	jobs := []string{"backup job nightly, removed", "replication job 400-0 to node pve2, removed", "backup job both" + last}
+	rules := append([]string{"HA rule licence, removed", "HA rule apart" + last}, jobs...)
 	for name, c := range map[string]struct {
 		lines, to, denied string // to: the configuration; denied: a path that may not be read, or cannot (broken)
 		says, not         []string
 	}{
-		"destroy":                  {ha, "", "", rules, []string{"takes its place", "HA resource"}},
+		"destroy":                  {ha, "", "", rules, []string{"that takes its", "HA resource"}},
 		"destroy without HA":       {"", "", "", jobs, []string{"HA r", "weekly"}},
-		"replacement":              {ha, copied(8000, ha), "", append([]string{"The VM that takes its place is in none of them"}, rules...), nil},
+		"replacement":              {ha, copied(8000, ha), "", append([]string{"The VM that takes its id is in none of the jobs"}, rules...), nil},
 		"replacement without HA":   {"", copied(8000, ""), "", jobs, []string{"HA r"}},
 		"no purge":                 {"on_destroy = { purge = false }\n", "", "", nil, []string{"nightly", "400-0"}},
 		"jobs that are not shown":  {ha, "", "/cluster/backup", rules[:2], []string{"nightly", "backup job that"}},
@@ -87,7 +87,7 @@ func TestPlanIsSilentAboutTheConfigurationsOwnHARule(t *testing.T) {
 		"both removed, no refresh":      {stale: true, not: []string{named}},
 		"VM removed":                    {to: rule(`"vm:9000"`), not: []string{named}},
 		"VM removed, nothing refreshed": {to: rule(`"vm:9000"`), stale: true, says: []string{named, "A proxmox_ha_rule among them needs no note"}},
-		"replaced":                      {to: copied(8000, ha) + both, says: []string{named, "until it is put there again"}, not: []string{"needs no note"}},
+		"replaced":                      {to: copied(8000, ha) + both, says: []string{named, "The VM that takes its id is in none of the jobs"}, not: []string{"needs no note"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -108,6 +108,47 @@ func TestPlanIsSilentAboutTheConfigurationsOwnHARule(t *testing.T) {
 			wantSaid(t, "the plan", fmt.Sprint(s.Diagnostics()), c.says, c.not)
 			if rig.Must(t, s.Apply(t.Context(), plan)); c.to == "" || c.all {
 				wantSaid(t, "the apply", fmt.Sprint(s.Diagnostics()), nil, c.not)
+			}
+		})
+	}
+}
+
+// TestDestroyOfAJobsVMsSaysWhatWent: several VMs are in one backup job and one HA rule, and each has a snapshot. The plan of their destroy has
+// one warning for each VM. The apply repeats none of it, and says once that the job and the rule were removed with the last. Before PVE 9.1
+// a rule stays: the plan says that it may, and the apply does not say that it went.
+func TestDestroyOfAJobsVMsSaysWhatWent(t *testing.T) {
+	t.Parallel()
+	const block = "resource \"proxmox_vm\" \"x\" {\n  count = 3\n  node = \"pve1\"\n  vmid = 400 + count.index\n  clone = { vmid = 9000, full = true }\n" +
+		"  power_state = \"stopped\"\n  protection = false\n  ha = { state = \"stopped\" }\n}\n"
+	for profile, c := range map[string]struct{ planned, says, not []string }{
+		"9.2": {[]string{"backup job six, removed with the last guest", "HA rule apart, removed with the last guest"}, []string{"  backup job six, removed", "  HA rule apart, removed"}, nil},
+		"9.0": {[]string{"backup job six, removed with the last guest", "HA rule apart, which PVE before 9.1 may leave as it is"}, []string{"  backup job six, removed"}, []string{"HA rule"}},
+	} {
+		t.Run(profile, func(t *testing.T) {
+			t.Parallel()
+			w := rig.NewWorld(t, pvesim.Options{Profile: profile})
+			s := w.Session(t, rig.RootTicket, block)
+			rig.Must(t, s.Converge(t.Context()))
+			w.Change(func(world *state.World) {
+				for vmid := 400; vmid < 403; vmid++ {
+					world.Guests[vmid].Snaps = map[string]map[string]string{"nightly": {"snaptime": "1700000000"}}
+				}
+				world.Backups = map[string]*state.BackupJob{"six": {ID: "six", VMIDs: []int{400, 401, 402}, Storage: "local"}}
+				world.HARules = map[string]map[string]string{"apart": {"type": "resource-affinity", "resources": "vm:400,vm:401,vm:402", "affinity": "negative"}}
+			})
+			w.Sim.Advance(20e9)
+			plan, err := s.Plan(t.Context(), terraformtest.ToDestroy())
+			rig.Must(t, err)
+			said := s.Diagnostics().String()
+			wantSaid(t, "the plan", said, append(c.planned, "snapshot nightly"), []string{"takes its id"})
+			if n := strings.Count(said, "goes with more than its disks"); n != 3 || len(s.Diagnostics()) != 3 {
+				t.Errorf("%d warnings for three VMs: %s", len(s.Diagnostics()), said)
+			}
+			rig.Must(t, s.Apply(t.Context(), plan))
+			said = s.Diagnostics().String()
+			wantSaid(t, "the apply", said, c.says, append(c.not, "nightly", "last guest"))
+			if n := strings.Count(said, "backup job six"); n != 1 {
+				t.Errorf("the removal of the job is said %d times: %s", n, said)
 			}
 		})
 	}

@@ -29,7 +29,7 @@ func TestPlanNamesSnapshotsThatGo(t *testing.T) {
 	t.Parallel()
 	const own = "resource \"proxmox_vm_snapshot\" \"s\" {\n  vmid = proxmox_vm.x.vmid\n  name = \"before\"\n}\n"
 	const literal = "resource \"proxmox_vm_snapshot\" \"s\" {\n  vmid = 400\n  name = \"before\"\n  depends_on = [proxmox_vm.x]\n}\n"
-	const has, itself = "has snapshots, which are destroyed with it", "A proxmox_vm_snapshot among them that this plan removes goes by itself."
+	const has = "goes with more than its disks"
 	for name, c := range map[string]struct {
 		own, to   string
 		all       bool // terraform destroy
@@ -37,16 +37,16 @@ func TestPlanNamesSnapshotsThatGo(t *testing.T) {
 		retaken   bool // an administrator has taken one of its name since the refresh
 		says, not []string
 	}{
-		"replacement":                         {own: own, to: copied(8000, "") + own, his: true, says: []string{has, "before", "takes its place"}},
-		"replacement with one's own":          {own: own, to: copied(8000, "") + own, says: []string{has, "They are: before."}, not: []string{itself}},
+		"replacement":                         {own: own, to: copied(8000, "") + own, his: true, says: []string{has, "snapshot before", "takes its id"}},
+		"replacement with one's own":          {own: own, to: copied(8000, "") + own, says: []string{has, "snapshot before"}},
 		"replacement without":                 {to: copied(8000, ""), not: []string{has}},
-		"destroy":                             {his: true, says: []string{has}, not: []string{"before", "takes its place"}},
-		"destroy of all":                      {own: own, to: copied(9000, "") + own, all: true, his: true, says: []string{has}, not: []string{"before"}},
+		"destroy":                             {his: true, says: []string{has}, not: []string{"before\n", "takes its id"}},
+		"destroy of all":                      {own: own, to: copied(9000, "") + own, all: true, his: true, says: []string{has}, not: []string{"snapshot before"}},
 		"destroy of all with one's own":       {own: own, to: copied(9000, "") + own, all: true, not: []string{has}},
-		"destroy of all, taken again by hand": {own: own, to: copied(9000, "") + own, all: true, retaken: true, says: []string{has, "before"}},
-		"both removed, VM planned first":      {own: own, says: []string{has, "They are: before.", itself}},
-		"VM removed, snapshot stays":          {own: literal, to: strings.Replace(literal, "  depends_on = [proxmox_vm.x]\n", "", 1), says: []string{has, "They are: before."}},
-		"not read":                            {his: true, deaf: true, says: []string{"may have snapshots, which would be destroyed with it"}, not: []string{has}},
+		"destroy of all, taken again by hand": {own: own, to: copied(9000, "") + own, all: true, retaken: true, says: []string{has, "snapshot before"}},
+		"both removed, VM planned first":      {own: own, says: []string{has, "snapshot before"}},
+		"VM removed, snapshot stays":          {own: literal, to: strings.Replace(literal, "  depends_on = [proxmox_vm.x]\n", "", 1), says: []string{has, "snapshot before"}},
+		"not read":                            {his: true, deaf: true, says: []string{has, "every snapshot, if there is one: "}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -83,7 +83,7 @@ func TestPlanNamesSnapshotsThatGo(t *testing.T) {
 // went.
 func TestSnapshotTakenSinceThePlanIsNotDestroyed(t *testing.T) {
 	t.Parallel()
-	const refused, went = "has got another snapshot", "Snapshots of VM 400 went with it"
+	const refused, went = "has got another snapshot", "VM 400 went with more than its disks"
 	for name, c := range map[string]struct {
 		to            string // "": the VM leaves the configuration
 		had, taken    string // snapshots "theirs" and another at these times; "": none
@@ -92,13 +92,13 @@ func TestSnapshotTakenSinceThePlanIsNotDestroyed(t *testing.T) {
 		planned, says string
 	}{
 		"destroy":                           {taken: "1700000001", says: refused},
-		"destroy of one with a snapshot":    {had: "1700000000", taken: "1700000001", planned: "They are: theirs.", says: refused},
-		"destroy, nothing taken":            {had: "1700000000", planned: "They are: theirs."},
+		"destroy of one with a snapshot":    {had: "1700000000", taken: "1700000001", planned: "snapshot theirs", says: refused},
+		"destroy, nothing taken":            {had: "1700000000", planned: "snapshot theirs"},
 		"replacement":                       {to: copied(8000, ""), taken: "1700000001", says: refused},
-		"replacement, nothing taken":        {to: copied(8000, ""), had: "1700000000", planned: "They are: theirs."},
+		"replacement, nothing taken":        {to: copied(8000, ""), had: "1700000000", planned: "snapshot theirs"},
 		"-replace":                          {to: copied(9000, ""), forced: true, had: "1700000000", says: went},
-		"taint":                             {to: copied(9000, ""), taint: true, had: "1700000000", planned: "snapshot theirs, which is destroyed", says: went},
-		"destroy, where no plan could look": {deaf: true, had: "1700000000", planned: "may have snapshots", says: went},
+		"taint":                             {to: copied(9000, ""), taint: true, had: "1700000000", planned: "snapshot theirs", says: went},
+		"destroy, where no plan could look": {deaf: true, had: "1700000000", planned: "every snapshot", says: went},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -211,7 +211,8 @@ func (p warnings) warnOfDestroy(ctx context.Context) {
 	if r.Replaced = len(p.replace) > 0; !r.Replaced { // else the new VM is in none of them until the next plan
 		r.OwnRules = p.Run.rulesOf(vmid)
 	}
-	going := kit.Going{Along: p.Machines.TakesAlong(ctx, r), Thing: p.Prior.Thing(), Replaced: r.Replaced, MayKeep: true}
+	going := kit.Going{Along: p.Machines.TakesAlong(ctx, r), Thing: p.Prior.Thing(), MayKeep: true,
+		Replaced: r.Replaced && model.Value(p.Plan.VMID) == model.Value(p.Prior.VMID)}
 	if r.Replaced {
 		p.warnLostSettings(going.Settings)
 	} else {

@@ -44,7 +44,7 @@ func Plan(ctx context.Context, server Server, v model.Values, req resource.Modif
 	}
 	p.Config.Raw = p.withDefaults(p.Config.Raw)
 	if !req.State.Raw.IsNull() || p.Run.acts() { // else it is the second plan of a replacement
-		_, diags = kit.TakeSnapshots(ctx, resp.Private)
+		_, diags = kit.TakeForetold(ctx, resp.Private)
 		p.diags.Append(diags...)
 	}
 	switch {
