@@ -158,7 +158,9 @@ func rebornNote(vmid int, node string, volumes []string) Note {
 // a snapshot from all disks (pve-guest-common AbstractConfig.pm snapshot_delete). But with a VM it frees only the
 // volumes that carry its id, and nothing names the snapshots of the others any more (qemu-server QemuServer.pm
 // destroy_vm).
-func snapshotsLeft(vmid int, snapshots map[string]map[string]string) []guest.Warning {
+//
+// The printed command does nothing where the disk was destroyed, too: there is no file of its VM.
+func snapshotsLeft(node string, vmid int, snapshots map[string]map[string]string) []guest.Warning {
 	var lines []string
 	for _, name := range slices.Sorted(maps.Keys(snapshots)) {
 		for _, slot := range vm.Slots(snapshots[name]) {
@@ -166,7 +168,8 @@ func snapshotsLeft(vmid int, snapshots map[string]map[string]string) []guest.War
 			volume := guest.VolumeOf(value)
 			owner, owned := volid.Owner(volume)
 			if owned && owner != vmid && !vm.IsOptical(value) {
-				lines = append(lines, fmt.Sprintf("  %s of %s", name, volume))
+				lines = append(lines, fmt.Sprintf("  %s of %s: %s", name, volume,
+					shell.Or(shell.DropSnapshot(node, owner, name, volume), shell.ByHand)))
 			}
 		}
 	}
@@ -174,10 +177,9 @@ func snapshotsLeft(vmid int, snapshots map[string]map[string]string) []guest.War
 		return nil
 	}
 	return []guest.Warning{{Summary: fmt.Sprintf("Snapshots that VM %d had are left on disks of others", vmid),
-		Detail: "PVE removes no disk of another VM's id with a VM, and not its snapshots either. They take up space, and " +
-			"their names are taken for that disk:\n" + strings.Join(lines, "\n") + "\nPVE has no command that removes them " +
-			"by themselves; those of the storage do (zfs destroy, rbd snap rm, lvremove, qemu-img snapshot -d). Deleting a " +
-			"VM's snapshots before the VM leaves none."}}
+		Detail: "They go with that disk if it is destroyed, too. If it stays, they take up space, and their names are taken " +
+			"for it. A command on node " + node + " removes each:\n" + strings.Join(lines, "\n") + "\nDeleting a VM's " +
+			"snapshots before the VM leaves none."}}
 }
 
 // media are the volumes with the VM's id that it had in optical drives alone, by its configuration at the end and by

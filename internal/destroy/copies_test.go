@@ -60,7 +60,9 @@ func TestSnapshotsLeftOnDisksOfOthers(t *testing.T) {
 		for _, w := range warnings {
 			said += w.Summary + ": " + w.Detail + "\n"
 		}
-		if strings.Contains(said, "before of "+held) != taken || strings.Contains(said, own) || strings.Contains(said, medium) {
+		// a proxmox_disk may go in the same run: then the command finds no file of its VM, and does nothing
+		ends := strings.Contains(said, "if it is destroyed, too") && strings.Contains(said, "/etc/pve/nodes/pve1/qemu-server/310.conf")
+		if strings.Contains(said, "before of "+held) != taken || ends != taken || strings.Contains(said, "zfs destroy") || strings.Contains(said, own) || strings.Contains(said, medium) {
 			t.Errorf("taken %t: %s", taken, said)
 		}
 		if is, kept := r.has(310, held); !is || !kept {
@@ -97,7 +99,7 @@ func TestLeftoverThatPVEDoesNotList(t *testing.T) {
 func TestPurgedIsNamed(t *testing.T) {
 	jobs := map[string]*state.BackupJob{"only": {ID: "only", VMIDs: []int{300}}, "some": {ID: "some", VMIDs: []int{300, 301}},
 		"most": {ID: "most", All: true, Exclude: []int{300}}, "other": {ID: "other", VMIDs: []int{301}}}
-	named := []string{"backup job only, which names no other", "backup job some, which", "backup job most, which leaves the VM out"}
+	named := []string{"backup job only, removed", "backup job some, removed with the last", "backup job most, whose exclusions"}
 	said := func(t *testing.T, r *rig, request Request) string {
 		t.Helper()
 		_, warnings, err := r.s.Delete(t.Context(), request)

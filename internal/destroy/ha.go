@@ -256,7 +256,7 @@ func (q references) backupJobs(ctx context.Context) (entries []Entry) {
 		case slices.Contains(job.VMIDs, vmid):
 			entries = append(entries, Entry{backupJob, job.ID, withTheLast})
 		case slices.Contains(job.Exclude, vmid):
-			entries = append(entries, Entry{backupJob, job.ID, "which leaves it out until then"})
+			entries = append(entries, Entry{backupJob, job.ID, "whose exclusions name it"})
 		}
 	}
 	return entries

@@ -137,8 +137,8 @@ func (d *destruction) removeStopped(ctx context.Context) ([]saga.Residue, error)
 	}
 	d.warnings = append(d.warnings, d.nameCopies(ctx, r, left)...)
 	if r.deleted.gone {
-		d.warnings = slices.Concat(d.warnings, snapshotsLeft(vmid, d.snapshots), mediaLeft(vmid, d.node, d.media(r)),
-			d.nameAlong(ctx))
+		d.warnings = slices.Concat(d.warnings, snapshotsLeft(d.node, vmid, d.snapshots),
+			mediaLeft(vmid, d.node, d.media(r)), d.nameAlong(ctx))
 	}
 	return left, err
 }

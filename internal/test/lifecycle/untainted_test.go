@@ -103,7 +103,7 @@ func TestUntaintedVMIsOrdinary(t *testing.T) {
 		w.Reconfigure(t, s, rig.TokenNoSSH, rig.VMBlock(startedVM+"protection = true\n"+ignored))
 		rig.Must(t, s.Converge(t.Context()))
 		_, err := s.Plan(t.Context(), terraformtest.ToDestroy())
-		rig.MustSay(t, err, "The VM is protected")
+		rig.MustSay(t, err, "it is protected", "put back", "`qm set 100 --protection 0`")
 	})
 	t.Run("not refreshed", func(t *testing.T) {
 		t.Parallel()

@@ -86,7 +86,7 @@ func tellings() map[string]told {
 			attribute: `disks["scsi1"].imported_disk`, says: []string{"gets another volume"}},
 		"a protected VM is to be replaced": {before: rig.Stopped + "protection = true\nclone = { vmid = 9000, full = true }\n",
 			after:   rig.Stopped + "protection = true\nclone = { vmid = 8000, full = true }\n",
-			refused: true, attribute: "protection", says: []string{"Cannot replace VM 400", "Set protection = false"}},
+			refused: true, attribute: "protection", says: []string{"Cannot replace VM 400", "it is protected", "Apply protection = false first"}},
 		"a VM with a firewall that was made by hand is to be replaced": {before: rig.Stopped + "protection = false\nclone = { vmid = 9000, full = true }\n",
 			after: rig.Stopped + "protection = false\nclone = { vmid = 8000, full = true }\n", firewall: true,
 			says: []string{"replacement of VM 400", "loses", "firewall options or rules; permissions on /vms/400"}},

@@ -12,6 +12,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/model"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/validation"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/shell"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
 )
@@ -22,13 +23,25 @@ type refusals struct{ *Planning }
 // refuseProtected refuses what PVE would refuse at apply.
 func (p refusals) refuseProtected(verb string) {
 	if model.Value(p.Prior.Protection) {
-		p.refuseToRemove(p.Prior.Thing(), verb)
+		p.refuseToRemove(model.Value(p.Prior.VMID), p.Prior.Thing(), verb)
 	}
 }
 
-func (p refusals) refuseToRemove(thing, verb string) {
-	p.diags.AddAttributeError(path.Root("protection"), "Cannot "+verb+" "+thing,
-		"The VM is protected: PVE refuses to remove it. Set protection = false and apply, then "+verb+" it.")
+// refuseToRemove names an attribute for a replacement alone: the block of a VM that is destroyed may be gone, or have
+// protection = false already.
+func (p refusals) refuseToRemove(vmid int64, thing, verb string) {
+	summary, block := "Cannot "+verb+" "+thing+": it is protected", ""
+	if verb == "destroy" {
+		block = ", in its block, which is put back for that if it was removed"
+	}
+	detail := fmt.Sprintf("PVE refuses to remove a protected VM. Apply protection = false first%s, and %s it then. Or lift "+
+		"it on a node of the cluster: %s.", block, verb,
+		shell.Or(shell.VM("qm set {vmid} --protection 0", int(vmid)), shell.ByHand))
+	if verb == "destroy" {
+		p.diags.AddError(summary, detail)
+	} else {
+		p.diags.AddAttributeError(path.Root("protection"), summary, detail)
+	}
 }
 
 // runs reports whether the VM runs, and goes on running as far as the plan says.

@@ -163,7 +163,7 @@ func (p refusals) refuseUntold() {
 	}
 	if p.private.Proof == nil {
 		if was.protected {
-			p.refuseToRemove(was.thing, "replace")
+			p.refuseToRemove(was.vmid, was.thing, "replace")
 			return
 		}
 		p.refuseTaken(was.taken)
