@@ -41,7 +41,8 @@ func (a *attempt) sendFirst(ctx context.Context, r request.Request) error {
 	send := r.Send
 	r.Send = func(ctx context.Context) (pve.UPID, error) {
 		upid, err := send(ctx)
-		a.first.sent = !pve.IsKind(err, pve.Exists) // a refusal at once comes before anything is done
+		// a refusal at once comes before anything is done, and with plan_only nothing is sent
+		a.first.sent = !pve.IsKind(err, pve.Exists) && !a.creator.api.Identity().PlanOnly
 		return upid, err
 	}
 	result, err := a.creator.jobs.Once(ctx, &a.view.Tasks, r)

@@ -175,3 +175,14 @@ func TestReasonOfAResidueIsOneLine(t *testing.T) {
 		t.Errorf("said %q", said)
 	}
 }
+
+// TestDetailsEndWithAFullStop: the details of warnings do, whichever sentence comes last. A list at the end does not.
+func TestDetailsEndWithAFullStop(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{"Then apply again": "Then apply again.", "It stays.": "It stays.", "": "", "These:\n  one": "These:\n  one",
+		"Look (`qm config 100`)": "Look (`qm config 100`).", "Run `qm config 100`": "Run `qm config 100`."} {
+		if said := Warn([]guest.Warning{{Summary: "x", Detail: text}})[0].Detail(); said != want {
+			t.Errorf("of %q it says %q", text, said)
+		}
+	}
+}

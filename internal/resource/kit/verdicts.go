@@ -1,6 +1,8 @@
 package kit
 
 import (
+	"unicode"
+
 	"errors"
 	"strings"
 
@@ -15,13 +17,24 @@ import (
 func Warn(warnings []guest.Warning) diag.Diagnostics {
 	var diags diag.Diagnostics
 	for _, w := range warnings {
-		d := diag.Diagnostic(diag.NewWarningDiagnostic(w.Summary, w.Detail))
+		d := diag.Diagnostic(diag.NewWarningDiagnostic(w.Summary, ended(w.Detail)))
 		if w.Path != "" {
 			d = diag.WithPath(path.Root(w.Path), d)
 		}
 		diags.Append(d)
 	}
 	return diags
+}
+
+// ended is a text with its last full stop. A list at the end, such as that of a log or of commands, has none.
+func ended(text string) string {
+	last := text[strings.LastIndex(text, "\n")+1:]
+	isOpen := strings.HasSuffix(last, ")") || strings.HasSuffix(last, "`") ||
+		strings.TrimRightFunc(last, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }) != last
+	if isOpen && !strings.HasPrefix(last, " ") {
+		text += "."
+	}
+	return text
 }
 
 // Verdicts turns the findings about a plan into diagnostics on their attributes: certain refusals into errors, possible

@@ -1,6 +1,7 @@
 package docs_test
 
 import (
+	"fmt"
 	"net/http"
 	"path/filepath"
 	"regexp"
@@ -106,6 +107,10 @@ func TestPipelineGuideRefusesApply(t *testing.T) {
 	err := s.Run(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "plan_only (PROXMOX_VE_PLAN_ONLY)") {
 		t.Errorf("the apply says %v", err)
+	}
+	rig.Must(t, s.Configure(auditorBlock(t, w, "plan_only = true"), config)) // which sees no volumes without a VM
+	if err := s.Run(t.Context()); err == nil || strings.Contains(fmt.Sprint(err, s.Diagnostics()), "Rollback of VM") {
+		t.Errorf("nothing was sent, and the apply says %v\n%s", err, s.Diagnostics())
 	}
 	if addresses := s.Addresses(); len(addresses) > 0 {
 		t.Errorf("in state: %v", addresses)
