@@ -177,8 +177,8 @@ func snapshotsLeft(node string, vmid int, snapshots map[string]map[string]string
 		return nil
 	}
 	return []guest.Warning{{Summary: fmt.Sprintf("Snapshots that VM %d had are left on disks of others", vmid),
-		Detail: "They go with that disk if it is destroyed, too. If it stays, they take up space, and their names are taken " +
-			"for it. A command on node " + node + " removes each:\n" + strings.Join(lines, "\n") + "\nDeleting a VM's " +
+		Detail: "They go with that disk if it is destroyed, too. If it stays, they take up space, and their names are " +
+			"taken for it. A command on node " + node + " removes each:\n" + strings.Join(lines, "\n") + "\nDeleting a VM's " +
 			"snapshots before the VM leaves none."}}
 }
 

@@ -74,8 +74,8 @@ func (g Going) WarnUnshown(vmid int) (diags diag.Diagnostics) {
 	if lines := g.Lines(nil); len(lines) > 0 {
 		diags.AddWarning("The replacement of "+g.Thing+" loses jobs, settings or snapshots",
 			fmt.Sprintf("If the plan replaces this VM, since it is tainted, PVE removes these with it, or takes it out of "+
-				"them:\n  %s\nNote or copy them first (/etc/pve/firewall/%d.fw, `ha-manager config`, `pveum acl list`). The VM "+
-				"that takes its place has only those that its configuration or its source gives it.",
+				"them:\n  %s\nNote or copy them first (/etc/pve/firewall/%d.fw, `ha-manager config`, `pveum acl list`). The "+
+				"VM that takes its place has only those that its configuration or its source gives it.",
 				strings.Join(lines, "\n  "), vmid))
 	}
 	return diags

@@ -1,10 +1,9 @@
 package kit
 
 import (
-	"unicode"
-
 	"errors"
 	"strings"
+	"unicode"
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/path"

@@ -34,8 +34,8 @@ func (p refusals) refuseToRemove(vmid int64, thing, verb string) {
 	if verb == "destroy" {
 		block = ", in its block, which is put back for that if it was removed"
 	}
-	detail := fmt.Sprintf("PVE refuses to remove a protected VM. Apply protection = false first%s, and %s it then. Or lift "+
-		"it on a node of the cluster: %s.", block, verb,
+	detail := fmt.Sprintf("PVE refuses to remove a protected VM. Apply protection = false first%s, and %s it then. Or "+
+		"lift it on a node of the cluster: %s.", block, verb,
 		shell.Or(shell.VM("qm set {vmid} --protection 0", int(vmid)), shell.ByHand))
 	if verb == "destroy" {
 		p.diags.AddError(summary, detail)
