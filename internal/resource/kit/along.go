@@ -64,8 +64,8 @@ func (g Going) Warn(ctx context.Context, out PrivateWriter) diag.Diagnostics {
 		next += " on_destroy.purge = false, in an apply before this one, leaves backup jobs as they are, and refuses the " +
 			"destroy of a VM that HA or replication names."
 	}
-	diags.AddWarning(g.Thing+" goes with more than its disks", fmt.Sprintf("PVE removes these with it, or takes it out of "+
-		"them:\n  %s\n%s", strings.Join(lines, "\n  "), next))
+	diags.AddWarning(g.Thing+" goes with more than its disks", fmt.Sprintf("PVE removes these with it, or takes it out "+
+		"of them:\n  %s\n%s", strings.Join(lines, "\n  "), next))
 	return diags
 }
 
