@@ -15,6 +15,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/clock"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
 // TestInterruptedCloneOfARunningVM: Ctrl-C comes while PVE clones a running VM, whose guest stands still for the last
@@ -145,4 +146,87 @@ func TestUndoOfACloneElsewhereNamesItsUseOnce(t *testing.T) {
 			}
 		})
 	}
+}
+
+// grownSource is a bench whose VM 8000 has had its disk grown since its snapshot was taken, and a clone of the snapshot.
+func grownSource(t *testing.T) (bench, func() Request) {
+	t.Helper()
+	b := benchOf(t, pvesim.Options{Clock: clock.Real{}, Latency: -1}, token)
+	b.change(withSnapshot)
+	b.change(func(w *state.World) {
+		g, v := w.Guests[8000], w.Volume("pve1", "local-lvm:vm-8000-disk-0")
+		v.Size *= 2
+		g.Config["scsi0"] = vm.Resized(g.Config["scsi0"], v.Size)
+	})
+	return b, func() Request {
+		r := Request{Clone: &guest.Clone{VMID: 8000, Full: to(true), Snapshot: "old"}}
+		r.Node, r.VMID, r.Start, r.Spec.Name = "pve1", 150, true, to("web")
+		return r
+	}
+}
+
+// TestResumeOfACloneOfASnapshot: the source's disk was grown since its snapshot. PVE makes the copy as large as the disk
+// is now, and the run after a killed one does not take that for the work of a user.
+func TestResumeOfACloneOfASnapshot(t *testing.T) {
+	resumed := 0
+	for n := 1; n < 20; n++ {
+		synctest.Test(t, func(t *testing.T) {
+			b, wanted := grownSource(t)
+			died := b.killBy(t, deadProcess(t, b.Creator), wanted(), n, nil)
+			if was, _ := b.left(); !died || was == "" {
+				return
+			}
+			time.Sleep(startUp)
+			if _, err := creatorOf(t, b.sim, token).Create(t.Context(), wanted()); err != nil {
+				t.Errorf("killed before %d: %v", n, err)
+			}
+			resumed++
+		})
+	}
+	if resumed == 0 {
+		t.Error("no run was resumed")
+	}
+}
+
+// TestSlowCloneOfASnapshotIsTakenBack: the clone takes three minutes, and the start is refused. The copy is larger than
+// its snapshot says, also where the source does not have the volume in a slot any more. No user has grown it.
+func TestSlowCloneOfASnapshotIsTakenBack(t *testing.T) {
+	for name, change := range map[string]func(g *state.Guest){"grown": func(*state.Guest) {},
+		"grown and taken out": func(g *state.Guest) {
+			g.Config["unused0"] = guest.VolumeOf(g.Config["scsi0"])
+			delete(g.Config, "scsi0")
+		}} {
+		synctest.Test(t, func(t *testing.T) {
+			b, wanted := grownSource(t)
+			b.change(func(w *state.World) { change(w.Guests[8000]) })
+			b.sim.SetTaskTime(3 * time.Minute)
+			b.sim.SetFaults([]fault.Rule{startRefused})
+			created, err := b.Create(t.Context(), wanted())
+			if err == nil || b.vms()[150] != nil || len(created.Warnings) > 0 {
+				t.Errorf("%s: there is %t: %v; %v", name, b.vms()[150] != nil, err, created.Warnings)
+			}
+		})
+	}
+}
+
+// TestSlowCloneToLargeExtentsIsTakenBack: a volume group with extents of 32 MiB rounds the copy up.
+func TestSlowCloneToLargeExtentsIsTakenBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := benchOf(t, pvesim.Options{Clock: clock.Real{}, Latency: -1}, token)
+		b.change(func(w *state.World) {
+			g := w.Guests[9000]
+			delete(g.Config, "protection")
+			g.Config["scsi0"] = vm.Resized(g.Config["scsi0"], 2252<<20)
+			w.Volume("pve1", guest.VolumeOf(g.Config["scsi0"])).Size = 2272 << 20 // as the copy's, after lvcreate
+		})
+		r := ofTemplate()
+		r.VMID, r.Start = 150, true
+		r.Clone.Full, r.Clone.Storage = to(true), "local-lvm"
+		b.sim.SetTaskTime(3 * time.Minute)
+		b.sim.SetFaults([]fault.Rule{startRefused})
+		created, err := b.Create(t.Context(), r)
+		if err == nil || b.vms()[150] != nil || len(created.Warnings) > 0 {
+			t.Errorf("there is %t: %v; %v", b.vms()[150] != nil, err, created.Warnings)
+		}
+	})
 }

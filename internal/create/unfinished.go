@@ -19,6 +19,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/property"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
 )
 
 // A create that was killed is continued by the next create with its key, and by nothing else. No plan, no refresh and
@@ -287,26 +288,39 @@ func worksWith(p plan, config map[string]string, made *destroy.Made) string {
 }
 
 // grownSince is a disk of an uncommitted VM that is larger than the create makes it, and its size in bytes; "": none.
-// An import has the size of its image, which may be larger: PVE then refuses to shrink the disk.
+// An import has the size of its image, which may be larger: PVE then refuses to shrink the disk. Storages round up, LVM
+// to whole extents of its volume group, which may be large (pve-storage LVMPlugin.pm alloc_image). PVE's
+// interface counts growth in GiB (pve-manager www/manager6/qemu/HDResize.js), so less shows no user.
 func grownSince(p plan, config map[string]string, made *destroy.Made) (slot string, size int64) {
-	var source vm.Spec
-	if p.from != nil {
-		source = vm.Decode(p.copied())
-	}
+	const least = 1 << 30
 	has := vm.Decode(config).Disks
 	for _, slot := range slices.Sorted(maps.Keys(has)) {
-		is, want, largest := has[slot].Size, p.spec.Disks[slot], int64(0)
-		for _, planned := range []*int64{want.Size, source.Disks[slot].Size} {
-			if planned != nil {
-				largest = max(largest, *planned)
-			}
-		}
+		is, want := has[slot].Bytes(), p.spec.Disks[slot]
+		copied, known := p.copiedSize(slot)
+		largest := max(want.Bytes(), copied)
 		if want.ImportFrom != nil && made != nil {
 			largest = max(largest, made.FirstSize(slot))
 		}
-		if is != nil && largest > 0 && *is > largest && !vm.FitsSize(*is, largest) {
-			return slot, *is
+		if known && largest > 0 && is-largest >= least {
+			return slot, is
 		}
 	}
 	return "", 0
+}
+
+// copiedSize is the size of the source's disk in a slot, in bytes; 0: it has none. PVE makes the copy of a snapshot as
+// large as the volume is today (qemu-server QemuServer.pm clone_disk, volume_size_info). That is not known where the
+// volume is in no slot of the source any more.
+func (p plan) copiedSize(slot string) (size int64, known bool) {
+	if p.from == nil {
+		return 0, true
+	}
+	disk, copied := vm.Decode(p.copied()).Disks[slot]
+	size, known = disk.Bytes(), !copied || p.from.snapshot == nil
+	for _, today := range vm.Decode(p.from.config).Disks {
+		if copied && volid.Same(today.Volume, disk.Volume) {
+			size, known = max(size, today.Bytes()), true
+		}
+	}
+	return size, known
 }
