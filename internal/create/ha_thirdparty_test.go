@@ -146,3 +146,25 @@ func TestLeftoverThatHAIgnores(t *testing.T) {
 		}
 	}
 }
+
+// TestSlowCreateUnderHAIsTakenBack: the task that makes the VM takes longer than a lease, HA starts the guest by the
+// create's own entry, and PVE refuses the commit after the wait. HA's task is root's, and no use of the VM by others.
+func TestSlowCreateUnderHAIsTakenBack(t *testing.T) {
+	for _, slow := range []time.Duration{0, 6 * time.Minute} {
+		synctest.Test(t, func(t *testing.T) {
+			b := benchOf(t, pvesim.Options{Clock: clock.Real{}, Latency: -1}, token)
+			b.change(func(w *state.World) {
+				for _, who := range []string{"terraform@pve", "terraform@pve!prov"} {
+					w.ACL = append(w.ACL, state.ACLEntry{Path: "/", Subject: who, Role: "Administrator", Propagate: true})
+				}
+			})
+			b.sim.SetTaskTime(slow)
+			r := awaitedOnNFS(20*time.Minute + 5*time.Second)
+			r.Start, r.HA = false, &guest.HA{State: to("started")}
+			created, err := b.await(t, r, func(func()) { b.sim.SetFaults([]fault.Rule{commitRefused}) })
+			if err == nil || b.vms()[150] != nil {
+				t.Errorf("%s: there is %t: %v; %v", slow, b.vms()[150] != nil, err, created.Warnings)
+			}
+		})
+	}
+}

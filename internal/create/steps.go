@@ -189,8 +189,8 @@ func whyInUse(ctx context.Context, a *attempt, node string, config map[string]st
 	case config["lock"] == "backup": // it starts a guest (PVE/VZDump/QemuServer.pm enforce_vm_running_for_backup)
 		return "", request.LockedBy(config["lock"], fmt.Sprintf("destroy VM %d on node %s", a.vmid, node))
 	}
-	c := a.creator
-	v, err := guest.JudgeLive(ctx, c.guests.Runs, a.baselines[0].Resources, append(a.nodes(), node), mark, config)
+	c, ha := a.creator, !a.beside.ha.IsZero() && !a.r.HA.Ignores()
+	v, err := guest.JudgeLive(ctx, c.guests.Runs, a.baselines[0].Resources, append(a.nodes(), node), mark, config, ha)
 	if err != nil || v.Owner != ownership.Ours {
 		return v.Reason, err
 	}

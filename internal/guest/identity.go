@@ -234,9 +234,6 @@ const (
 	ThirdParty
 )
 
-// byHA are the tasks that HA begins on its guests, in the name of root (pve-ha-manager PVE/HA/Resources/PVEVM.pm).
-var byHA = []string{"qmstart", "qmstop", "qmshutdown", "qmigrate"}
-
 // UsesOf are the tasks by which others have worked with the VM that a failed create has left, and that no refresh has
 // named. Those of this identity are none, but for snapshots and clones: the apply that destroys the VM is its own, too.
 func (r *Runs) UsesOf(ctx context.Context, p *Proof, node string) ([]ownership.Task, error) {
@@ -254,13 +251,13 @@ func (r *Runs) UsesOf(ctx context.Context, p *Proof, node string) ([]ownership.T
 		mark = found
 	}
 	facts := r.factsOf(resources, mark, nil)
+	facts.HA = p.HA && !p.HAIgnores
 	if err := r.seeTasks(ctx, &facts, resources, []string{node}, first.Node); err != nil {
 		return nil, err
 	}
 	start, err := unlistedStart(ctx, r, p, node, facts.Tasks)
 	return slices.DeleteFunc(append(ownership.Uses(facts, first), start...), func(t ownership.Task) bool {
-		isHA := p.HA && !p.HAIgnores && t.User == "root@pam" && slices.Contains(byHA, t.Type)
-		return isHA || slices.Contains(p.Tasks, t.UPID) || p.hasNamed(t)
+		return slices.Contains(p.Tasks, t.UPID) || p.hasNamed(t)
 	}), err
 }
 

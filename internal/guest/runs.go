@@ -139,10 +139,11 @@ func (r *Runs) Judge(ctx context.Context, resources pve.Resources, node string, 
 
 // JudgeLive judges the marked VM of a run that is still under way, whose configuration is on one of the nodes. Others
 // may have used it meanwhile. Tasks of others that this identity may not see are no reason against it, nor is any
-// other node that does not answer.
+// other node that does not answer. ha: by the run's own entry HA acts on the VM.
 func JudgeLive(ctx context.Context, r *Runs, resources pve.Resources, nodes []string, mark ownership.Mark,
-	config map[string]string) (ownership.Verdict, error) {
+	config map[string]string, ha bool) (ownership.Verdict, error) {
 	facts := r.factsOf(resources, mark, config)
+	facts.HA = ha
 	if err := r.seeTasks(ctx, &facts, resources, nodes, ""); err != nil {
 		return ownership.Verdict{}, err
 	}

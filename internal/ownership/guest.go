@@ -73,6 +73,8 @@ type Guest struct {
 	UUID    string
 	// Live: the run that has made the mark asks. It knows when that was.
 	Live bool
+	// HA: by the create's own entry HA acts on the guest. Its tasks are no use of it by others.
+	HA bool
 	// Snapshots: a user has taken some, or rolled the guest back.
 	Snapshots bool
 	// Tasks are those of all nodes that name the guest, or the source of a clone. Unseen says which tasks of other users
@@ -251,44 +253,6 @@ func (g Guest) isLater(t, than Task) bool {
 	age, told := g.age(t)
 	old, alsoTold := g.age(than)
 	return !told || !alsoTold || age < old
-}
-
-// uses are tasks that no create begins on its guest. They count for a run that is under way: its undo destroys. The
-// resume of a dead run completes the guest, and takes nothing from it.
-var uses = []string{"qmsnapshot", "qmdelsnapshot", "qmclone"}
-
-// usedByOthers finds a task that has worked with the guest since it was made: one of another identity, or one of this
-// identity that no create begins.
-func (g Guest) usedByOthers(maker Task) (Task, bool) {
-	for _, t := range g.Tasks {
-		if g.isUse(t, maker) {
-			return t, true
-		}
-	}
-	return Task{}, false
-}
-
-func (g Guest) isUse(t, since Task) bool {
-	isOthers := t.User != g.Identity && !slices.Contains(bystanders, t.Type) || g.Live && slices.Contains(uses, t.Type)
-	return t.ID == strconv.Itoa(g.VMID) && isOthers && !t.destroyed() && g.isSince(t, since)
-}
-
-// Uses are the tasks by which others have worked with the guest of a failed create since that began its first task. A
-// first task without a UPID is not known: then it is since the guest was made, if the lists tell that.
-func Uses(g Guest, first Task) (all []Task) {
-	if first.UPID == "" {
-		maker, found := g.maker()
-		if !found {
-			return nil
-		}
-		first = g.earliest(maker)
-	}
-	for _, t := range g.Tasks {
-		if t.UPID != first.UPID && g.isUse(t, first) {
-			all = append(all, t)
-		}
-	}
-	return all
 }
 
 // isWhole is Verdict.Whole, or why that cannot be said of a guest that was started.

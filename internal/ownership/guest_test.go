@@ -515,6 +515,23 @@ func TestOwnershipOfAFinishedGuest(t *testing.T) {
 	t.Logf("%d rows, %d may be lost", rows, may)
 }
 
+// TestTasksOfHAAreNoUse: HA starts the guest of a create by its own entry. Another task of root, a start without an
+// entry, and one of another user are uses.
+func TestTasksOfHAAreNoUse(t *testing.T) {
+	for _, c := range []struct {
+		typ, user string
+		ha, used  bool
+	}{{"qmstart", "root@pam", true, false}, {"qmigrate", "root@pam", true, false}, {"qmstart", "root@pam", false, true},
+		{"qmstart", neighbor, true, true}, {"qmconfig", "root@pam", true, true}} {
+		f := factsOf(making{by: "qmcreate"})
+		f.add(c.typ, theVM, c.user, "pve1", time.Minute)
+		f.Live, f.Genuine, f.HA = true, true, c.ha
+		if v := Judge(f.Guest); (v.Owner != Ours) != c.used {
+			t.Errorf("%+v: %+v", c, v)
+		}
+	}
+}
+
 // TestDestroyOfTheEarlierGuestIsNoUse: another identity's destroy of its VM 150 and this create, on two nodes, begin at the same time as far as
 // their clocks tell. A destroy that did not end well has worked with the VM that is there.
 func TestDestroyOfTheEarlierGuestIsNoUse(t *testing.T) {
