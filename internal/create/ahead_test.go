@@ -93,14 +93,26 @@ func TestCopySaysThatTheFirewallCouldNotBeRead(t *testing.T) {
 	}
 }
 
-// TestUndoNamesWhatWasSetAhead: an administrator has given a permission on an id, and firewall rules, ahead of its guest.
-// PVE removes both with the VM that a failed create takes back, and the create says so. Without them it says nothing.
+// TestUndoNamesWhatWasSetAhead: an administrator has given a permission on an id, and firewall rules, an IP set and an
+// alias, ahead of its guest. PVE removes all with the VM that a failed create takes back, and the create says so, also
+// of a VM in a pool. Without them it says nothing.
 func TestUndoNamesWhatWasSetAhead(t *testing.T) {
-	for _, set := range []bool{false, true} {
+	permission, rules, sets := "/vms/150", "firewall options or rules", "office"
+	for name, c := range map[string]struct {
+		pool     string
+		firewall *guest.Firewall
+		set      bool
+		says     []string
+	}{"nothing": {}, "nothing, in a pool": {pool: "web"}, "set": {set: true, says: []string{permission, rules, sets, "gate"}},
+		"in a pool":            {pool: "web", set: true, says: []string{permission, rules, sets}},
+		"rules are configured": {firewall: &guest.Firewall{Enabled: to(true)}, set: true, says: []string{permission, sets}}} {
 		b := benchOf(t, pvesim.Options{}, token)
-		if set {
+		if c.set {
 			b.change(func(w *state.World) {
 				w.ACL = append(w.ACL, state.ACLEntry{Path: "/vms/150", Role: "PVEVMUser", Subject: "alice@pve", Propagate: true})
+				w.Firewall[150] = &state.FirewallFile{Options: map[string]string{},
+					IPSets:  map[string]*state.IPSet{"office": {Entries: []map[string]string{{"cidr": "192.0.2.0/24"}}}},
+					Aliases: map[string]map[string]string{"gate": {"name": "gate", "cidr": "192.0.2.1"}}}
 			})
 			rule := pve.Params{"type": "in", "action": "ACCEPT", "proto": "tcp", "dport": "22", "enable": "1"}
 			if err := b.api.Firewall("pve1", 150).AddRule(t.Context(), rule); err != nil {
@@ -110,7 +122,7 @@ func TestUndoNamesWhatWasSetAhead(t *testing.T) {
 		b.sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: http.MethodPost, Path: "/nodes/{node}/qemu/{vmid}/status/start"},
 			Phase: fault.Before, Status: 500, Reason: "no such bridge"}})
 		r := onZFS()
-		r.VMID, r.Start = 150, true
+		r.VMID, r.Start, r.Pool, r.Firewall = 150, true, c.pool, c.firewall
 		created, err := b.Create(t.Context(), r)
 		said, left := fmt.Sprint(created.Warnings), false
 		b.change(func(w *state.World) {
@@ -119,9 +131,12 @@ func TestUndoNamesWhatWasSetAhead(t *testing.T) {
 			}
 			left = left || w.Firewall[150] != nil
 		})
-		named := strings.Contains(said, "permissions on /vms/150") && strings.Contains(said, "firewall")
-		if err == nil || left || named != set || created.Doubt {
-			t.Errorf("set ahead %t: %v, left %t, said %s", set, err, left, said)
+		named := len(c.says) > 0 || said == "[]"
+		for _, one := range c.says {
+			named = named && strings.Contains(said, one)
+		}
+		if err == nil || left || !named || created.Doubt {
+			t.Errorf("%s: %v, left %t, said %s", name, err, left, said)
 		}
 	}
 }

@@ -94,19 +94,24 @@ func hasHA(vmid int, err error) error {
 }
 
 // ahead are the settings that a third party has made for a configured VMID before its guest, as far as this identity
-// sees them: PVE removes them with the guest. A pool in the request, and a copy, bring some of their own.
+// sees them: PVE removes them with the guest. A copy brings a firewall of its own, and a pool in the request is a place
+// in a pool: then the entries tell, which not each identity with privileges on the VM may read.
 func ahead(ctx context.Context, a *attempt) []string {
 	if a.r.VMID == 0 || a.resumed {
 		return nil
 	}
-	var all []string
-	if a.r.Pool == "" {
-		all = guest.PermissionsFor(ctx, a.creator.guests, a.vmid)
+	named := guest.PermissionsFor
+	if a.r.Pool != "" {
+		named = guest.GrantsFor
 	}
-	if a.from == nil && !a.beside.firewall {
+	all := named(ctx, a.creator.guests, a.vmid)
+	if a.from != nil {
+		return all
+	}
+	if !a.beside.firewall {
 		all = append(all, guest.FirewallFor(ctx, a.creator.guests, a.node, a.vmid)...)
 	}
-	return all
+	return append(all, guest.FirewallRefsFor(ctx, a.creator.guests, a.node, a.vmid)...)
 }
 
 // sendCopy sends the first write of a clone or a restore. PVE puts the firewall of the source, or none, in the place of

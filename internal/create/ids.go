@@ -30,6 +30,7 @@ type idChooser struct {
 	creator   *Creator
 	resources pve.Resources
 	request   Request
+	from      *source
 	places    []place
 	node      string       // where the VM is to be
 	at        time.Time    // when the listing was asked for
@@ -47,8 +48,8 @@ type idChooser struct {
 
 // chooser makes an idChooser.
 func (c *Creator) chooser(found findings, r Request) *idChooser {
-	i := &idChooser{creator: c, request: r, places: placesOf(found, r), node: found.node, taken: map[int]bool{},
-		passed: map[int]bool{}}
+	i := &idChooser{creator: c, request: r, from: found.from, places: placesOf(found, r), node: found.node,
+		taken: map[int]bool{}, passed: map[int]bool{}}
 	i.learn(found.resources, found.at)
 	return i
 }

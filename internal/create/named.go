@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
 // spokenFor returns VMIDs without a guest that permissions, a pool or a firewall mention, if the chosen one is among
@@ -43,12 +44,17 @@ func (i *idChooser) isGuest(vmid int) bool {
 
 // inheritsFirewall reports whether firewall rules left under the VMID would apply to the new VM. They do if it has an
 // interface with a firewall, no firewall of its own is configured, and it is no clone, whose file PVE rewrites
-// (pve-firewall Helpers.pm clone_vmfw_conf).
+// (pve-firewall Helpers.pm clone_vmfw_conf). A backup brings interfaces, and PVE leaves the file of the VMID where the
+// archive has none (qemu-server QemuServer.pm restore_vma_archive); what an archive has cannot be asked for.
 func (i *idChooser) inheritsFirewall() bool {
 	if i.request.Firewall != nil || i.request.Clone != nil {
 		return false
 	}
-	for _, n := range i.request.Spec.Networks {
+	has := i.request.Spec
+	if i.from != nil {
+		has = vm.Merge(vm.Decode(i.from.config), has)
+	}
+	for _, n := range has.Networks {
 		if n.Firewall != nil && *n.Firewall {
 			return true
 		}
@@ -58,23 +64,23 @@ func (i *idChooser) inheritsFirewall() bool {
 
 // askNamed asks for the VMIDs that permissions and pools of any user name. PVE tells them to every user with a
 // privilege on them: the paths of an identity's own privileges are those of all entries and of all members of pools
-// (access-control RPCEnvironment.pm get_effective_permissions). It returns none for an identity that may not create VMs
-// everywhere: such an identity needs an entry for the VMID.
+// (access-control RPCEnvironment.pm get_effective_permissions).
 func (c *Creator) askNamed(ctx context.Context) (map[int]bool, error) {
 	paths, err := c.api.Access().Permissions(ctx, "")
 	return namedIn(paths), err
 }
 
+// namedIn are the VMIDs that entries of others name. An identity that may not create VMs everywhere needs an entry for
+// the VMID or for its pool: an id on which it may create VMs is its own.
 func namedIn(paths map[string]map[string]bool) map[int]bool {
-	if !paths["/vms"]["VM.Allocate"] {
-		return nil
-	}
-	named := map[int]bool{}
-	for path := range paths {
-		if id, ok := strings.CutPrefix(path, "/vms/"); ok {
-			if vmid, err := strconv.Atoi(id); err == nil {
-				named[vmid] = true
-			}
+	everywhere, named := paths["/vms"]["VM.Allocate"], map[int]bool{}
+	for path, held := range paths {
+		id, isVM := strings.CutPrefix(path, "/vms/")
+		if _, creates := held["VM.Allocate"]; !isVM || creates && !everywhere {
+			continue
+		}
+		if vmid, err := strconv.Atoi(id); err == nil {
+			named[vmid] = true
 		}
 	}
 	return named

@@ -79,6 +79,37 @@ func TestIDsThatOnlyPermissionsAllow(t *testing.T) {
 	}
 }
 
+// poolOnly leaves the bench's identity with the permissions of the guide: it looks everywhere, and creates VMs of a pool.
+func (b bench) poolOnly() {
+	b.change(func(w *state.World) {
+		w.ACL = slices.DeleteFunc(w.ACL, func(e state.ACLEntry) bool {
+			return e.Path == "/" && strings.HasPrefix(e.Subject, "terraform@pve")
+		})
+		for _, who := range []string{"terraform@pve", "terraform@pve!prov"} {
+			for _, path := range []string{"/storage", "/nodes", "/sdn", "/mapping", "/access", "/pool/web"} {
+				w.ACL = append(w.ACL, state.ACLEntry{Path: path, Subject: who, Role: "TerraformProvider", Propagate: true})
+			}
+			w.ACL = append(w.ACL, state.ACLEntry{Path: "/vms", Subject: who, Role: "PVEAuditor", Propagate: true})
+		}
+	})
+}
+
+// TestIDsThatPermissionsNameForAPool: an identity that may create VMs by its pool alone takes no id on which a third
+// party has a role, and which PVE would hand to that party. A free id of its own pool is one that it may create.
+func TestIDsThatPermissionsNameForAPool(t *testing.T) {
+	b := newBench(t, token)
+	b.poolOnly()
+	b.change(func(w *state.World) {
+		w.ACL = append(w.ACL, aclFor(100, "alice@pve", "PVEVMAdmin"))
+		w.Pools["web"].Guests = append(w.Pools["web"].Guests, 101)
+	})
+	r := onZFS()
+	r.Pool = "web"
+	if got := many(t, 2, b.Creator, r); !slices.Equal(got, []int{101, 102}) {
+		t.Errorf("got %v", got)
+	}
+}
+
 // TestIDsWithAFirewall: rules that are left under an id are not inherited by a VM that would obey them.
 func TestIDsWithAFirewall(t *testing.T) {
 	yes, bridge := true, "vmbr0"

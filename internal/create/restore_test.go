@@ -293,3 +293,25 @@ func TestRestoreOnAFullStorage(t *testing.T) {
 		t.Errorf("%v: %v, %v", err, b.vms(), b.volumesOf(100))
 	}
 }
+
+// TestRestoreObeysNoRulesOfOthers: rules were left, or set ahead, for a free id. The backup has an interface with a
+// firewall, and no firewall file: PVE leaves that of the id then (qemu-server QemuServer.pm, restore_vma_archive).
+func TestRestoreObeysNoRulesOfOthers(t *testing.T) {
+	guarded := map[string]string{"net0": "virtio=BC:24:11:00:07:00,bridge=vmbr0,firewall=1"}
+	for name, c := range map[string]struct {
+		has  map[string]string
+		r    func() Request
+		want int
+	}{"as in the backup": {guarded, func() Request { return Request{Node: "pve1", Restore: &guest.Restore{Archive: theArchive}} }, 101},
+		"configured too": {guarded, aRestore, 101},
+		"no firewall":    {map[string]string{"net0": "virtio=BC:24:11:00:07:00,bridge=vmbr0"}, aRestore, 100}} {
+		b := newBench(t, token)
+		b.backedUp(c.has)
+		b.change(func(w *state.World) {
+			w.Firewall[100] = &state.FirewallFile{Options: map[string]string{"enable": "1", "policy_in": "ACCEPT"}}
+		})
+		if created, err := b.Create(t.Context(), c.r()); err != nil || created.Guest.VMID != c.want {
+			t.Errorf("%s: VM %d: %v, said %v", name, created.Guest.VMID, err, created.Warnings)
+		}
+	}
+}
