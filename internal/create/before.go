@@ -111,7 +111,10 @@ func ahead(ctx context.Context, a *attempt) []string {
 	if !a.beside.firewall {
 		all = append(all, guest.FirewallFor(ctx, a.creator.guests, a.node, a.vmid)...)
 	}
-	return append(all, guest.FirewallRefsFor(ctx, a.creator.guests, a.node, a.vmid)...)
+	if a.first.lost == nil { // else there is mostly no VM, and the server is in trouble
+		all = append(all, guest.FirewallRefsFor(ctx, a.creator.guests, a.node, a.vmid)...)
+	}
+	return all
 }
 
 // sendCopy sends the first write of a clone or a restore. PVE puts the firewall of the source, or none, in the place of
