@@ -88,6 +88,10 @@ func TestCommandsOfLeftovers(t *testing.T) {
 		if got := of(ours).leftovers(nil)[0].Command; got != want {
 			t.Errorf("lock %q: %s", lock, got)
 		}
+		ours.config.Values["description"] = mark.String()
+		if got := of(ours).leftovers(nil)[0].Command; got != "grep -qF -- "+mark.Saga+" /etc/pve/nodes/pve1/qemu-server/100.conf && "+want {
+			t.Errorf("with its mark, lock %q: %s", lock, got)
+		}
 	}
 	doubted := view{verdict: verdict{unsure: true}, node: "pve1", config: pve.GuestConfig{Values: map[string]string{"lock": "create"}}}
 	if got := of(doubted).leftovers(nil)[0].Command; got != "qm config 100 && pvenode task list --vmid 100 --source all" {

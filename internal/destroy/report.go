@@ -135,10 +135,14 @@ func (r *report) guest(node, reason string) saga.Residue {
 	if has["protection"] == "1" && r.Protected {
 		command = shell.And(shell.VM("qm set {vmid} --protection 0", r.VMID), command)
 	}
-	if r.view.unsure || r.view.ambiguous || r.tasks.othersWork { // another user may be making it
-		command = shell.VM("qm config {vmid} && pvenode task list --vmid {vmid} --source all", r.VMID)
-	} else if r.tasks.mayHaveLeft(has["lock"]) {
+	if r.tasks.mayHaveLeft(has["lock"]) {
 		command = shell.And(shell.VM("qm unlock {vmid}", r.VMID), command)
+	}
+	switch {
+	case r.view.unsure || r.view.ambiguous || r.tasks.othersWork: // another user may be making it
+		command = shell.VM("qm config {vmid} && pvenode task list --vmid {vmid} --source all", r.VMID)
+	case r.Mark.Proves(r.VMID, has): // by the time that it is run, PVE may have given the id to another VM
+		command = shell.And(shell.IfMarked(r.Mark.Saga, node, r.VMID), command)
 	}
 	left := saga.Residue{Kind: "guest", Node: node, ID: fmt.Sprint(r.VMID), Reason: reason, Command: command,
 		What: fmt.Sprintf("VM %d on node %s", r.VMID, node)}
