@@ -14,7 +14,7 @@ import (
 )
 
 // known are the programs that a printed command may run.
-var known = []string{"[", "grep", "ha-manager", "pct", "pvenode", "pvesh", "pvesm", "pvesr", "pveum", "qemu-img", "qm", "rm", "ssh-keygen", "terraform", "zfs"}
+var known = []string{"[", "grep", "ha-manager", "pct", "perl", "pvenode", "pvesh", "pvesm", "pvesr", "pveum", "qemu-img", "qm", "rm", "ssh-keygen", "terraform", "zfs"}
 
 var (
 	quoted  = regexp.MustCompile("`([^`\n]+)`")
