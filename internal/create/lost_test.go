@@ -95,7 +95,7 @@ func TestALookalikeIsOurOwnAndNew(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if says := fmt.Sprint(again.Warnings); strings.Contains(says, "VM 100 (web) on node pve1 looks like") != c.named {
+				if says := fmt.Sprint(again.Warnings); strings.Contains(says, "VM 100 (web) on node pve1 may be this one") != c.named {
 					t.Errorf("create %d warns %s", n, says)
 				}
 			}

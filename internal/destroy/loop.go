@@ -213,7 +213,7 @@ func (r *removal) loop(ctx context.Context) error {
 	q := r.d.jobs.Queue(r.Baseline.Node, r.VMID)
 	q.Reason = backoff.ForLockToDestroy
 	began := r.d.clock.Now()
-	for attempt, failures := 0, 0; attempt < passes && failures < 5; attempt++ {
+	for attempt, failures, absences := 0, 0, 0; attempt < passes && failures < 5; attempt++ {
 		clean, err := r.pass(ctx)
 		if clean {
 			return nil
@@ -234,13 +234,14 @@ func (r *removal) loop(ctx context.Context) error {
 			}
 			break
 		}
-		failures++
 		isAway := pve.IsKind(err, pve.Unavailable) || pve.IsKind(err, pve.Ambiguous)
 		if isAway && !r.committed && r.d.clock.Now().Sub(began) < away {
 			attempt--
-			failures = min(failures, 4)
+			absences++ // which leave the node that is back all its tries
+		} else {
+			failures++
 		}
-		if r.d.jobs.Pause(ctx, failures) != nil {
+		if r.d.jobs.Pause(ctx, failures+min(absences, 4)) != nil {
 			break
 		}
 	}
