@@ -112,7 +112,7 @@ func TestReplacementOfAProtectedVM(t *testing.T) {
 		rig.Must(t, s.Converge(t.Context()))
 		w.Sim.Advance(20e9)
 		_, err := s.Plan(t.Context(), terraformtest.Replacing(rig.VMAddress))
-		rig.MustSay(t, err, "Cannot replace VM 400", "Set protection = false and apply, then replace it")
+		rig.MustSay(t, err, "Cannot replace VM 400", "Apply protection = false first, and replace it then")
 	}
 }
 
