@@ -29,7 +29,7 @@ func TestReferences(t *testing.T) {
 		t.Error(err, diff)
 	}
 	entries, err := c.Access().ACL(t.Context())
-	want := []ACLEntry{{Path: "/vms/100", Type: "token", Subject: "a@pve!b", Role: "PVEVMUser"}}
+	want := []ACLEntry{{Path: "/vms/100", Type: "token", Subject: "a@pve!b", Role: "PVEVMUser", Propagate: true}}
 	if diff := cmp.Diff(want, entries); err != nil || diff != "" {
 		t.Error(err, diff)
 	}
