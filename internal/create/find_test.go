@@ -67,6 +67,52 @@ func TestFindLooksAgain(t *testing.T) {
 	}
 }
 
+// TestFindReadsASourceThatHasNoNameYet: PVE lists a VM without its name for some seconds after its create. A clone by
+// name or tag reads the few such VMs where no other is meant, and none where one is.
+func TestFindReadsASourceThatHasNoNameYet(t *testing.T) {
+	for name, c := range map[string]struct {
+		clone guest.Clone
+		away  bool
+		reads int
+		fails string
+	}{
+		"by name":                {clone: guest.Clone{Name: "fresh"}, reads: 3},
+		"by tag":                 {clone: guest.Clone{Tags: []string{"fresh"}}, reads: 2}, // the other lacks the tag
+		"on its node":            {clone: guest.Clone{Name: "fresh", Node: "pve1"}, reads: 3},
+		"on another node":        {clone: guest.Clone{Name: "fresh", Node: "pve2"}, fails: "VM named \"fresh\" on node pve2"},
+		"none of them":           {clone: guest.Clone{Name: "missing"}, reads: 2, fails: "There is no VM named \"missing\""},
+		"its node is silent":     {clone: guest.Clone{Name: "fresh"}, away: true, fails: "Or it is one of these"},
+		"another is meant":       {clone: guest.Clone{Name: "template"}, reads: 1},
+		"another is meant by id": {clone: guest.Clone{VMID: 9000}, reads: 1},
+	} {
+		b := newBench(t, ticket)
+		b.change(func(w *state.World) {
+			for vmid, name := range map[int]string{9100: "fresh", 9101: "other"} {
+				config := maps.Clone(w.Guests[9000].Config)
+				config["name"], config["tags"] = name, name
+				w.Guests[vmid] = &state.Guest{VMID: vmid, Type: "qemu", Node: "pve1", Config: config}
+			}
+			w.Nodes["pve1"].Silent = c.away
+		})
+		b.sim.ResetOps()
+		c.clone.Full = new(true)
+		_, err := b.Create(t.Context(), Request{VMID: 500, Clone: &c.clone})
+		if c.fails == "" && err != nil || c.fails != "" && (err == nil || !strings.Contains(err.Error(), c.fails)) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if c.fails != "" && !c.away && strings.Contains(err.Error(), "Or it is one of these") {
+			t.Errorf("%s: VMs that were read may be it: %v", name, err)
+		}
+		reads := 0
+		for _, vmid := range []int{9000, 9100, 9101} {
+			reads += b.asked("GET", "/nodes/{node}/qemu/{vmid}/config", vmid)
+		}
+		if reads != c.reads {
+			t.Errorf("%s: %d reads of sources, want %d", name, reads, c.reads)
+		}
+	}
+}
+
 // TestFindWaitsForALockedSource: a lock that was read a moment ago is looked at again, and one that came since makes
 // the create start again.
 func TestFindWaitsForALockedSource(t *testing.T) {

@@ -311,3 +311,23 @@ func TestMigrationLeavesAMovedDisk(t *testing.T) {
 		})
 	}
 }
+
+// TestCloneByNameOfAVMOfTheSameApply: PVE lists the new source without its name yet, and the first apply succeeds.
+func TestCloneByNameOfAVMOfTheSameApply(t *testing.T) {
+	t.Parallel()
+	w := rig.NewWorld(t)
+	s := w.Session(t, rig.TokenNoSSH, `resource "proxmox_vm" "source" {
+  name     = "base"
+  node     = "pve1"
+  template = true
+}
+resource "proxmox_vm" "copy" {
+  name        = "copy"
+  node        = "pve1"
+  power_state = "stopped"
+  clone       = { name = "base" }
+  depends_on  = [proxmox_vm.source]
+}
+`)
+	rig.Must(t, s.Converge(t.Context()))
+}
