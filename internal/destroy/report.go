@@ -117,7 +117,11 @@ func (r *report) leftovers(failed error) []saga.Residue {
 		if said := r.of(v).why; said != "" {
 			why = said
 		}
-		left = append(left, r.volume(v, why))
+		named := r.volume(v, why)
+		if goesAlong(r.removal, has, v) && left[0].Command != "" {
+			named.Reason, named.Command = fmt.Sprintf("it goes with VM %d", r.VMID), ""
+		}
+		left = append(left, named)
 	}
 	return left
 }

@@ -343,3 +343,8 @@ func idsOf(volumes []pve.Volume) []string {
 	}
 	return ids
 }
+
+// goesAlong reports whether a volume goes with the VM that was seen last, which is ours.
+func goesAlong(r *removal, has map[string]string, volume string) bool {
+	return r.view.at() != "" && isIn(r, r.view.at(), has, volume) && guest.GoesWith(has, volume) && mayBeTheirs(r) == ""
+}

@@ -15,6 +15,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/kit"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/vmschema"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/saga"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/volumeuse"
 )
@@ -177,7 +178,8 @@ func AddedOf(others map[string]string, inherited []string) map[string]string {
 // NoteOthers writes what a VM has in slots that the state does not know, where that is news. A device that comes after
 // the plan is a third party's. A disk that was not there at the last refresh has not come by the create, and one that
 // another provider did not have in its state is in none now. Those of a copy that failed before it was read are among
-// them: its state tells no disk of its source from one that a third party has added. A disk that comes into another
+// them: its state tells no disk of its source from one that a third party has added, unless its roll-back has named it
+// as left. A disk that comes into another
 // slot is news, whatever its name: PVE gives the first free name to a new disk (pve-storage Plugin.pm
 // get_next_vm_diskname), and the state does not have the slot. So is one of another size. A disk whose removal waits
 // for the guest's stop is in no slot of the state, and goes with the VM: it is news, unless an update has removed it
@@ -191,7 +193,8 @@ func (p PrivateState) NoteOthers(ctx context.Context, out kit.PrivateWriter, pri
 	}
 	sizes := SizesOf(others, now)
 	for slot, volume := range others {
-		isNew := p.Others[slot] != volume || !vm.FitsSize(sizes[volume], was[volume]) || p.Moved.leaves(slot)
+		isNew := (p.Others[slot] != volume || !vm.FitsSize(sizes[volume], was[volume]) || p.Moved.leaves(slot)) &&
+			!p.isLeft(volume, sizes[volume])
 		if vm.IsSlot(slot) && (isNew || p.Added[slot] == volume) {
 			added[slot] = volume
 		}
@@ -210,6 +213,13 @@ func (p PrivateState) NoteOthers(ctx context.Context, out kit.PrivateWriter, pri
 	}
 	p.Others, p.Sizes, p.Added = others, sizes, added
 	return p, diags
+}
+
+// isLeft reports whether a disk is one that the roll-back of the VM's create has named as left.
+func (p PrivateState) isLeft(volume string, size int64) bool {
+	return p.Proof != nil && slices.ContainsFunc(p.Residues, func(r saga.Residue) bool {
+		return r.Kind == "volume" && r.ID == volume && vm.FitsSize(size, r.Size)
+	})
 }
 
 // NoteLeaving writes which disks wait to leave slots in which an update was to keep them, whether it failed or not: a
