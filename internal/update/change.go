@@ -4,6 +4,7 @@
 package update
 
 import (
+	"slices"
 	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/destroy"
@@ -94,6 +95,14 @@ const (
 // mayRestart reports whether the guest may be restarted. The plan names no restart of a guest that it found off.
 func (r Request) mayRestart() bool {
 	return r.Restart != RestartNever && r.Ref.Status != string(guest.Stopped)
+}
+
+// foretells reports whether the plan has said of all these options that the guest runs on with their old values. It
+// says that of a guest that it knows to run, and of no option that PVE takes from such a one, as far as hotplug goes.
+func (r Request) foretells(due []string) bool {
+	foretold := append(vm.NeedsRestart(r.Prior, r.Planned), r.Due...)
+	return r.Ref.Status == string(guest.Running) &&
+		!slices.ContainsFunc(due, func(option string) bool { return !slices.Contains(foretold, option) })
 }
 
 // update is one change of a VM: what is wanted, which stays, and the one view of the server.

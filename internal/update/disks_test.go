@@ -99,7 +99,7 @@ func TestSlotsThatCannotChange(t *testing.T) {
 			w := newWorld(t, options)
 			w.start()
 			r := w.request()
-			r.Restart = RestartNever
+			r.Restart, r.Ref.Status = RestartNever, "" // no plan has foretold it
 			r.Planned.Disks[c.to] = vm.Disk{Storage: "local-zfs", Volume: r.Prior.Disks[c.from].Volume}
 			delete(r.Planned.Disks, c.from)
 			_, warnings, err := w.update(r)

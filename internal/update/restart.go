@@ -49,6 +49,9 @@ func (p power) restart(ctx context.Context, sent []string) (restarted bool, err 
 		return false, nil
 	}
 	if p.r.Restart == RestartNever {
+		if p.r.foretells(due) {
+			return false, nil
+		}
 		p.warn(fmt.Sprintf("VM %d runs with the old values of %s", p.vmid, strings.Join(due, ", ")),
 			"They take effect at its next stop and start; a restart from inside the guest is not one. reboot_policy = "+
 				"\"never\" left it running.")

@@ -323,12 +323,15 @@ func TestPolicies(t *testing.T) {
 	for name, c := range map[string]struct {
 		policy Restart
 		ignore bool
+		known  string // by the plan
 		says   string
 		cores  string
 		stops  int
 	}{
 		"gracefully":         {policy: RestartGracefully, cores: "2"},
 		"never":              {policy: RestartNever, cores: "1", says: "runs with the old values of cores"},
+		"never, was off":     {policy: RestartNever, known: "stopped", cores: "1", says: "runs with the old values of cores"},
+		"never, as planned":  {policy: RestartNever, known: "running", cores: "1"},
 		"forcibly, obedient": {policy: RestartForcibly, cores: "2"},
 		"forcibly, disobeyed": {policy: RestartForcibly, ignore: true, cores: "2", stops: 1,
 			says: "was cut off and started again"},
@@ -337,12 +340,13 @@ func TestPolicies(t *testing.T) {
 			w := newWorld(t, pve.Params{"cores": "1"})
 			w.start()
 			r := w.request()
-			r.Planned.CPU.Cores, r.Restart = new(int64(2)), c.policy
+			r.Planned.CPU.Cores, r.Restart, r.Ref.Status = new(int64(2)), c.policy, c.known
 			if c.ignore {
 				w.ignoreShutdown()
 			}
 			_, warnings, err := w.update(r)
-			if err != nil || !strings.Contains(text(warnings), c.says) || w.running().Booted["cores"] != c.cores ||
+			isTold := strings.Contains(text(warnings), c.says) && (c.says != "" || c.policy != RestartNever || len(warnings) == 0)
+			if err != nil || !isTold || w.running().Booted["cores"] != c.cores ||
 				w.sent("/status/stop") != c.stops {
 				t.Errorf("%v, says %q, runs with %v, sent %v", err, text(warnings), w.running().Booted["cores"], w.writes())
 			}
