@@ -227,6 +227,7 @@ func (w *world) moved(alter func(config map[string]string, m *Request)) Request 
 // changes it.
 func TestCheckMigration(t *testing.T) {
 	onLocal2 := func(config map[string]string, _ *Request) { config["scsi0"] = "local2:400/vm-400-disk-0.raw,size=1G" }
+	medium := func(config map[string]string, _ *Request) { config["ide2"] = "local:iso/debian.iso,media=cdrom" }
 	for name, c := range map[string]struct {
 		alter func(config map[string]string, m *Request)
 		then  func(w *world, r *Request)
@@ -246,11 +247,11 @@ func TestCheckMigration(t *testing.T) {
 				disk.Storage = "shared-nfs"
 				r.Planned.Disks["scsi0"] = disk
 			}},
-		"a medium of the node": {alter: func(config map[string]string,
-			_ *Request) {
-			config["ide2"] = "local:iso/debian.iso,media=cdrom"
-		},
-			want: []string{`ide2: VM 400 cannot be migrated to node pve2: …Eject it (file = "none")`}},
+		"a medium of the node": {alter: medium,
+			want: []string{`cdroms.ide2: VM 400 cannot be migrated to node pve2: …Eject it (file = "none")`}},
+		"a medium that the plan takes out": {alter: medium, then: func(_ *world, r *Request) { r.Planned.CDROMs = nil },
+			want: []string{"cdroms.ide2: VM 400 cannot be migrated to node pve2: …The plan takes it out of cdroms.ide2, " +
+				"but only after the migration. Apply that change first, with the VM on node pve1"}},
 		"a volume with the id of another VM": {then: func(w *world, _ *Request) {
 			w.change(func(all *state.World) { all.Guests[400].Config["scsi3"] = "local-lvm:vm-8000-disk-0,size=4G" })
 		}, want: []string{"scsi3: VM 400 cannot be migrated to node pve2: …carries the id of VM 8000, and PVE migrates " +

@@ -90,13 +90,27 @@ func (p *planCheck) moving(ctx context.Context, c *Checker, r Request) {
 				"migrates only "+
 				"a VM's own. Detach it in an apply of its own, or have it on a shared storage.", disk.Volume, m.From, owner))
 		case disk.CDROM && !strings.Contains(disk.Volume, "-cloudinit"):
-			refuse(path, fmt.Sprintf("The medium %s is on a storage of node %s alone. Eject it (file = \"none\") in an apply "+
-				"of its own, or use a shared storage.", disk.Volume, m.From))
+			refuse(medium(r, disk, path))
 		case volid.Base(disk.Volume) != "" && !disk.CDROM:
 			refuse(path, fmt.Sprintf("The volume %s is a linked clone of a base image that only node %s has. Make the VM a "+
 				"full clone, or use a shared storage.", disk.Volume, m.From))
 		}
 	}
+}
+
+// medium says of a medium that only the present node has how it goes, where the drive stands in the configuration. The
+// update migrates the VM before it changes its drives.
+func medium(r Request, disk pve.LocalDisk, path string) (at, detail string) {
+	detail = fmt.Sprintf("The medium %s is on a storage of node %s alone. ", disk.Volume, r.Moving.From)
+	if _, known := r.Prior.CDROMs[disk.Drive]; !known {
+		return path, detail + "Eject it (file = \"none\") in an apply of its own, or use a shared storage."
+	}
+	path = "cdroms." + disk.Drive
+	if drive, stays := r.Planned.CDROMs[disk.Drive]; !stays || drive.File != disk.Volume {
+		return path, detail + fmt.Sprintf("The plan takes it out of %s, but only after the migration. Apply that change "+
+			"first, with the VM on node %s, and then the new node.", path, r.Moving.From)
+	}
+	return path, detail + "Eject it (file = \"none\") in an apply of its own, or use a shared storage."
 }
 
 // renamed reports the VM's own volumes that are to come into slots, or to be copied, by their names: on arrival another
