@@ -135,7 +135,17 @@ func inWords(err error) string {
 	if at := strings.LastIndex(text, words); words != "" && at >= 0 {
 		return text[:at] + "PVE says: " + text[at:]
 	}
-	return "Because: " + text
+	return "Because: " + inOurs(err)
+}
+
+// inOurs is the text of an error with its last full stop, unless it has words of PVE.
+func inOurs(err error) string {
+	var answer *pve.Error
+	var task *pve.TaskError
+	if errors.As(err, &answer) || errors.As(err, &task) {
+		return err.Error()
+	}
+	return ended(err.Error())
 }
 
 func (c cause) detail(step, after string) string {
@@ -191,7 +201,7 @@ func (a Attempt) causes(err error) []cause {
 }
 
 func (a Attempt) plain(err error) cause {
-	c := cause{text: err.Error(), hints: a.hints(err)}
+	c := cause{text: inOurs(err), hints: a.hints(err)}
 	var task *pve.TaskError
 	if errors.As(err, &task) {
 		c.task = "Task: " + string(task.UPID)
