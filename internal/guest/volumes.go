@@ -28,6 +28,17 @@ func HoldsVolume(option string) bool {
 	return vm.IsSlot(option) || vm.IsUnused(option) || option == "vmstate"
 }
 
+// KeptBySnapshots says what snapshots keep, and how it becomes free. Terraform destroys what depends on a VM before it
+// updates the VM (its transform_destroy_edge.go), so one apply may do both.
+func KeptBySnapshots(names []string, what string) string {
+	if len(names) == 1 {
+		return fmt.Sprintf("Snapshot %s keeps %s: remove it first, in the same apply if it is a proxmox_vm_snapshot, else in "+
+			"PVE's interface (Snapshots)", names[0], what)
+	}
+	return fmt.Sprintf("Snapshots %s keep %s: remove them first, in the same apply if they are proxmox_vm_snapshot "+
+		"resources, else in PVE's interface (Snapshots)", strings.Join(names, ", "), what)
+}
+
 // Volumes are the volumes that a configuration has, by option.
 func Volumes(config map[string]string) iter.Seq2[string, string] {
 	return func(yield func(option, volume string) bool) {

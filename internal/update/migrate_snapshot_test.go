@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 )
@@ -37,6 +38,27 @@ func TestMigrationTakesNoDiskOfASnapshot(t *testing.T) {
 		all.Unlock()
 		if used != kept || used && (err == nil || !strings.Contains(err.Error(), "VM 600")) || !used && err != nil {
 			t.Errorf("used by VM 600 %t: it is where it was: %t; %v; sent %v", used, kept, err, slices.Compact(w.writes()))
+		}
+	}
+}
+
+// TestTemplateOfAVMWithSnapshotsLeavesTheGuestRunning: PVE makes no template of a VM with snapshots. The apply looks
+// for them before it shuts the guest down, and names them.
+func TestTemplateOfAVMWithSnapshotsLeavesTheGuestRunning(t *testing.T) {
+	for names, want := range map[string]string{
+		"one":     "Snapshot one keeps VM 400 from becoming a template: remove it first",
+		"one two": "Snapshots one, two keep VM 400 from becoming a template: remove them first",
+	} {
+		w := newWorld(t, nil)
+		for _, name := range strings.Fields(names) {
+			w.task(w.api.QEMU("pve1", theVM).TakeSnapshot(t.Context(), pve.Params{"snapname": name}))
+		}
+		w.start()
+		r := w.request()
+		r.Planned.Template, r.PowerState = new(true), guest.Stopped
+		_, _, err := w.update(r)
+		if err == nil || !strings.Contains(err.Error(), want) || len(w.writes()) > 0 || w.running() == nil {
+			t.Errorf("%v, want %q; sent %v", err, want, w.writes())
 		}
 	}
 }

@@ -34,8 +34,14 @@ func (u *update) steps(r *results) []saga.Step {
 func (u *update) stepsToTheOptions(r *results) []saga.Step {
 	return []saga.Step{
 		{Name: "see which volumes of VM %d its snapshots need",
-			Why: "a snapshot that needs a volume to be destroyed is an error before anything changes",
-			Do:  func(ctx context.Context) error { return volumes{u}.checkSnapshots(ctx, r.todo) }},
+			Why: "a snapshot that needs a volume to be destroyed, or keeps the VM from becoming a template, is an error " +
+				"before anything changes",
+			Do: func(ctx context.Context) error {
+				if err := checkConvertible(ctx, u, r.todo); err != nil {
+					return err
+				}
+				return volumes{u}.checkSnapshots(ctx, r.todo)
+			}},
 		{Name: "keep disks of VM %d that were about to leave",
 			Why: "a disk whose removal waits for a stop, and that is wanted again, is still there until the guest stops, or " +
 				"is migrated",

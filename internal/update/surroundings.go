@@ -189,6 +189,23 @@ func (u *update) changeHA(ctx context.Context) error {
 	return u.changer.guests.ChangeHA(ctx, u.vmid, u.r.PriorHA, u.r.HA, prove)
 }
 
+// checkConvertible refuses, before the guest is shut down for it, to make a template of a VM with snapshots: PVE would
+// refuse it afterwards (qemu-server API2/Qemu.pm template), and leave the guest off.
+func checkConvertible(ctx context.Context, u *update, t todo) error {
+	if !t.convert {
+		return nil
+	}
+	names, err := u.changer.api.QEMU(u.view.Node(), u.vmid).SnapshotNames(ctx)
+	if err != nil {
+		return fmt.Errorf("see whether VM %d has snapshots, of which PVE makes no template: %w", u.vmid, err)
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	return &guest.FieldError{Path: "template", Summary: fmt.Sprintf("VM %d was not made a template", u.vmid),
+		Detail: "Nothing was changed. " + guest.KeptBySnapshots(names, fmt.Sprintf("VM %d from becoming a template", u.vmid))}
+}
+
 func (u *update) convertToTemplate(ctx context.Context, t todo) error {
 	if !t.convert {
 		return nil
