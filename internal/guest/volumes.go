@@ -39,6 +39,33 @@ func KeptBySnapshots(names []string, what string) string {
 		"resources, else in PVE's interface (Snapshots)", strings.Join(names, ", "), what)
 }
 
+// KeepersOf are the snapshots that have one of some volumes, of those with the given names and options, and the slots
+// of those volumes, in order.
+func KeepersOf(volumes map[string]string, names []string, configs []map[string]string) (keepers, slots []string) {
+	for i, config := range configs {
+		before := len(slots)
+		for slot, volume := range volumes {
+			if Uses(config, volume) {
+				slots = append(slots, slot)
+			}
+		}
+		if len(slots) > before {
+			keepers = append(keepers, names[i])
+		}
+	}
+	slices.Sort(slots)
+	return keepers, slices.Compact(slots)
+}
+
+// OnStorages names slots with the storages of their volumes.
+func OnStorages(slots []string, volumes map[string]string) string {
+	var all []string
+	for _, slot := range slots {
+		all = append(all, slot+" on "+volid.Storage(volumes[slot]))
+	}
+	return strings.Join(all, ", ")
+}
+
 // Volumes are the volumes that a configuration has, by option.
 func Volumes(config map[string]string) iter.Seq2[string, string] {
 	return func(yield func(option, volume string) bool) {

@@ -77,8 +77,8 @@ func (p *planCheck) moving(ctx context.Context, c *Checker, r Request) {
 		refuse(device, fmt.Sprintf("%s is a device of node %s. Take it out in an apply of its own, or use a resource "+
 			"mapping that both nodes have.", device, m.From))
 	}
+	kept{p}.byNode(ctx, c, r, found.LocalDisks)
 	for _, disk := range found.LocalDisks {
-		kept{p}.byNode(ctx, c, r, disk)
 		path := "node"
 		if disk.Drive != "" {
 			path = disk.Drive

@@ -46,3 +46,19 @@ func TestMissingNameThatWasMeant(t *testing.T) {
 		t.Error(got.Detail)
 	}
 }
+
+// TestSnapshotsThatThePlanRemovesKeepNothing: a plan that takes a snapshot away says nothing of it, wherever it would
+// keep a disk or the VM as it is.
+func TestSnapshotsThatThePlanRemovesKeepNothing(t *testing.T) {
+	for begins, c := range cases() {
+		if !strings.HasPrefix(begins, "A snapshot keeps") && !strings.HasPrefix(begins, "VM 8000 has snapshots") {
+			continue
+		}
+		w := newWorld(t)
+		c.happens(w)
+		c.request.SnapshotsGo = []string{"before"}
+		if found := w.Check(t.Context(), c.request); len(found.Refused)+len(found.Doubtful) > 0 {
+			t.Errorf("%s: %v, %v", begins, found.Refused, found.Doubtful)
+		}
+	}
+}

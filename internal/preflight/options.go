@@ -41,16 +41,8 @@ func optionUses(option string, was, is vm.Spec) []use {
 // space on the storage (qemu-server QemuServer.pm, try_deallocate_drive). A running guest keeps the drive of a slot
 // without hotplug until it is restarted, and then its volume stays.
 func removedUses(r Request, leaves []string) []use {
-	if !r.DestroyRemoved || r.Creating {
-		return nil
-	}
-	stays := slices.Collect(maps.Values(volumesOf(r.Planned)))
 	var all []use
-	for slot, volume := range volumesOf(r.Prior) {
-		owner, _ := volid.Owner(volume)
-		if !slices.Contains(leaves, slot) || owner != r.ID || slices.Contains(stays, volume) {
-			continue
-		}
+	for slot, volume := range destroyedBy(r, leaves) {
 		const instead = "set removed_disks = \"detach\""
 		for _, t := range SeeAll("removed_disks", "tell whether another guest uses "+volume) {
 			t.Instead = instead
@@ -63,6 +55,19 @@ func removedUses(r Request, leaves []string) []use {
 	}
 	slices.SortFunc(all, func(a, b use) int {
 		return cmp.Or(strings.Compare(a.what, b.what), strings.Compare(a.on[0], b.on[0]))
+	})
+	return all
+}
+
+// destroyedBy are the volumes that go with their drives for good, by slot.
+func destroyedBy(r Request, leaves []string) map[string]string {
+	if !r.DestroyRemoved || r.Creating {
+		return nil
+	}
+	all, stays := volumesOf(r.Prior), slices.Collect(maps.Values(volumesOf(r.Planned)))
+	maps.DeleteFunc(all, func(slot, volume string) bool {
+		owner, _ := volid.Owner(volume)
+		return !slices.Contains(leaves, slot) || owner != r.ID || slices.Contains(stays, volume)
 	})
 	return all
 }

@@ -49,6 +49,8 @@ type Request struct {
 	Copy           *Copy  // a clone of a VM that the run makes; then Clone is not set
 	DestroyRemoved bool   // the volumes of drives that leave it are destroyed
 	Takes          []Take // privileges that the operation takes besides
+
+	SnapshotsGo []string // the names of those that the plan is known to remove
 }
 
 // Copy is a clone of a VM that is not there yet.
@@ -123,7 +125,8 @@ func (k Kind) isVolume() bool { return slices.Contains([]Kind{Medium, Import, Im
 // onlyTakesPrivileges reports whether only privileges are to be checked.
 func (r Request) onlyTakesPrivileges() bool {
 	return r.Removing || !r.Creating && r.Moving == nil && r.Pool == "" && r.CPUs == 0 && !r.Started &&
-		len(r.Storages)+len(r.Bridges)+len(r.Needs)+len(r.Formats) == 0 && !r.grows() && !r.converts()
+		len(r.Storages)+len(r.Bridges)+len(r.Needs)+len(r.Formats) == 0 && !r.grows() && !r.converts() &&
+		len(destroyedBy(r, vm.Diff(r.Prior, r.Planned).Delete)) == 0
 }
 
 // grows reports whether disks or memory of a VM in state are to be larger.

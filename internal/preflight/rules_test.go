@@ -144,10 +144,10 @@ func cases() map[string]one {
 			w.HARules = map[string]map[string]string{"apart": {"type": "resource-affinity", "affinity": "negative",
 				"resources": "vm:8000,ct:8100"}}
 		}), Request{Node: "pve2", ID: 8000, Moving: &Moving{From: "pve1"}}},
-		"A snapshot keeps scsi0 on storage local-zfs": {alter(snapshotOf8000),
+		"A snapshot keeps scsi0 of VM 8000 on its": {alter(snapshotOf8000),
 			Request{Node: "pve1", ID: 8000, Storages: map[string]string{"disks.scsi0.storage": "local-lvm"},
 				Prior: diskOf8000("local-zfs", theirs), Planned: diskOf8000("local-lvm", "")}},
-		"A snapshot keeps scsi0 on node pve1": {alter(snapshotOf8000),
+		"A snapshot keeps scsi0 of VM 8000 on node pve1": {alter(snapshotOf8000),
 			Request{Node: "pve2", ID: 8000, Running: true, Moving: &Moving{From: "pve1"},
 				Prior: diskOf8000("local-zfs", theirs), Planned: diskOf8000("local-zfs", theirs)}},
 		"VM 8000 is replicated": {alter(func(w *state.World) {
@@ -274,8 +274,8 @@ func places() map[string]string {
 		"restore.storage": {"The disks in the backup were on storages"},
 		"disks.scsi0.storage": {"Unknown storage", "Storage local2 is not on node pve1", "Storage shared-nfs does not work",
 			"Storage local2 is not for disks", "The disks are larger than", "Storage local-zfs may run out of",
-			"A snapshot keeps scsi0 on storage local-zfs"},
-		"scsi0":              {"A snapshot keeps scsi0 on node pve1"},
+			"A snapshot keeps scsi0 of VM 8000 on its"},
+		"scsi0":              {"A snapshot keeps scsi0 of VM 8000 on node pve1"},
 		"disks.scsi0":        {"VM 8000 is replicated"},
 		"template":           {"VM 8000 has snapshots"},
 		"disks.scsi0.format": {"There is no format qcow2"},

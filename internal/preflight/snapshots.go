@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
@@ -22,49 +23,52 @@ func (p kept) bySnapshots(ctx context.Context, c *Checker, r Request) {
 	if r.Creating || r.Acting || r.from() == "" || len(p.found) > 0 {
 		return
 	}
-	volumes, converts := p.moved(r), r.converts()
-	if len(volumes) == 0 && !converts {
+	moved, destroyed, converts := p.moved(r), destroyedBy(r, p.change.Delete), r.converts()
+	if len(moved)+len(destroyed) == 0 && !converts {
 		return
 	}
 	names, err := c.api.QEMU(r.from(), r.ID).SnapshotNames(ctx)
-	if err != nil || len(names) == 0 {
+	if names = r.staying(names); err != nil || len(names) == 0 {
 		return
 	}
 	if converts {
-		p.say(snapshotForbids, "template", fmt.Sprintf("It has %s, and PVE makes no template of a VM with snapshots. %s",
-			strings.Join(names, ", "), removeFirst(names)), fmt.Sprint(r.ID))
+		p.say(snapshotForbids, "template", guest.KeptBySnapshots(names, fmt.Sprintf("VM %d from becoming a template", r.ID))+
+			". "+elseFails, strconv.Itoa(r.ID))
 	}
-	if len(volumes) > 0 {
-		p.byMoves(ctx, c, r, volumes, names)
+	if len(moved)+len(destroyed) > 0 {
+		p.byDisks(ctx, c, r, names, moved, destroyed)
 	}
 }
 
-// byMoves reports disks that are to go to another storage or format and that a snapshot has: PVE moves none of
-// them if the source is to go (qemu-server API2/Qemu.pm move_vm_disk).
-func (p kept) byMoves(ctx context.Context, c *Checker, r Request, volumes map[string]string, names []string) {
+const elseFails = "Else the apply fails."
+
+// byDisks reports disks that are to go to another storage or format, or to be destroyed, and that a snapshot has. PVE
+// moves none of them if the source is to go (qemu-server API2/Qemu.pm move_vm_disk), and frees none (QemuServer.pm
+// try_deallocate_drive).
+func (p kept) byDisks(ctx context.Context, c *Checker, r Request, names []string, moved, destroyed map[string]string) {
 	configs, err := c.guests.SnapshotConfigs(ctx, r.from(), r.ID, names)
 	if err != nil {
 		return
 	}
-	for _, slot := range slices.Sorted(maps.Keys(volumes)) {
-		var with []string
-		for i, config := range configs {
-			if guest.Uses(config, volumes[slot]) {
-				with = append(with, names[i])
-			}
-		}
-		if len(with) == 0 {
-			continue
-		}
-		attribute, _ := vm.AttributeOf(slot)
-		path, key := attribute.In(slot), ".storage"
-		if d, isDisk := r.Prior.Disks[slot]; isDisk && d.Storage == r.Planned.Disks[slot].Storage {
-			key = ".format"
-		}
-		p.say(snapshotKeeps, path+key, fmt.Sprintf("Snapshot %s of VM %d has volume %s, and PVE moves no disk that a "+
-			"snapshot has. %s", strings.Join(with, ", "), r.ID, volumes[slot], removeFirst(with)), slot,
-			"storage "+volid.Storage(volumes[slot]))
+	volumes := maps.Clone(moved)
+	maps.Copy(volumes, destroyed)
+	keepers, slots := guest.KeepersOf(volumes, names, configs)
+	if len(slots) == 0 {
+		return
 	}
+	path, or := "removed_disks", ""
+	if slices.ContainsFunc(slots, func(slot string) bool { return destroyed[slot] != "" }) {
+		or = " Or set removed_disks = \"detach\"."
+	}
+	if first := slots[0]; moved[first] != "" {
+		attribute, _ := vm.AttributeOf(first)
+		path = attribute.In(first) + ".storage"
+		if d, isDisk := r.Prior.Disks[first]; isDisk && d.Storage == r.Planned.Disks[first].Storage {
+			path = attribute.In(first) + ".format"
+		}
+	}
+	p.say(snapshotKeeps, path, guest.KeptBySnapshots(keepers, guest.OnStorages(slots, volumes))+"."+or+" "+elseFails,
+		strings.Join(slots, ", "), strconv.Itoa(r.ID), "its storage")
 }
 
 // moved are the volumes that the apply has PVE move, by slot. A volume that only one node has goes to its planned
@@ -86,37 +90,45 @@ func (p kept) moved(r Request) map[string]string {
 	return volumes
 }
 
-// byNode reports a disk that cannot be migrated since a snapshot has it: that of a running guest, and one on a
+// byNode reports disks that cannot be migrated since a snapshot has them: those of a running guest, and those on a
 // storage whose snapshots do not travel (qemu-server QemuMigrate.pm scan_local_volumes): those of a qcow2 file do
 // unless they are files of their own (snapshot-as-volume-chain). Whether a replication takes it there is not known.
-func (p kept) byNode(ctx context.Context, c *Checker, r Request, disk pve.LocalDisk) {
-	if len(disk.Snapshots) == 0 || disk.CDROM || r.Acting || disk.Drive == "" { // a saved memory has no drive
-		return
-	}
-	storage, format := volid.Storage(disk.Volume), volid.Format(disk.Volume)
-	at, seen := p.resources.Storage(r.Moving.From, storage)
-	travels := at.PluginType == "zfspool" || format == "qcow2" || at.PluginType == "btrfs" && format == "raw"
-	if format == "qcow2" {
-		places, err := c.whereStoragesAre(ctx)
-		travels = err != nil || !places[storage].VolumeChain
-	}
-	var why, next string
-	switch {
-	case r.Running:
-		why = "takes a disk of a running guest along only without snapshots, or where a replication has it on that node " +
-			"already"
-		if travels {
-			next = " Or shut the VM down in an apply of its own, and migrate it then."
+func (p kept) byNode(ctx context.Context, c *Checker, r Request, disks []pve.LocalDisk) {
+	var slots, names []string
+	allTravel := true
+	for _, disk := range disks {
+		with := r.staying(disk.Snapshots)
+		if len(with) == 0 || disk.CDROM || r.Acting || disk.Drive == "" { // a saved memory has no drive
+			continue
 		}
-	case seen && !travels:
-		why = "takes snapshots along only on ZFS, on btrfs, and in qcow2 files of a storage without " +
-			"snapshot-as-volume-chain"
-	default:
+		storage, format := volid.Storage(disk.Volume), volid.Format(disk.Volume)
+		at, seen := p.resources.Storage(r.Moving.From, storage)
+		travels := at.PluginType == "zfspool" || format == "qcow2" || at.PluginType == "btrfs" && format == "raw"
+		if format == "qcow2" {
+			places, err := c.whereStoragesAre(ctx)
+			travels = err != nil || !places[storage].VolumeChain
+		}
+		if r.Running || seen && !travels {
+			slots, names, allTravel = append(slots, disk.Drive), append(names, with...), allTravel && travels
+		}
+	}
+	if len(slots) == 0 {
 		return
 	}
-	p.say(snapshotKeeps, disk.Drive, fmt.Sprintf("Snapshot %s of VM %d has volume %s, which only node %s has, and a "+
-		"migration %s. %s%s", strings.Join(disk.Snapshots, ", "), r.ID, disk.Volume, r.Moving.From, why,
-		removeFirst(disk.Snapshots), next), disk.Drive, "node "+r.Moving.From)
+	slices.Sort(slots)
+	slices.Sort(names)
+	why := "A migration takes snapshots along only on ZFS, on btrfs, and in qcow2 files of a storage without " +
+		"snapshot-as-volume-chain. "
+	if r.Running {
+		why = "A migration takes a disk of a running guest along only without snapshots, or where a replication has it on " +
+			"that node already. "
+		if allTravel {
+			why += "Or shut the VM down in an apply of its own, and migrate it then. "
+		}
+	}
+	all, node := strings.Join(slots, ", "), "node "+r.Moving.From
+	p.say(snapshotKeeps, slots[0], guest.KeptBySnapshots(slices.Compact(names), all+" on "+node)+". "+why+elseFails, all,
+		strconv.Itoa(r.ID), node)
 }
 
 // from is the node that a VM in state is on.
@@ -127,11 +139,7 @@ func (r Request) from() string {
 	return r.Node
 }
 
-// removeFirst is the next step. Terraform destroys what depends on a VM before it updates the VM (its
-// transform_destroy_edge.go).
-func removeFirst(snapshots []string) string {
-	names := strings.Join(snapshots, ", ")
-	return fmt.Sprintf("Next step: remove %s: take its proxmox_vm_snapshot out of the configuration, which the same "+
-		"apply may do, since Terraform removes it before it changes the VM; or use PVE's interface (Snapshots). Else the "+
-		"apply fails there.", names)
+// staying are those of the VM's snapshots that the plan is not known to remove.
+func (r Request) staying(names []string) []string {
+	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return slices.Contains(r.SnapshotsGo, name) })
 }

@@ -38,17 +38,27 @@ func (u *update) moveDisks(ctx context.Context, moves []vm.Move, from map[string
 			Err: err}
 	}
 	if fault.KeptBySnapshot(err) {
-		return nil, &guest.FieldError{Path: "disks",
-			Summary: fmt.Sprintf("A disk of VM %d has snapshots, and was not moved", u.vmid),
-			Detail: "PVE moves no disk whose volume a snapshot needs. Next step: remove the snapshots of the VM first, with " +
-				"their proxmox_vm_snapshot resources in an apply before this one, or in PVE's interface (Snapshots). Then " +
-				"apply again. Or leave storage and format of the disk as they were",
-			Err: err}
+		return nil, keptBySnapshot(ctx, u, movedFrom(before.Current(), moves), err)
 	}
 	if err != nil {
 		return nil, err
 	}
 	return disks{u}.stillMoved(ctx, before, moves)
+}
+
+// keptBySnapshot is the refusal of PVE to move a disk that a snapshot has, with the snapshots that have one of those
+// that were to move.
+func keptBySnapshot(ctx context.Context, u *update, volumes map[string]string, err error) error {
+	detail := "PVE moves no disk that a snapshot has: remove the snapshots first"
+	names, lookErr := u.changer.api.QEMU(u.view.Node(), u.vmid).SnapshotNames(ctx)
+	configs, unread := u.changer.guests.SnapshotConfigs(ctx, u.view.Node(), u.vmid, names)
+	if lookErr == nil && unread == nil {
+		if keepers, slots := guest.KeepersOf(volumes, names, configs); len(slots) > 0 {
+			detail = guest.KeptBySnapshots(keepers, guest.OnStorages(slots, volumes))
+		}
+	}
+	return &guest.FieldError{Path: "disks", Summary: fmt.Sprintf("A disk of VM %d has snapshots, and was not moved",
+		u.vmid), Detail: detail + ". Then apply again. Or leave storage and format of the disk as they were", Err: err}
 }
 
 // apply sends a change of the configuration as it was read. look, if it is not nil, runs before each try.

@@ -24,7 +24,7 @@ resource "proxmox_vm_snapshot" "s" {
 	s := w.Session(t, rig.TokenNoSSH, config+snapshot)
 	rig.Must(t, s.Converge(t.Context()))
 	w.Reconfigure(t, s, rig.TokenNoSSH, strings.Replace(config, "local-zfs", "local-lvm", 1)+snapshot)
-	rig.MustRefuse(t, s.Run(t.Context()), []string{"has snapshots, and was not moved", "Next step: remove the snapshots"})
+	rig.MustRefuse(t, s.Run(t.Context()), []string{"has snapshots, and was not moved", "Snapshot before keeps scsi0 on local-zfs: remove it first, in the same apply"})
 	w.Reconfigure(t, s, rig.TokenNoSSH, config)
 	rig.Must(t, s.Run(t.Context()))
 	w.Reconfigure(t, s, rig.TokenNoSSH, strings.Replace(config, "local-zfs", "local-lvm", 1))

@@ -208,7 +208,7 @@ resource "proxmox_vm_snapshot" "s" {
 		_, err := s.Plan(t.Context())
 		rig.Must(t, err)
 		said := s.Diagnostics().String()
-		if strings.Count(said, "Snapshot before of VM") != 1 || strings.Contains(said, "Or shut the VM down") {
+		if strings.Count(said, "Snapshot before keeps") != 1 || strings.Contains(said, "Or shut the VM down") {
 			t.Errorf("%s: the plan says %q", name, said)
 		}
 		if err := s.Run(t.Context()); err == nil {

@@ -24,6 +24,7 @@ resource "proxmox_vm_snapshot" "s" {
 	vm := func(head, disks string) string { return rig.NodeVMBlock(head + "\ndisks = { " + disks + " }") }
 	moved := func(config string) string { return strings.Replace(config, "local-zfs", "local-lvm", 1) }
 	away := func(config string) string { return strings.Replace(config, `"pve1"`, `"pve2"`, 1) }
+	both, destroys := strings.Replace(one+other, "local-lvm", "local-zfs", 1), `removed_disks = "destroy"`
 	shared, stopped := `scsi0 = { storage = "shared-nfs", size = "1G", format = "qcow2" }`, rig.Stopped
 	for name, c := range map[string]struct {
 		first, second, third string // second is made when the snapshot is there, third is the plan in question
@@ -31,7 +32,18 @@ resource "proxmox_vm_snapshot" "s" {
 		fails                string
 	}{
 		"another storage": {vm("", one), vm("", one), moved(vm("", one)) + snapshot,
-			[]string{`disks["scsi0"].storage`, "before", "local-zfs"}, "has snapshots, and was not moved"},
+			[]string{`disks["scsi0"].storage`, "Snapshot before keeps scsi0 on local-zfs: remove it first"},
+			"Snapshot before keeps scsi0 on local-zfs: remove it first"},
+		"another storage, of two disks": {vm("", both), vm("", both),
+			vm("", strings.ReplaceAll(both, "local-zfs", "local-lvm")) + snapshot,
+			[]string{"Snapshot before keeps scsi0 on local-zfs, scsi1 on local-zfs: remove it first"}, "has snapshots, and was not moved"},
+		"another storage, and the VM is replaced": {vm("", one), vm("", one),
+			moved(strings.Replace(vm("", one), "vmid = 400", "vmid = 401", 1)) + snapshot, nil, ""},
+		"a disk is destroyed": {vm(destroys, both), vm(destroys, both), vm(destroys, one) + snapshot,
+			[]string{"removed_disks", "Snapshot before keeps scsi1 on local-zfs: remove it first", `removed_disks = "detach"`},
+			"Snapshot before needs it"},
+		"a disk is destroyed that is newer": {vm(destroys, one), vm(destroys, both), vm(destroys, one) + snapshot, nil, ""},
+		"a disk is detached":                {vm("", both), vm("", both), vm("", one) + snapshot, nil, ""},
 		"another storage, of a disk that is newer": {vm("", one), vm("", one+other),
 			vm("", one+strings.Replace(other, "local-lvm", "local-zfs", 1)) + snapshot, nil, ""},
 		"another storage, and the snapshot goes": {vm("", one), vm("", one), moved(vm("", one)),
@@ -64,7 +76,7 @@ resource "proxmox_vm_snapshot" "s" {
 				}
 			}
 			text := strings.Join(said, "\n")
-			if (len(said) > 0) != (len(c.warns) > 0) {
+			if len(said) != min(1, len(c.warns)) {
 				t.Errorf("the plan says %q, want %q", text, c.warns)
 			}
 			rig.MustSayAll(t, text, c.warns...)

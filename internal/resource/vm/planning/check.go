@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"sync"
@@ -177,6 +178,7 @@ func (p serverCheck) describe(q *preflight.Request) {
 		plan.HA == nil
 	q.Started = q.Started && plan.HA == nil
 	q.DestroyRemoved = model.Value(plan.RemovedDisks) == "destroy"
+	q.SnapshotsGo = slices.Collect(maps.Keys(p.Run.SnapshotsGo(q.ID)))
 	if model.Value(plan.Pool) != model.Value(prior.Pool) {
 		q.LeftPool = model.Value(prior.Pool)
 	}
