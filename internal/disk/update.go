@@ -50,10 +50,16 @@ func (d *Disks) CheckMove(ctx context.Context, was Disk, w Wanted) error {
 	case len(users) == 0:
 		return nil
 	}
+	var next []string
+	if slices.ContainsFunc(users, volumeuse.User.HasVolume) {
+		next = append(next, "detach it there in an apply of its own")
+	}
+	if slices.ContainsFunc(users, func(u volumeuse.User) bool { return !u.HasVolume() }) {
+		next = append(next, "remove the snapshot")
+	}
 	return &guest.FieldError{Path: at, Summary: fmt.Sprintf("The disk of VM %d is in use", was.VMID),
-		Detail: fmt.Sprintf("Moved, the volume %s has another name, and would be gone for %s. Nothing was changed. Detach "+
-			"it there first, or delete the snapshot",
-			was.Volume, named(users))}
+		Detail: fmt.Sprintf("Moved, the volume %s has another name, and would be gone for %s. Nothing was changed. Next "+
+			"step: %s; then move the disk", was.Volume, named(users), strings.Join(next, ", and "))}
 }
 
 // IsShared reports whether other nodes have the volume of a disk, too, so that a migration copies nothing; false where

@@ -212,7 +212,11 @@ func (r *Resource) planChange(
 		plan.UUID = types.StringUnknown()
 	}
 	resp.Diagnostics.Append(resp.Plan.Set(ctx, plan)...)
-	return moves && !plan.Node.IsUnknown() && !plan.Storage.IsUnknown() && !plan.Format.IsUnknown()
+	if plan.Node.IsUnknown() || plan.Storage.IsUnknown() {
+		return false
+	}
+	// Of another storage the format may be PVE's to choose.
+	return moves && (!plan.Format.IsUnknown() || !plan.Storage.Equal(state.Storage) || !plan.Node.Equal(state.Node))
 }
 
 // check asks the server whether it would refuse the changes of a plan.

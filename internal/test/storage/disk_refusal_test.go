@@ -160,3 +160,30 @@ func TestDiskSurvivesWhereItCanBe(t *testing.T) {
 		}
 	}
 }
+
+// TestPlanRefusesToMoveADiskInUse: a disk that a VM has, or a snapshot of one, goes to no other storage. The plan says so,
+// also where the format of the disk is left to PVE, and names the snapshot only where there is one.
+func TestPlanRefusesToMoveADiskInUse(t *testing.T) {
+	t.Parallel()
+	snapshot := "resource \"proxmox_vm_snapshot\" \"s\" {\n  vmid = proxmox_vm.a.vmid\n  name = \"before\"\n}\n"
+	const detach, remove = "detach it there in an apply of its own", "remove the snapshot"
+	for name, c := range map[string]struct{ second, third, says, not string }{
+		"attached": {"", rig.DiskAttached("a", 400, rig.DiskVolume), "(scsi1). Nothing was changed. Next step: " + detach + "; then", remove},
+		"attached, with a snapshot": {rig.DiskAttached("a", 400, rig.DiskVolume) + snapshot,
+			rig.DiskAttached("a", 400, rig.DiskVolume) + snapshot, "Next step: " + detach + ", and " + remove + "; then", "none"},
+		"a snapshot only": {rig.DiskReleased("a", 400) + snapshot, rig.DiskReleased("a", 400) + snapshot,
+			"(snapshot before). Nothing was changed. Next step: " + remove + "; then", detach},
+	} {
+		d := newDataDisk(t, rig.DiskBlock(rig.SmallDisk)+rig.DiskAttached("a", 400, rig.DiskVolume))
+		if c.second != "" {
+			d.To(rig.DiskBlock(rig.SmallDisk) + rig.DiskAttached("a", 400, rig.DiskVolume) + snapshot)
+			d.To(rig.DiskBlock(rig.SmallDisk) + c.second)
+		}
+		d.Configure(strings.Replace(rig.DiskBlock(rig.SmallDisk), "local-zfs", "local-lvm", 1) + c.third)
+		_, err := d.Session.Plan(t.Context())
+		rig.MustSay(t, err, "VM 400 (a) on node pve1", c.says)
+		if err != nil && strings.Contains(err.Error(), c.not) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
