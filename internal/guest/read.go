@@ -8,6 +8,8 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest/agent"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/ownership"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/shell"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
 )
@@ -116,6 +118,17 @@ func (g *Guests) complete(ctx context.Context, ref Ref, listed pve.Resource, gue
 		guest.takeAnswer(ctx, asked)
 	}
 	return err
+}
+
+// IsAsleep reports whether a guest is suspended to disk.
+func (g Guest) IsAsleep() bool { return g.Lock == request.Suspended }
+
+// Wake says how a guest that is suspended to disk can be changed. `qm resume` starts it with its saved memory
+// (qemu-server API2/Qemu.pm vm_resume); without vmstate PVE drops the lock as well (update_vm_api).
+func Wake(vmid int, node string) string {
+	return fmt.Sprintf("PVE changes nothing on it until it runs again. Next step, on node %s: resume it with `%s`, or "+
+		"drop its saved memory with `%s`: all is lost that the guest has not written to its disks", node,
+		shell.VM("qm resume {vmid}", vmid), shell.VM("qm set {vmid} --delete vmstate", vmid))
 }
 
 // ReadBack reads a VM that was just created or changed.

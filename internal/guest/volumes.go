@@ -32,8 +32,8 @@ func HoldsVolume(option string) bool {
 // updates the VM (its transform_destroy_edge.go), so one apply may do both.
 func KeptBySnapshots(names []string, what string) string {
 	if len(names) == 1 {
-		return fmt.Sprintf("Snapshot %s keeps %s: remove it first, in the same apply if it is a proxmox_vm_snapshot, else in "+
-			"PVE's interface (Snapshots)", names[0], what)
+		return fmt.Sprintf("Snapshot %s keeps %s: remove it first, in the same apply if it is a proxmox_vm_snapshot, else "+
+			"in PVE's interface (Snapshots)", names[0], what)
 	}
 	return fmt.Sprintf("Snapshots %s keep %s: remove them first, in the same apply if they are proxmox_vm_snapshot "+
 		"resources, else in PVE's interface (Snapshots)", strings.Join(names, ", "), what)

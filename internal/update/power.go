@@ -25,9 +25,8 @@ func (p power) notSuspended(t todo) error {
 	if p.before.Current()["lock"] != request.Suspended || t.isEmpty() {
 		return nil
 	}
-	return fmt.Errorf("VM %d is suspended to disk, and PVE changes nothing on it until it runs again. Nothing was "+
-		"changed; resume it with `qm resume %d` on node %s, or drop its saved memory by removing the option vmstate in "+
-		"PVE, then apply", p.vmid, p.vmid, p.view.Node())
+	return fmt.Errorf("VM %d is suspended to disk, and nothing was changed. %s. Then apply", p.vmid,
+		guest.Wake(p.vmid, p.view.Node()))
 }
 
 // shutDown shuts the guest down if the configuration wants it off.

@@ -359,7 +359,7 @@ func TestSuspended(t *testing.T) {
 	u := newWorld(t, nil).updating()
 	u.before = pending(map[string]string{"lock": "suspended"}, nil)
 	err := power{u}.notSuspended(todo{change: vm.Change{Set: map[string]string{"cores": "2"}}})
-	if err == nil || !strings.Contains(err.Error(), "`qm resume 400` on node pve1") {
+	if err == nil || !strings.Contains(err.Error(), "on node pve1: resume it with `qm resume 400`, or drop") {
 		t.Errorf("got %v", err)
 	}
 	if err := (power{u}).notSuspended(todo{}); err != nil {

@@ -213,5 +213,5 @@ func sends(c vm.Change, option string) bool {
 
 // isEmpty reports whether the configuration stays as it is.
 func (t todo) isEmpty() bool {
-	return len(t.change.Set)+len(t.change.Delete)+len(t.change.DeleteFirst)+len(t.change.Moves)+len(t.change.Grow) == 0
+	return t.change.Empty()
 }

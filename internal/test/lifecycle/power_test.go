@@ -1,6 +1,7 @@
 package lifecycle_test
 
 import (
+	"fmt"
 	"maps"
 	"strings"
 	"testing"
@@ -28,6 +29,7 @@ func TestPowerStates(t *testing.T) {
 		"paused, to run and be changed":  {world: altered(pause), more: "tags = [\"a\"]\npower_state = \"running\"", status: "paused", stays: true},
 		"paused, needs a restart":        {world: altered(pause), more: `cpu = { cores = 2 }`, says: "paused guest cannot be restarted", status: "paused", stays: true},
 		"suspended, to be changed":       {world: suspend, more: `tags = ["a"]`, says: "suspended to disk", status: "stopped"},
+		"suspended, to run and change":   {world: suspend, more: "tags = [\"a\"]\npower_state = \"running\"", says: "suspended to disk", status: "stopped"},
 		"suspended, to run":              {world: suspend, more: `power_state = "running"`, status: "running"},
 		"disobedient, to be stopped":     {world: altered(disobey), more: "shutdown_timeout = \"30s\"\npower_state = \"stopped\"", says: "did not shut down within 30s", status: "running", stays: true},
 		"slow, to be stopped":            {world: altered(func(g *state.Guest) { g.ShutdownSeconds = 100 }), more: `power_state = "stopped"`, status: "stopped"},
@@ -46,7 +48,13 @@ func TestPowerStates(t *testing.T) {
 			c.world(t, w)
 			w.Sim.ResetPowerOffs()
 			w.Reconfigure(t, s, rig.TokenNoSSH, rig.PoweredVM(c.more))
-			err := s.Converge(t.Context())
+			_, err := s.Plan(t.Context())
+			rig.Must(t, err)
+			told := strings.Count(s.Diagnostics().Warnings().String(), "is suspended to disk")
+			err = s.Converge(t.Context())
+			if sleeps := c.says == "suspended to disk"; sleeps != (told == 1) || sleeps && !strings.Contains(fmt.Sprint(err), "`qm set 400 --delete vmstate`") {
+				t.Errorf("the plan tells %d times that the guest is suspended; %v", told, err)
+			}
 			if (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
 				t.Errorf("said %v, want %q", err, c.says)
 			}

@@ -292,6 +292,21 @@ func (p serverCheck) refuseNoBridge() {
 	}
 }
 
+// warnAsleep tells that the apply will refuse to change a guest that is suspended to disk. One that is only started
+// goes on.
+func (p serverCheck) warnAsleep() {
+	vmid := int(model.Value(p.Prior.VMID))
+	if p.Run.acts() || !p.Run.seen(vmid).asleep {
+		return
+	}
+	c := vm.Diff(p.before.Spec(false), p.after.Spec(false))
+	if c.Empty() && !model.Differ(p.Prior.Node, p.Plan.Node) {
+		return
+	}
+	p.diags.AddWarning(p.Prior.Thing()+" is suspended to disk", guest.Wake(vmid, model.Value(p.Prior.Node))+". Else the "+
+		"apply changes nothing and fails.")
+}
+
 // askVersion asks for the server's version, which a create needs, while the rest is looked at. The function that it
 // returns awaits the answer.
 func (p serverCheck) askVersion(ctx context.Context) func() (pve.Version, error) {

@@ -292,6 +292,11 @@ func (r *Run) SnapshotsGo(vmid int) (going map[string]int64) {
 	return going
 }
 
+// NoteAsleep notes of a VM that was refreshed whether its guest is suspended to disk.
+func (r *Run) NoteAsleep(vmid int, asleep bool) {
+	r.note(vmid, func(vm *seenVM) { vm.asleep = asleep })
+}
+
 // NoteRule notes an HA rule that is in state, and is on the server as the state has it or goes by this plan. The next
 // plan tells of a VM that left it by its destroy.
 func (r *Run) NoteRule(id string, resources []string) {

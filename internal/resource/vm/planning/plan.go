@@ -174,6 +174,7 @@ func (p *Planning) update(ctx context.Context) {
 	warnings{p}.warnMigrationUnderHA()
 	warnings{p}.warnStopByHA()
 	warnings{p}.warnUnknownFirewall(ctx)
+	serverCheck{p}.warnAsleep()
 	if !p.diags.HasError() {
 		serverCheck{p}.checkServer(ctx)
 	}

@@ -43,11 +43,11 @@ type seenVM struct {
 	shown    bool // Terraform has shown its state to a plan, so it is not tainted
 	told     bool // the plan tells of its disks that go with it
 	named    bool // and of its jobs and settings, where they were looked for
+	asleep   bool // its guest was suspended to disk when it was refreshed
 	// former are names by which its disks were attached, and that they do not have any more
-	former []string
-	// snapshots are those that a proxmox_vm_snapshot removes
-	snapshots map[string]int64
-	rules     map[string]bool // the ids of each proxmox_ha_rule that names it
+	former    []string
+	snapshots map[string]int64 // those that a proxmox_vm_snapshot removes
+	rules     map[string]bool  // the ids of each proxmox_ha_rule that names it
 }
 
 // refreshedVM is not changed once it is noted: the plans of many new VMs share it.
