@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -256,6 +257,30 @@ func (r *removal) liftProtection(ctx context.Context, f *facts) (outcome, error)
 	}
 	r.lifted = true
 	return nextPass, r.d.Unprotect(ctx, e)
+}
+
+// nameAlong warns of all that went with a VM and that the plan has not named. Of a replacement by -replace Terraform
+// shows no warning of the plan, and to that of a tainted VM no state.
+func (d *destruction) nameAlong(ctx context.Context) []guest.Warning {
+	named := d.r.Foretold.Lines(nil)
+	went := Along{Purged: references{d.d, d.r, 0}.settle(ctx, d.purged), Settings: d.settings}
+	if d.r.Foretold.Snapshots == nil {
+		went.Snapshots = map[string]int64{}
+		for name := range d.snapshots {
+			went.Snapshots[name] = 0
+		}
+	}
+	lines := slices.DeleteFunc(went.Lines(nil), func(line string) bool { return slices.Contains(named, line) })
+	if len(lines) == 0 {
+		return nil
+	}
+	next := ""
+	if slices.ContainsFunc(lines, func(line string) bool { return slices.Contains(d.settings, line) }) {
+		next = "\nThe VM that takes its place has the settings that its configuration or its source gives it. Set the " +
+			"others again, or put the firewall into the configuration."
+	}
+	return []guest.Warning{{Summary: fmt.Sprintf("VM %d went with more than its disks", d.r.Ref.VMID),
+		Detail: "PVE removed these with it, or took it out of them:\n  " + strings.Join(lines, "\n  ") + next}}
 }
 
 // RemoveVolumes removes volumes whose VMID no guest has. Settings of others for the VMID stay.
