@@ -159,18 +159,24 @@ func rebornNote(vmid int, node string, volumes []string) Note {
 // volumes that carry its id, and nothing names the snapshots of the others any more (qemu-server QemuServer.pm
 // destroy_vm).
 //
-// The printed command does nothing where the disk was destroyed, too: there is no file of its VM.
-func snapshotsLeft(node string, vmid int, snapshots map[string]map[string]string) []guest.Warning {
+// The printed command does nothing where the disk was destroyed, too: there is no file of its VM. That is on the node of
+// the disk's VM, which may be another one where the storage is shared.
+func snapshotsLeft(resources pve.Resources, vmid int, snapshots map[string]map[string]string) []guest.Warning {
 	var lines []string
 	for _, name := range slices.Sorted(maps.Keys(snapshots)) {
 		for _, slot := range vm.Slots(snapshots[name]) {
 			value := snapshots[name][slot]
 			volume := guest.VolumeOf(value)
 			owner, owned := volid.Owner(volume)
-			if owned && owner != vmid && !vm.IsOptical(value) {
-				lines = append(lines, fmt.Sprintf("  %s of %s: %s", name, volume,
-					shell.Or(shell.DropSnapshot(node, owner, name, volume), shell.ByHand)))
+			if !owned || owner == vmid || vm.IsOptical(value) {
+				continue
 			}
+			line := fmt.Sprintf("  %s of %s", name, volume)
+			if holder, ok := resources.Guest(owner); ok {
+				line += fmt.Sprintf(", on node %s: %s", holder.Node,
+					shell.Or(shell.DropSnapshot(holder.Node, owner, name, volume), shell.ByHand))
+			}
+			lines = append(lines, line)
 		}
 	}
 	if len(lines) == 0 {
@@ -178,7 +184,7 @@ func snapshotsLeft(node string, vmid int, snapshots map[string]map[string]string
 	}
 	return []guest.Warning{{Summary: fmt.Sprintf("Snapshots that VM %d had are left on disks of others", vmid),
 		Detail: "They go with that disk if it is destroyed, too. If it stays, they take up space, and their names are " +
-			"taken for it. A command on node " + node + " removes each:\n" + strings.Join(lines, "\n") + "\nDeleting a VM's " +
+			"taken for it. A command removes each:\n" + strings.Join(lines, "\n") + "\nDeleting a VM's " +
 			"snapshots before the VM leaves none."}}
 }
 

@@ -46,6 +46,7 @@ func TestSnapshotsLeftOnDisksOfOthers(t *testing.T) {
 		ref := r.vm(300)
 		r.vm(310)
 		r.change(func(w *state.World) {
+			w.Guests[310].Node = "pve2" // as on a shared storage
 			w.Guests[300].Config["scsi1"] = held + ",size=1G"
 			if taken {
 				w.Guests[300].Snaps = map[string]map[string]string{"before": {"snaptime": "1", "scsi0": own + ",size=1G",
@@ -61,7 +62,7 @@ func TestSnapshotsLeftOnDisksOfOthers(t *testing.T) {
 			said += w.Summary + ": " + w.Detail + "\n"
 		}
 		// a proxmox_disk may go in the same run: then the command finds no file of its VM, and does nothing
-		ends := strings.Contains(said, "if it is destroyed, too") && strings.Contains(said, "/etc/pve/nodes/pve1/qemu-server/310.conf")
+		ends := strings.Contains(said, "if it is destroyed, too") && strings.Contains(said, "/etc/pve/nodes/pve2/qemu-server/310.conf")
 		if strings.Contains(said, "before of "+held) != taken || ends != taken || strings.Contains(said, "zfs destroy") || strings.Contains(said, own) || strings.Contains(said, medium) {
 			t.Errorf("taken %t: %s", taken, said)
 		}

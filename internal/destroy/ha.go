@@ -194,7 +194,7 @@ func (d *Destroyer) TakesAlong(ctx context.Context, r Request) Along {
 	return along
 }
 
-// Entry is a job or an HA entry that names a VM, and what the destroy of the VM makes of it.
+// Entry is a job or an HA entry that names a VM, and its fate in the destroy of the VM.
 type Entry struct{ Kind, ID, Fate string }
 
 // String is a line about it that is true before and after the destroy.

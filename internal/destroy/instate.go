@@ -137,7 +137,7 @@ func (d *destruction) removeStopped(ctx context.Context) ([]saga.Residue, error)
 	}
 	d.warnings = append(d.warnings, d.nameCopies(ctx, r, left)...)
 	if r.deleted.gone {
-		d.warnings = slices.Concat(d.warnings, snapshotsLeft(d.node, vmid, d.snapshots),
+		d.warnings = slices.Concat(d.warnings, snapshotsLeft(d.resources, vmid, d.snapshots),
 			mediaLeft(vmid, d.node, d.media(r)), d.nameAlong(ctx))
 	}
 	return left, err

@@ -83,7 +83,7 @@ func (d refusals) unshared(ctx context.Context) error {
 	}
 	if err := guard.InUse(d.use, volumes, vmid); err != nil {
 		var used *guard.InUseError
-		if errors.As(err, &used) && d.config.Current()["template"] == "1" { // of its bases: the listing did not tell
+		if errors.As(err, &used) && used.Clones && d.config.Current()["template"] == "1" { // which the listing did not tell
 			return linked(vmid, used.Users, nil)
 		}
 		return fmt.Errorf("VM %d was not touched: %w. Detach it there, or delete the snapshot, then destroy again", vmid, err)

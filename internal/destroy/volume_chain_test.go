@@ -56,3 +56,21 @@ func TestDestroySparesTheBaseBelowAChain(t *testing.T) {
 		t.Errorf("the template without clones: %v, left %v", err, left)
 	}
 }
+
+// TestTemplateWhoseDiskAnotherVMHas: a VM that has a disk of a template attached is no linked clone of it. The refusal does not ask to destroy it.
+func TestTemplateWhoseDiskAnotherVMHas(t *testing.T) {
+	r := newRigWith(t, asRoot, pvesim.Options{Profile: "9.2"})
+	const base = "shared-nfs:300/base-300-disk-0.qcow2"
+	r.change(func(w *state.World) {
+		w.Put(&state.Volume{Storage: "shared-nfs", Name: "300/base-300-disk-0.qcow2", VMID: 300, Content: "images", Format: "qcow2", Size: 1 << 30})
+		w.Guests[300] = &state.Guest{VMID: 300, Type: "qemu", Node: "pve1", Config: map[string]string{"name": "golden", "template": "1",
+			"scsi0": base + ",size=1G", "smbios1": "uuid=" + uuidOf(300), "meta": "creation-qemu=9.2.0,ctime=1"}}
+		w.Guests[400] = &state.Guest{VMID: 400, Type: "qemu", Node: "pve1", Config: map[string]string{"name": "rescue",
+			"scsi5": base + ",size=1G,ro=1", "smbios1": "uuid=" + uuidOf(400), "meta": "creation-qemu=9.2.0,ctime=2"}}
+	})
+	ref := guest.Ref{VMID: 300, Node: "pve1", Identity: guest.Identity{UUID: uuidOf(300), CTime: "1"}}
+	_, _, err := r.s.Delete(t.Context(), Request{Ref: ref, Disks: Disks{Known: []string{base}}})
+	if err == nil || !strings.Contains(err.Error(), "Detach it there") || strings.Contains(err.Error(), "linked clones") {
+		t.Errorf("the refusal: %v", err)
+	}
+}

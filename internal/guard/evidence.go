@@ -77,6 +77,8 @@ const UseLife = 10 * time.Second
 type InUseError struct {
 	Volume string
 	Users  []string
+	// Clones: all of them have linked clones of it, and none has it itself.
+	Clones bool
 }
 
 // Error names the volume and the guests.
@@ -218,10 +220,10 @@ func InUse(others *volumeuse.Use, volumes []string, vmid int) error {
 // inUse is the same, if told so without guests of which only a likeness of names says that they use the volume.
 func inUse(others *volumeuse.Use, volumes []string, vmid int, clear bool) error {
 	for _, volume := range volumes {
-		used := &InUseError{Volume: volume}
+		used := &InUseError{Volume: volume, Clones: true}
 		for _, other := range others.UsersOf(volume, vmid) {
 			if !clear || !other.Unclear {
-				used.Users = append(used.Users, other.String())
+				used.Users, used.Clones = append(used.Users, other.String()), used.Clones && other.Clone != ""
 			}
 		}
 		if len(used.Users) > 0 {

@@ -40,9 +40,9 @@ func mustLack(t *testing.T, text string, all ...string) {
 // startup takes Sys.Modify on /.
 func startup() vm.Spec { return vm.Spec{Startup: vm.Startup{Order: new(int64(7))}} }
 
-// TestGrantOnTheRoot: each command is an indented line, so that it can be pasted. What an entry of the same identity on
-// the path grants is not repeated: PVE adds up the two. What a group grants there is, since an entry of the user
-// replaces it.
+// TestGrantOnTheRoot: each command is an indented line, so that it can be pasted. Privileges that an entry of the same identity
+// on the path grants are not repeated: PVE adds up the two. Those of a group there are, since an entry of the user
+// replaces them.
 func TestGrantOnTheRoot(t *testing.T) {
 	for name, byGroup := range map[string]bool{"an entry of its own": false, "an entry of a group": true} {
 		t.Run(name, func(t *testing.T) {

@@ -91,7 +91,7 @@ func Rules() []Rule {
 	return append(rulesOfPlaces(), rulesOfObjects()...)
 }
 
-// rulesOfPlaces are about where a VM is, and what it comes from.
+// rulesOfPlaces are about the place of a VM, and its source.
 func rulesOfPlaces() []Rule {
 	const content = "`GET …/storage/S/content`"
 	return []Rule{

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -32,7 +33,7 @@ func TestWriteThatIsCutWhileItIsSent(t *testing.T) {
 	for writes := range 8 {
 		for _, size := range []int{1, 100_000} {
 			for _, part := range []int{0, 60} {
-				r := newRing(t, nodesOf("a b", "c1", constant("null")), nodesOf("a b", "c1", constant("null")))
+				r := newRing(t, slices.Repeat([]answerFunc{nodesOf("a b", "c1", constant("null"))}, 2)...)
 				c := r.client(t)
 				if err := c.change(t.Context(), "write", http.MethodPut, "/pools", Params{"poolid": "ready"}); err != nil {
 					t.Fatal(err)

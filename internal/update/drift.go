@@ -110,7 +110,7 @@ func scalars() []string {
 }
 
 // checkScalars refuses a change of options that have neither the value in state nor the planned one: a third party has
-// set them since the plan. PVE's digest tells of no change before the update's own read.
+// set them since the plan, or during a step that took its time. PVE's digest tells of no change before the last read.
 func checkScalars(vmid int, config pve.PendingConfig, prior vm.Spec, c vm.Change) error {
 	known, has, path := vm.Encode(prior), config.Merged(), ""
 	var changed []string
@@ -132,8 +132,9 @@ func checkScalars(vmid int, config pve.PendingConfig, prior vm.Spec, c vm.Change
 	}
 	return &guest.FieldError{Path: path,
 		Summary: fmt.Sprintf("Options of VM %d were changed outside Terraform since the plan", vmid),
-		Detail: fmt.Sprintf("The plan changes these, in PVE's names, and has not seen their values:\n  %s\nNothing was "+
-			"changed. Make a new plan, which shows them", strings.Join(changed, "\n  "))}
+		Detail: fmt.Sprintf("The plan changes these, in PVE's names, and has not seen their values:\n  %s\nThey were "+
+			"not changed. Make a new plan, which shows them unless it leaves out the refresh",
+			strings.Join(changed, "\n  "))}
 }
 
 // isSameScalar compares values: no value is PVE's default, Terraform keeps a text in its normal form, and white space

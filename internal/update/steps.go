@@ -193,9 +193,6 @@ func (r *results) begin(ctx context.Context, u *update) error {
 	if err == nil {
 		r.todo, err = compare(u, u.before, prior, planned, loose)
 	}
-	if err == nil && !u.r.Protect { // of a holder the state has less than its VM
-		err = checkScalars(u.vmid, u.before, prior, r.todo.change)
-	}
 	if err == nil {
 		err = migration{u}.checkNames(ctx, r.todo)
 	}

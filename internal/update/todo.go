@@ -47,6 +47,11 @@ func compare(u *update, config pve.PendingConfig, prior, planned vm.Spec, loose 
 	if err := checkSlots(vmid, config, prior, planned, t.change); err != nil {
 		return todo{}, err
 	}
+	if !u.r.Protect { // of a holder the state has less than its VM
+		if err := checkScalars(vmid, config, prior, t.change); err != nil {
+			return todo{}, err
+		}
+	}
 	_, t.convert = t.change.Set["template"]
 	delete(t.change.Set, "template")
 	return t, nil

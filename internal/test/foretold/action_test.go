@@ -2,6 +2,7 @@ package foretold_test
 
 import (
 	"maps"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -96,7 +97,7 @@ func invoke(t *testing.T, a action, f furnishing) (went int, err error) {
 		})
 	}
 	progress, err := s.Invoke(t.Context(), "action."+kind+".a", nil, a.config)
-	said := append(progress, strings.Split(s.Diagnostics().String(), "\n")...)
+	said := slices.Concat(progress, strings.Split(s.Diagnostics().String(), "\n"))
 	w.Change(func(world *state.World) { after = foretold.Of(world) })
 	lost := before.Lost(after, w.Sim.PowerOffs(), &terraformtest.Plan{})
 	for _, fact := range lost {

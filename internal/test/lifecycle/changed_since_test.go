@@ -3,12 +3,15 @@ package lifecycle_test
 import (
 	"fmt"
 	"maps"
+	"net/http"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/thirdparty"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/terraformtest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
 )
@@ -70,7 +73,7 @@ func TestThirdValueOfAnOption(t *testing.T) {
 		"cores": {"", "cpu = { cores = 2 }", func(g *state.Guest) { g.Config["cores"] = "8" }, `cores: was none, is "8", planned "2"`},
 		"as planned": {"memory = { size = 1024 }", "memory = { size = 2048 }\ncpu = { cores = 2 }",
 			func(g *state.Guest) { g.Config["memory"] = "2048" }, ""},
-		"default by name": {"", "cpu = { cores = 2 }", func(g *state.Guest) { g.Config["cores"] = "1" }, ""},
+		"default by name":        {"", "cpu = { cores = 2 }", func(g *state.Guest) { g.Config["cores"] = "1" }, ""},
 		"default memory by name": {"", "memory = { size = 2048 }", func(g *state.Guest) { g.Config["memory"] = "512" }, ""},
 		"another option": {"memory = { size = 1024 }", "memory = { size = 2048 }",
 			func(g *state.Guest) { g.Config["description"] = notes }, ""},
@@ -90,6 +93,33 @@ func TestThirdValueOfAnOption(t *testing.T) {
 				t.Errorf("the VM was changed: %s", diff)
 			}
 			l.To(body + c.to)
+		})
+	}
+}
+
+// TestThirdValueDuringAStep: an administrator describes a VM while an apply moves its disk, migrates it or shuts it down, which takes its time.
+// The description stays, and the error does not say that nothing was done.
+func TestThirdValueDuringAStep(t *testing.T) {
+	t.Parallel()
+	const body = "disks = { scsi0 = { storage = \"local-zfs\", size = \"1G\" } }\n"
+	for path, c := range map[string]struct{ from, to, node string }{
+		"/move_disk":       {rig.Stopped + body, rig.Stopped + strings.Replace(body, "local-zfs", "local-lvm", 1), "pve1"},
+		"/migrate":         {rig.Stopped + body, rig.Stopped + body, "pve2"},
+		"/status/shutdown": {body + "ha = { state = \"started\" }\n", rig.Stopped + body, "pve1"},
+	} {
+		t.Run(path, func(t *testing.T) {
+			w := rig.NewWorld(t)
+			s := w.Session(t, rig.RootTicket, rig.NodeVMBlock(c.from+"description = \"web\"\n"))
+			rig.Must(t, s.Converge(t.Context()))
+			w.Sim.SetThirdParties([]thirdparty.Order{{Act: thirdparty.Describe, VMID: 400,
+				Before: fault.Match{Method: http.MethodPost, Path: "/nodes/{node}/qemu/{vmid}" + path}}})
+			to := rig.NodeVMBlock(c.to + "description = \"web server\"\n")
+			w.Reconfigure(t, s, rig.RootTicket, strings.Replace(to, `"pve1"`, fmt.Sprintf("%q", c.node), 1))
+			err := s.Run(t.Context())
+			rig.MustRefuse(t, err, []string{"Options of VM 400 were changed outside Terraform since the plan"})
+			if is := rig.GuestOf(w, 400).Config["description"]; is == "web server" || strings.Contains(err.Error(), "Nothing was") {
+				t.Errorf("the description is %q: %v", is, err)
+			}
 		})
 	}
 }
