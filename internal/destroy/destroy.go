@@ -21,6 +21,8 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/saga"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/shell"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/volumeuse"
 )
 
@@ -281,6 +283,40 @@ func (d *destruction) nameAlong(ctx context.Context) []guest.Warning {
 	}
 	return []guest.Warning{{Summary: fmt.Sprintf("VM %d went with more than its disks", d.r.Ref.VMID),
 		Detail: "PVE removed these with it, or took it out of them:\n  " + strings.Join(lines, "\n  ") + next}}
+}
+
+// snapshotsLeft warns of the snapshots that stay on disks of another id, such as that of a proxmox_disk. PVE removes
+// a snapshot from all disks (pve-guest-common AbstractConfig.pm snapshot_delete). But with a VM it frees only the
+// volumes that carry its id, and nothing names the snapshots of the others any more (qemu-server QemuServer.pm
+// destroy_vm).
+//
+// The printed command does nothing where the disk was destroyed, too: there is no file of its VM. That is on the node
+// of the disk's VM, which may be another one where the storage is shared.
+func snapshotsLeft(resources pve.Resources, vmid int, snapshots map[string]map[string]string) []guest.Warning {
+	var lines []string
+	for _, name := range slices.Sorted(maps.Keys(snapshots)) {
+		for _, slot := range vm.Slots(snapshots[name]) {
+			value := snapshots[name][slot]
+			volume := guest.VolumeOf(value)
+			owner, owned := volid.Owner(volume)
+			if !owned || owner == vmid || vm.IsOptical(value) {
+				continue
+			}
+			line := fmt.Sprintf("  %s of %s", name, volume)
+			if holder, ok := resources.Guest(owner); ok {
+				line += fmt.Sprintf(", on node %s: %s", holder.Node,
+					shell.Or(shell.DropSnapshot(holder.Node, owner, name, volume), shell.ByHand))
+			}
+			lines = append(lines, line)
+		}
+	}
+	if len(lines) == 0 {
+		return nil
+	}
+	return []guest.Warning{{Summary: fmt.Sprintf("Snapshots that VM %d had are left on disks of others", vmid),
+		Detail: "They go with that disk if it is destroyed, too. If it stays, they take up space, and their names are " +
+			"taken for it. A command removes each:\n" + strings.Join(lines, "\n") + "\nDeleting a VM's " +
+			"snapshots before the VM leaves none."}}
 }
 
 // RemoveVolumes removes volumes whose VMID no guest has. Settings of others for the VMID stay.
