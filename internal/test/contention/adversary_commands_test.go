@@ -68,6 +68,13 @@ func (a *inspection) shell(t *testing.T, node, line string) {
 			ok = !ok // the command before is a grep, which has found nothing
 		case words[0] == "grep":
 			ok = a.grep(words[len(words)-2], words[len(words)-1])
+		case len(words) == 5 && words[0] == "ha-manager" && words[1] == "set": // which the simulated node does not have
+			a.b.w.Change(func(w *state.World) {
+				entry := w.HA[words[2]]
+				if ok = entry != nil; ok {
+					entry.State = words[4]
+				}
+			})
 		default:
 			out, err := a.b.root.Run(t.Context(), node, words...)
 			if ok = err == nil; !ok && strings.Contains(err.Error()+out, "command not found") {
