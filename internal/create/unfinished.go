@@ -293,10 +293,14 @@ func worksWith(p plan, config map[string]string, made *destroy.Made) string {
 // interface counts growth in GiB (pve-manager www/manager6/qemu/HDResize.js), so less shows no user.
 func grownSince(p plan, config map[string]string, made *destroy.Made) (slot string, size int64) {
 	const least = 1 << 30
+	var copies, today vm.Spec
+	if p.from != nil {
+		copies, today = vm.Decode(p.copied()), vm.Decode(p.from.config)
+	}
 	has := vm.Decode(config).Disks
 	for _, slot := range slices.Sorted(maps.Keys(has)) {
 		is, want := has[slot].Bytes(), p.spec.Disks[slot]
-		copied, known := p.copiedSize(slot)
+		copied, known := p.copiedSize(copies.Disks, today.Disks, slot)
 		largest := max(want.Bytes(), copied)
 		if want.ImportFrom != nil && made != nil {
 			largest = max(largest, made.FirstSize(slot))
@@ -308,18 +312,16 @@ func grownSince(p plan, config map[string]string, made *destroy.Made) (slot stri
 	return "", 0
 }
 
-// copiedSize is the size of the source's disk in a slot, in bytes; 0: it has none. PVE makes the copy of a snapshot as
-// large as the volume is today (qemu-server QemuServer.pm clone_disk, volume_size_info). That is not known where the
-// volume is in no slot of the source any more.
-func (p plan) copiedSize(slot string) (size int64, known bool) {
-	if p.from == nil {
-		return 0, true
-	}
-	disk, copied := vm.Decode(p.copied()).Disks[slot]
+// copiedSize is the size of the source's disk in a slot, in bytes; 0: it has none. copies are the disks that are
+// copied, and today those that the source has. PVE makes the copy of a snapshot as large as the volume is today
+// (qemu-server QemuServer.pm clone_disk, volume_size_info). That is not known where the volume is in no slot of the
+// source any more.
+func (p plan) copiedSize(copies, today map[string]vm.Disk, slot string) (size int64, known bool) {
+	disk, copied := copies[slot]
 	size, known = disk.Bytes(), !copied || p.from.snapshot == nil
-	for _, today := range vm.Decode(p.from.config).Disks {
-		if copied && volid.Same(today.Volume, disk.Volume) {
-			size, known = max(size, today.Bytes()), true
+	for _, now := range today {
+		if copied && volid.Same(now.Volume, disk.Volume) {
+			size, known = max(size, now.Bytes()), true
 		}
 	}
 	return size, known

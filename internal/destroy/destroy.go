@@ -315,8 +315,8 @@ func snapshotsLeft(resources pve.Resources, vmid int, snapshots map[string]map[s
 	}
 	return []guest.Warning{{Summary: fmt.Sprintf("Snapshots that VM %d had are left on disks of others", vmid),
 		Detail: "They go with that disk if it is destroyed, too. If it stays, they take up space, and their names are " +
-			"taken for it. A command removes each:\n" + strings.Join(lines, "\n") + "\nDeleting a VM's " +
-			"snapshots before the VM leaves none."}}
+			"taken for it. Each with its command, where the VM of the disk is seen:\n" + strings.Join(lines, "\n") +
+			"\nDeleting a VM's snapshots before the VM leaves none."}}
 }
 
 // RemoveVolumes removes volumes whose VMID no guest has. Settings of others for the VMID stay.

@@ -200,6 +200,9 @@ type Entry struct{ Kind, ID, Fate string }
 // String is a line about it that is true before and after the destroy.
 func (e Entry) String() string { return strings.TrimSpace(e.Kind+" "+e.ID) + ", " + e.Fate }
 
+// IsRule reports whether it is an HA rule.
+func (e Entry) IsRule() bool { return e.Kind == haRule }
+
 const (
 	backupJob, haRule = "backup job", "HA rule"
 	removed           = "removed"
@@ -297,9 +300,8 @@ func (q references) ha(ctx context.Context) (entries []Entry) {
 func (q references) settle(ctx context.Context, entries []Entry) (settled []Entry) {
 	q.asked = q.d.use.Ask()
 	names := map[string]map[string]bool{} // by kind and id: whether it names the VM; without a kind that was not read
-	isOpen := func(e Entry) bool { return e.Fate == withTheLast || e.Kind == haRule }
+	isOpen := func(e Entry) bool { return e.Fate == withTheLast || e.IsRule() }
 	isJob := func(e Entry) bool { return e.Kind == backupJob && isOpen(e) }
-	isRule := func(e Entry) bool { return e.Kind == haRule }
 	if slices.ContainsFunc(entries, isJob) {
 		if jobs, err := q.d.backups.Since(ctx, q.asked, q.d.api.Cluster().BackupJobs); err == nil {
 			names[backupJob] = map[string]bool{}
@@ -308,7 +310,7 @@ func (q references) settle(ctx context.Context, entries []Entry) (settled []Entr
 			}
 		}
 	}
-	if slices.ContainsFunc(entries, isRule) {
+	if slices.ContainsFunc(entries, Entry.IsRule) {
 		if rules, err := q.d.rules.Since(ctx, q.asked, q.d.api.HA().Rules); err == nil {
 			names[haRule] = map[string]bool{}
 			for _, rule := range rules {

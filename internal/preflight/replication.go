@@ -21,10 +21,15 @@ func replicated(ctx context.Context, p *planCheck, c *Checker, r Request) {
 	if r.Creating || r.Acting || r.ID == 0 || len(p.resources.Nodes()) < 2 {
 		return
 	}
+	gets := maps.Clone(p.change.Set)
+	maps.DeleteFunc(gets, func(option, _ string) bool { return !vm.IsSlot(option) })
+	if len(gets) == 0 {
+		return
+	}
 	has := vm.Encode(r.Prior)
-	for _, slot := range slices.Sorted(maps.Keys(p.change.Set)) {
-		drive := p.change.Set[slot]
-		if !vm.IsSlot(slot) || has[slot] != "" || mayBeReplicated(p, drive) {
+	for _, slot := range slices.Sorted(maps.Keys(gets)) {
+		drive := gets[slot]
+		if has[slot] != "" || mayBeReplicated(p, drive) {
 			continue
 		}
 		jobs, err := c.replication.Get(ctx, c.clock, "", c.api.Cluster().ReplicationJobs)

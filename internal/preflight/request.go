@@ -124,15 +124,17 @@ func (k Kind) isVolume() bool { return slices.Contains([]Kind{Medium, Import, Im
 
 // onlyTakesPrivileges reports whether only privileges are to be checked.
 func (r Request) onlyTakesPrivileges() bool {
-	return r.Removing || !r.Creating && r.Moving == nil && r.Pool == "" && r.CPUs == 0 && !r.Started &&
-		len(r.Storages)+len(r.Bridges)+len(r.Needs)+len(r.Formats) == 0 && !r.grows() && !r.converts() &&
-		len(destroyedBy(r, vm.Diff(r.Prior, r.Planned).Delete)) == 0
-}
-
-// grows reports whether disks or memory of a VM in state are to be larger.
-func (r Request) grows() bool {
-	return len(vm.Diff(r.Prior, r.Planned).Grow) > 0 || r.Running && memoryOf(r.Planned) > memoryOf(r.Prior)
+	if r.Removing {
+		return true
+	}
+	if r.Creating || r.Moving != nil || r.Pool != "" || r.CPUs > 0 || r.Started ||
+		len(r.Storages)+len(r.Bridges)+len(r.Needs)+len(r.Formats) > 0 {
+		return false
+	}
+	change := vm.Diff(r.Prior, r.Planned)
+	grows := len(change.Grow) > 0 || r.Running && memoryOf(r.Planned) > memoryOf(r.Prior)
+	return !grows && !converts(change) && len(destroyedBy(r, change.Delete)) == 0
 }
 
 // converts reports whether a VM in state is to become a template.
-func (r Request) converts() bool { return vm.Diff(r.Prior, r.Planned).Set["template"] == "1" }
+func converts(c vm.Change) bool { return c.Set["template"] == "1" }

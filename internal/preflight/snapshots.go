@@ -23,15 +23,15 @@ func (p kept) bySnapshots(ctx context.Context, c *Checker, r Request) {
 	if r.Creating || r.Acting || r.from() == "" || len(p.found) > 0 {
 		return
 	}
-	moved, destroyed, converts := p.moved(r), destroyedBy(r, p.change.Delete), r.converts()
-	if len(moved)+len(destroyed) == 0 && !converts {
+	moved, destroyed, isConverted := p.moved(r), destroyedBy(r, p.change.Delete), converts(p.change)
+	if len(moved)+len(destroyed) == 0 && !isConverted {
 		return
 	}
 	names, err := c.api.QEMU(r.from(), r.ID).SnapshotNames(ctx)
 	if names = r.staying(names); err != nil || len(names) == 0 {
 		return
 	}
-	if converts {
+	if isConverted {
 		p.say(snapshotForbids, "template", guest.KeptBySnapshots(names, fmt.Sprintf("VM %d from becoming a template", r.ID))+
 			". "+elseFails, strconv.Itoa(r.ID))
 	}
@@ -75,6 +75,9 @@ func (p kept) byDisks(ctx context.Context, c *Checker, r Request, names []string
 // storage with the migration, as far as PVE's pairs of storages take it there.
 func (p kept) moved(r Request) map[string]string {
 	volumes, pairs := map[string]string{}, map[string]string{}
+	if len(p.change.Moves) == 0 {
+		return volumes
+	}
 	if r.Moving != nil {
 		pairs = vm.StorageMap(r.Prior, r.Prior, r.Planned)
 	}

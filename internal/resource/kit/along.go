@@ -54,10 +54,9 @@ func (g Going) Warn(ctx context.Context, out PrivateWriter) diag.Diagnostics {
 		return diags
 	}
 	next := "Note or copy them first."
-	isRule := func(line string) bool { return strings.HasPrefix(line, "HA rule ") }
 	if g.Replaced {
 		next += " The VM that takes its id is in none of the jobs and rules, and has none of the snapshots."
-	} else if slices.ContainsFunc(lines, isRule) { // Terraform may refresh and plan a rule after the VM
+	} else if slices.ContainsFunc(g.Purged, destroy.Entry.IsRule) { // Terraform may refresh and plan a rule after the VM
 		next += " A proxmox_ha_rule among them needs no note: Terraform has it in state."
 	}
 	if g.MayKeep && len(g.Purged) > 0 {
