@@ -88,8 +88,13 @@ func TestCommandsOfLeftovers(t *testing.T) {
 		if got := of(ours).leftovers(nil)[0].Command; got != want {
 			t.Errorf("lock %q: %s", lock, got)
 		}
+		const uuid = "0b2f7a3c-6f0e-4f59-9d39-3f0a4b8d9e01"
+		ours.config.Values["smbios1"] = "uuid=" + strings.ToUpper(uuid)
+		if got := of(ours).leftovers(nil)[0].Command; got != "grep -qiF -- "+uuid+" /etc/pve/nodes/pve1/qemu-server/100.conf && "+want {
+			t.Errorf("with a uuid, lock %q: %s", lock, got)
+		}
 		ours.config.Values["description"] = mark.String()
-		if got := of(ours).leftovers(nil)[0].Command; got != "grep -qF -- "+mark.Saga+" /etc/pve/nodes/pve1/qemu-server/100.conf && "+want {
+		if got := of(ours).leftovers(nil)[0].Command; got != "grep -qiF -- "+mark.Saga+" /etc/pve/nodes/pve1/qemu-server/100.conf && "+want {
 			t.Errorf("with its mark, lock %q: %s", lock, got)
 		}
 	}

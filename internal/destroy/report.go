@@ -13,6 +13,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/saga"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/shell"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
 )
 
@@ -147,6 +148,8 @@ func (r *report) guest(node, reason string) saga.Residue {
 		command = shell.VM("qm config {vmid} && pvenode task list --vmid {vmid} --source all", r.VMID)
 	case r.Mark.Proves(r.VMID, has): // by the time that it is run, PVE may have given the id to another VM
 		command = shell.And(shell.IfMarked(r.Mark.Saga, node, r.VMID), command)
+	case vm.UUID(has) != "":
+		command = shell.And(shell.IfMarked(vm.UUID(has), node, r.VMID), command)
 	}
 	left := saga.Residue{Kind: "guest", Node: node, ID: fmt.Sprint(r.VMID), Reason: reason, Command: command,
 		What: fmt.Sprintf("VM %d on node %s", r.VMID, node)}

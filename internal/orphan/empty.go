@@ -9,7 +9,6 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/ownership"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/shell"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/volumeuse"
 )
@@ -101,7 +100,7 @@ func (l *look) judgeEmpty(ctx context.Context, empty []volumeuse.Reading) error 
 		}
 		i := Item{Kind: HalfMade, ID: fmt.Sprint(r.Guest.VMID), VMID: r.Guest.VMID, Name: name, Node: r.Guest.Node,
 			Since:     made.StartTime,
-			Certainty: Likely, Command: shell.VM("qm destroy {vmid} --purge", r.Guest.VMID), found: foundOf(r)}
+			Certainty: Likely, Command: destroyOf(r.Guest.Node, r.Guest.VMID, config), found: foundOf(r)}
 		i.Reason = fmt.Sprintf("%s made it without a disk, no task has started it since, and %s", made.UPID.User(), why)
 		if l.guests.Now().Sub(made.StartTime) < fresh {
 			i.Certainty = Unknown

@@ -13,6 +13,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/shell"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/volumeuse"
 )
 
@@ -53,7 +54,7 @@ func (l *look) judgeGuest(ctx context.Context, r volumeuse.Reading) error {
 	i := Item{ID: fmt.Sprint(r.Guest.VMID), VMID: r.Guest.VMID, Name: nameOf(config), Node: r.Guest.Node,
 		found: foundOf(r)}
 	i.Size, _ = l.sizeOf(i.VMID)
-	unlock := ""
+	var first []string
 	if lock != "" {
 		how, dead, err := l.lockOf(ctx, r, lock)
 		i.found.dead = dead.UPID
@@ -75,11 +76,11 @@ func (l *look) judgeGuest(ctx context.Context, r volumeuse.Reading) error {
 			l.add(i)
 			return nil
 		}
-		unlock = shell.VM("qm unlock {vmid} && ", i.VMID)
+		first = append(first, shell.VM("qm unlock {vmid}", i.VMID))
 	}
 	if marked {
 		i.found.mark = mark
-		return l.judgeMark(ctx, i, mark, config, unlock)
+		return l.judgeMark(ctx, i, mark, config, first)
 	}
 	return nil
 }
@@ -105,7 +106,7 @@ func (l *look) lockedItem(i Item, r volumeuse.Reading, lock string, how held, de
 	if r.Guest.Type != "qemu" || !guest.IsOwnLock(lock) {
 		return i
 	}
-	destroy := shell.And(i.Command, destroyOf(i.VMID, config))
+	destroy := destroyOf(i.Node, i.VMID, config, i.Command)
 	switch {
 	case guest.IsHalfDestroyed(config):
 		i.Kind, i.Command = HalfDestroyed, destroy
@@ -151,7 +152,7 @@ func (l *look) doubtClone(ctx context.Context, i Item, r volumeuse.Reading) (Ite
 // judgeMark judges a VM with the mark of a create of this provider. The mark of a live run is that run's alone
 // business, and so is what a failed create was told to keep.
 func (l *look) judgeMark(ctx context.Context, i Item, mark ownership.Mark, config map[string]string,
-	unlock string) error {
+	first []string) error {
 	life := l.guests.LifeOf(mark)
 	if life == guest.Alive || mark.Kept {
 		return nil
@@ -200,12 +201,12 @@ func (l *look) judgeMark(ctx context.Context, i Item, mark ownership.Mark, confi
 	}
 	i = doubtStarted(i, v, status)
 	if status.IsRunning() {
-		unlock += shell.VM("qm stop {vmid} && ", i.VMID)
+		first = append(first, shell.VM("qm stop {vmid}", i.VMID))
 	}
 	if own := guest.OwnVolumes(i.VMID, config); len(own) > 0 && i.Certainty != Unknown {
 		i.Reason += fmt.Sprintf(". A destroy takes its volumes along: %s", strings.Join(own, ", "))
 	}
-	i.Command = unlock + destroyOf(i.VMID, config)
+	i.Command = destroyOf(i.Node, i.VMID, config, first...)
 	l.add(i)
 	return nil
 }
@@ -227,11 +228,16 @@ func doubtStarted(i Item, v ownership.Verdict, status pve.GuestStatus) Item {
 	return i
 }
 
-// destroyOf is the command that destroys a VM. A clone has inherited its template's protection.
-func destroyOf(vmid int, config map[string]string) string {
-	command := shell.VM("qm destroy {vmid} --purge", vmid)
-	if config["protection"] == "1" {
-		command = shell.And(shell.VM("qm set {vmid} --protection 0", vmid), command)
+// destroyOf is the command that destroys a VM after the commands first, and only as long as the VM of the id is the
+// one that was seen. A clone has inherited its template's protection.
+func destroyOf(node string, vmid int, config map[string]string, first ...string) string {
+	var all []string
+	if uuid := vm.UUID(config); uuid != "" {
+		all = append(all, shell.IfMarked(uuid, node, vmid))
 	}
-	return command
+	all = append(all, first...)
+	if config["protection"] == "1" {
+		all = append(all, shell.VM("qm set {vmid} --protection 0", vmid))
+	}
+	return strings.Join(append(all, shell.VM("qm destroy {vmid} --purge", vmid)), " && ")
 }

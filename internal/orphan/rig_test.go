@@ -15,6 +15,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/clock"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/shell"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
 // rig is a simulated cluster of two nodes with a Finder for one identity on it.
@@ -170,11 +171,30 @@ func (r *rig) mustFind(what string, report Report, want ...string) {
 	r.t.Helper()
 	var got []string
 	for _, i := range report.Items {
-		got = append(got, line(i))
+		got = append(got, line(r.seen(i)))
 	}
 	if !slices.Equal(got, want) {
 		r.t.Errorf("%s: found\n  %s\nwant\n  %s", what, strings.Join(got, "\n  "), strings.Join(want, "\n  "))
 	}
+}
+
+// seen drops the look for the VM's uuid, with which the command of each destroy has to begin.
+func (r *rig) seen(i Item) Item {
+	r.t.Helper()
+	uuid := ""
+	r.change(func(w *state.World) {
+		if g := w.Guests[i.VMID]; g != nil {
+			uuid = vm.UUID(g.Config)
+		}
+	})
+	looks := uuid != "" && strings.Contains(i.Command, "qm destroy")
+	if looks && !strings.HasPrefix(i.Command, shell.IfMarked(uuid, i.Node, i.VMID)+" && ") {
+		r.t.Errorf("%s %s: %q does not look for the uuid %s first", i.Kind, i.ID, i.Command, uuid)
+	}
+	if looks {
+		_, i.Command, _ = strings.Cut(i.Command, " && ")
+	}
+	return i
 }
 
 // mustMiss wants each text in one of the things that could not be looked at, and no other such thing.

@@ -70,9 +70,10 @@ func FreeUnused(volume string) string {
 	return Command("grep -rF -- {} /etc/pve/nodes; [ $? = 1 ] && pvesm free {}", volume, volume)
 }
 
-// IfMarked returns the command that ends well only if the configuration of a VM mentions a word. It goes before "&&".
+// IfMarked returns the command that ends well only if the configuration of a VM mentions a word, such as its uuid in
+// any case. It goes before "&&".
 func IfMarked(word, node string, vmid int) string {
-	return VM("grep -qF -- {} /etc/pve/nodes/{}/qemu-server/{vmid}.conf", vmid, word, node)
+	return VM("grep -qiF -- {} /etc/pve/nodes/{}/qemu-server/{vmid}.conf", vmid, word, node)
 }
 
 // DropSnapshot returns the command that removes a snapshot of a volume which its VM does not have. PVE has none of its

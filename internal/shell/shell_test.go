@@ -33,9 +33,9 @@ func commands(name string) map[string][][]string {
 		DropSnapshot("pve1", 100, name, name): {
 			{"grep", "-xF", "--", "[" + name + "]", "/etc/pve/nodes/pve1/qemu-server/100.conf"}, {"[", "$?", "=", "1", "]"},
 			{"perl", "-MPVE::Storage", "-e", "PVE::Storage::volume_snapshot_delete(PVE::Storage::config(), @ARGV)", name, name}},
-		And(IfMarked(name, "pve1", 100), VM("qm unlock {vmid}", 100)): {{"grep", "-qF", "--", name,
+		And(IfMarked(name, "pve1", 100), VM("qm unlock {vmid}", 100)): {{"grep", "-qiF", "--", name,
 			"/etc/pve/nodes/pve1/qemu-server/100.conf"}, {"qm", "unlock", "100"}},
-		IfMarked("x", name, 100): {{"grep", "-qF", "--", "x", conf}},
+		IfMarked("x", name, 100): {{"grep", "-qiF", "--", "x", conf}},
 	}
 }
 

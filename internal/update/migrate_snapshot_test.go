@@ -62,3 +62,27 @@ func TestTemplateOfAVMWithSnapshotsLeavesTheGuestRunning(t *testing.T) {
 		}
 	}
 }
+
+// TestMoveOfADiskWithSnapshotsLeavesTheGuestRunning: PVE moves no disk that a snapshot has. The apply looks for one
+// before it shuts the guest down. A disk that is newer than the snapshot moves.
+func TestMoveOfADiskWithSnapshotsLeavesTheGuestRunning(t *testing.T) {
+	for slot, refused := range map[string]bool{"scsi0": true, "scsi1": false} {
+		w := newWorld(t, pve.Params{"scsi0": "local-zfs:1", "scsihw": "virtio-scsi-pci"})
+		w.task(w.api.QEMU("pve1", theVM).TakeSnapshot(t.Context(), pve.Params{"snapname": "before"}))
+		w.must(w.api.QEMU("pve1", theVM).UpdateConfig(t.Context(), pve.Params{"scsi1": "local-zfs:1"}))
+		w.start()
+		r := w.request()
+		r.PowerState = guest.Stopped
+		disk := r.Planned.Disks[slot]
+		disk.Storage = "local-lvm"
+		r.Planned.Disks[slot] = disk
+		_, _, err := w.update(r)
+		const want = "Nothing was changed. Snapshot before keeps scsi0 on local-zfs: remove it first"
+		switch {
+		case refused && (err == nil || !strings.Contains(err.Error(), want) || len(w.writes()) > 0 || w.running() == nil):
+			t.Errorf("%s: %v, want %q; sent %v", slot, err, want, w.writes())
+		case !refused && (err != nil || !strings.HasPrefix(w.config()[slot], "local-lvm:")):
+			t.Errorf("%s: %v; %s", slot, err, w.config()[slot])
+		}
+	}
+}

@@ -34,10 +34,13 @@ func (u *update) steps(r *results) []saga.Step {
 func (u *update) stepsToTheOptions(r *results) []saga.Step {
 	return []saga.Step{
 		{Name: "see which volumes of VM %d its snapshots need",
-			Why: "a snapshot that needs a volume to be destroyed, or keeps the VM from becoming a template, is an error " +
-				"before anything changes",
+			Why: "a snapshot that needs a volume to be destroyed or moved, or keeps the VM from becoming a template, is an " +
+				"error before anything changes",
 			Do: func(ctx context.Context) error {
 				if err := checkConvertible(ctx, u, r.todo); err != nil {
+					return err
+				}
+				if err := u.checkMovable(ctx, r.todo); err != nil {
 					return err
 				}
 				return volumes{u}.checkSnapshots(ctx, r.todo)

@@ -13,7 +13,7 @@ func TestUnsafeTexts(t *testing.T) {
 		"Set `power_off = \"force\"`, or look at `status`":                          "",
 		"     as root on pve1: qm unlock 100 && qm destroy 100 --purge\n":           "",
 		"`grep -rF -- local:x /etc/pve/nodes; [ $? = 1 ] && pvesm free local:x`":    "",
-		"`grep -qF -- 0123 /etc/pve/x.conf && (qm unlock 1; qm destroy 1 --purge)`": "",
+		"`grep -qiF -- 0123 /etc/pve/x.conf && (qm unlock 1; qm destroy 1 --purge)`": "",
 		"`pveum acl modify /vms --tokens 'terraform@pve!tf' --roles x`":             "",
 		"a line\nand\ta tab": "",
 		"`pvesm free local:vm-777-x;id>${PWD}PWNED;#.raw`":  "id",
