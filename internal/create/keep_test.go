@@ -1,6 +1,7 @@
 package create
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -8,6 +9,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/destroy"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
@@ -99,6 +101,46 @@ func TestLeftoverWhoseStartIsForgotten(t *testing.T) {
 		}
 		if left, _, err := next.destroyer.Delete(t.Context(), destroy.Request{Ref: ref}); err != nil || b.vms()[150] != nil {
 			t.Errorf("%s, named: left %v, %v", name, left, err)
+		}
+	}
+}
+
+// TestCreateThatLosesTheQuorum: without quorum PVE cannot write the configuration of a new VM, nor put it into a pool,
+// and removes no configuration. The cluster has its quorum again, and the VM is taken back, or named, or kept where it
+// is whole; nothing is destroyed that was to be kept.
+func TestCreateThatLosesTheQuorum(t *testing.T) {
+	pooled := onZFS()
+	pooled.Pool = "web"
+	for name, c := range map[string]struct {
+		r     Request
+		whole bool // as PVE leaves it
+	}{"with a pool": {pooled, true}, "without one": {onZFS(), false}, "a clone": {ofTemplate(), false}} {
+		for _, who := range []struct {
+			name string
+			may  func(*pve.Config, pvesim.Credentials)
+		}{{"token", token}, {"root", ticket}} {
+			for _, failure := range []OnFailure{Rollback, Keep} {
+				b := newBench(t, who.may)
+				path := map[bool]string{true: "/nodes/{node}/qemu/{vmid}/clone", false: "/nodes/{node}/qemu"}[c.r.Clone != nil]
+				b.sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: "POST", Path: path}, Phase: fault.NoQuorum}})
+				r := c.r
+				r.VMID, r.OnFailure = 150, failure
+				created, err := b.Create(t.Context(), r)
+				what := fmt.Sprintf("%s, %s, on_failure %v", name, who.name, failure)
+				there, disks := b.vms()[150] != nil, len(b.volumesOf(150))
+				isNamed := len(created.Left) > 0 && created.Left[0].Kind == "guest" && created.Left[0].ID == "150"
+				removes := failure == Rollback && (c.whole || who.name == "root") // else it is locked
+				switch {
+				case err == nil || b.sim.FaultsFired() != 1:
+					t.Errorf("%s: %v", what, err)
+				case removes && (there || disks > 0 || len(created.Left) > 0):
+					t.Errorf("%s: is there %t, has %d disks, named %v: %v", what, there, disks, created.Left, err)
+				case !removes && (!there || !isNamed && created.Guest.VMID != 150 || c.whole && disks == 0):
+					t.Errorf("%s: is there %t, has %d disks, named %v, %v: %v", what, there, disks, created.Left, created.Guest, err)
+				case strings.Contains(fmt.Sprint(err, created.Warnings), "another user"):
+					t.Errorf("%s: %v %v", what, err, created.Warnings)
+				}
+			}
 		}
 	}
 }

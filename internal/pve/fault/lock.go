@@ -117,12 +117,25 @@ func (t *TaskError) contended() bool {
 // LeavesHalf reports whether a task that failed has left a half-made guest behind, although it was not killed: a
 // clone writes the target's configuration, and then copies the firewall's file under a lock of the cluster before
 // anything would clean up (qemu-server API2/Qemu.pm clone_vm; pve-firewall Firewall.pm clone_vmfw_conf). A restore
-// takes its lock away, and nothing else (API2/Qemu.pm create_vm, "state is NOT cleaned up").
+// takes its lock away, and nothing else (API2/Qemu.pm create_vm, "state is NOT cleaned up"). Without quorum no
+// configuration is removed, which a create says in its log ("failed to remove config file"), and a clone nowhere.
 func (t *TaskError) LeavesHalf() bool {
-	if t.UPID.Type() == "qmrestore" {
+	switch t.UPID.Type() {
+	case "qmrestore":
 		return t.ExitStatus != "" && t.ExitStatus != "OK" && !strings.HasPrefix(t.ExitStatus, "WARNINGS: ")
+	case "qmclone":
+		return strings.HasPrefix(t.ExitStatus, "cfs-lock 'firewall-vm-") || isReadOnly(t.ExitStatus)
 	}
-	return t.UPID.Type() == "qmclone" && strings.HasPrefix(t.ExitStatus, "cfs-lock 'firewall-vm-")
+	return t.UPID.Type() == "qmcreate" && isReadOnly(t.ExitStatus)
+}
+
+// isReadOnly tells whether a task failed since the cluster's file system, below /etc/pve, could not be written, as
+// without quorum (pve-cluster Cluster.pm cfs_lock, pmxcfs; pve-common Tools.pm file_set_contents; qemu-server
+// API2/Qemu.pm clone_vm, "rename failed").
+func isReadOnly(message string) bool {
+	refused := strings.HasSuffix(message, "Permission denied")
+	return strings.Contains(message, "no quorum") || refused && strings.Contains(message, "/etc/pve/") ||
+		refused && strings.Contains(message, "Failed to move config to node ")
 }
 
 // LeavesVolumes reports whether a task that failed has removed its guest's configuration, and none of its volumes: a
@@ -130,7 +143,8 @@ func (t *TaskError) LeavesHalf() bool {
 // not be got (qemu-server API2/Qemu.pm create_vm; pve-access-control AccessControl.pm add_vm_to_pool). A clone says the
 // same behind "clone failed: ", and frees them.
 func (t *TaskError) LeavesVolumes() bool {
-	return t.UPID.Type() == "qmcreate" && strings.HasPrefix(t.ExitStatus, "can't add VM "+t.UPID.ID()+" to pool ")
+	return t.UPID.Type() == "qmcreate" && strings.HasPrefix(t.ExitStatus, "can't add VM "+t.UPID.ID()+" to pool ") &&
+		!isReadOnly(t.ExitStatus)
 }
 
 // CleansUp reports whether a task has taken back what it had made where it failed, or had made nothing. A clone that

@@ -103,6 +103,8 @@ func TestConfigLock(t *testing.T) {
 // TestWhatTasksLeave: only what is known to have cleaned up, or to have made nothing, leaves nothing half-made.
 func TestWhatTasksLeave(t *testing.T) {
 	const userConfig = "can't add VM 100 to pool 'web': cfs-lock 'file-user_cfg' error: got lock request timeout"
+	const noQuorum = "can't add VM 100 to pool 'web': cfs-lock 'file-user_cfg' error: no quorum!"
+	const readOnly = "unable to open file '/etc/pve/nodes/pve1/qemu-server/100.conf.tmp.4711' - Permission denied"
 	for _, c := range []struct {
 		typ, exit   string
 		clean, half bool
@@ -110,6 +112,13 @@ func TestWhatTasksLeave(t *testing.T) {
 		{"qmcreate", "unable to create VM 100 - no space", true, false},
 		{"qmcreate", "unexpected status", false, false},
 		{"qmcreate", userConfig, false, false}, // its volumes stay
+		{"qmcreate", noQuorum, false, true},    // the whole VM stays
+		{"qmcreate", "unable to create VM 100 - " + readOnly, false, true},
+		{"qmcreate", "unable to create VM 100 - cfs-lock 'storage-ceph' error: no quorum!", false, true},
+		{"qmcreate", "unable to create VM 100 - can't open '/mnt/nfs/images/100' - Permission denied", true, false},
+		{"qmclone", "clone failed: " + noQuorum, false, true},
+		{"qmclone", "clone failed: " + readOnly, false, true},
+		{"qmclone", "clone failed: Failed to move config to node 'pve2' - rename failed: Permission denied", false, true},
 		{"qmclone", "clone failed: " + userConfig, true, false},
 		{"qmrestore", userConfig, false, true},
 		{"qmclone", "OK", true, false},

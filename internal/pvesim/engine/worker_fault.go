@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/perl"
 )
 
 // Checkpoint lets half of the remaining task time pass, with the mutex released, and is where faults and signals
@@ -28,7 +29,7 @@ func (w *Worker) Checkpoint() error {
 		return ErrInterrupted
 	}
 	k := w.Armed
-	if k == nil || k.Phase == fault.FirewallLock || k.Phase == fault.Rival && !w.makesGuest() {
+	if k == nil || k.Phase == fault.FirewallLock || k.Phase == fault.NoQuorum || k.Phase == fault.Rival && !w.makesGuest() {
 		return nil
 	}
 	w.Wait(k.Delay())
@@ -49,6 +50,22 @@ func (w *Worker) Checkpoint() error {
 
 // ErrInterrupted is what SIGTERM makes of a worker's work (PVE::RESTEnvironment, fork_worker).
 var ErrInterrupted = errors.New("received interrupt")
+
+// LosesQuorum reports phase no_quorum. Ask it where the task writes the configuration of a guest that it has made.
+func (w *Worker) LosesQuorum() bool {
+	if k := w.Armed; k != nil && k.Phase == fault.NoQuorum {
+		w.Wait(k.Delay())
+		w.Armed, w.Struck = nil, k
+		k.Took()
+	}
+	return w.Struck != nil && w.Struck.Phase == fault.NoQuorum
+}
+
+// ErrReadOnly is what a write of a guest's configuration dies of without quorum (pve-common Tools.pm
+// file_set_contents).
+func ErrReadOnly(node string, vmid int) error {
+	return perl.Die("unable to open file '/etc/pve/nodes/%s/qemu-server/%d.conf.tmp.4711' - Permission denied", node, vmid)
+}
 
 // CleanupFails reports phase partial: PVE's own clean-up frees nothing, logs the warning that PVE would print, and
 // unlinks the config as PVE does. Ask it only where there is something to free, because the question counts as the

@@ -28,12 +28,15 @@ const (
 	// FirewallLock fails a clone where it waits for the lock of its firewall file: after the configuration is written,
 	// outside of what cleans up. Other tasks it does not touch.
 	FirewallLock Phase = "firewall_lock"
-	Offline      Phase = "offline" // the node crashes in the middle of the task, or before the answer if there is none
+	// NoQuorum fails a create or clone where it writes the finished configuration, and lets no configuration be removed:
+	// the cluster has no quorum then, and has it again when the task is over.
+	NoQuorum Phase = "no_quorum"
+	Offline  Phase = "offline" // the node crashes in the middle of the task, or before the answer if there is none
 )
 
 // Phases are all of them.
 func Phases() []Phase {
-	return []Phase{Before, After, Task, KillTask, Partial, FirewallLock, Rival, Offline}
+	return []Phase{Before, After, Task, KillTask, Partial, FirewallLock, NoQuorum, Rival, Offline}
 }
 
 // Match selects operations. Fields that are zero match everything; the others are ANDed.

@@ -243,7 +243,8 @@ func (b *creationBench) drawDisturbance(r *rand.Rand, ops []pvesim.Op) disturban
 	if write := writes[r.IntN(len(writes))]; r.IntN(3) > 0 {
 		d.at = write
 	}
-	phases := []fault.Phase{fault.Before, fault.After, fault.Task, fault.KillTask, fault.Partial, fault.FirewallLock}
+	phases := []fault.Phase{fault.Before, fault.After, fault.Task, fault.KillTask, fault.Partial, fault.FirewallLock,
+		fault.NoQuorum}
 	switch r.IntN(7) {
 	case 0, 1:
 		d.at, d.phase = writes[r.IntN(len(writes))], phases[r.IntN(len(phases))]

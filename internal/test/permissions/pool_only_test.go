@@ -12,18 +12,26 @@ import (
 )
 
 // TestKilledCreateOfAPoolIdentity: an identity that has its privileges on VMs by its pool alone makes one, and the worker
-// dies. PVE puts a VM into its pool last (qemu-server API2/Qemu.pm create_vm, clone_vm), so the half-made one is hidden
+// dies, or the cluster loses its quorum, without which PVE removes no configuration. PVE puts a VM into its pool last (qemu-server API2/Qemu.pm create_vm, clone_vm), so the half-made one is hidden
 // from its maker. It is named and stays in state. The next apply with privileges on it removes it, or refuses it by name: a
 // configuration without a mark that was not seen right after the kill may be another's.
 func TestKilledCreateOfAPoolIdentity(t *testing.T) {
 	t.Parallel()
 	const grants = "terraform@pve terraform@pve!prov"
-	for vmid, from := range map[string]string{
-		"vmid = 150": `disks = { scsi0 = { storage = "local-zfs", size = "1G" } }`,
-		"":           `disks = { scsi0 = { storage = "local-zfs", size = "1G" } }`,
-		"vmid = 151": "clone = { vmid = 9000 }",
+	const made = `disks = { scsi0 = { storage = "local-zfs", size = "1G" } }`
+	for name, c := range map[string]struct {
+		vmid, from string
+		phase      fault.Phase
+	}{
+		"fixed id":             {"vmid = 150", made, fault.KillTask},
+		"automatic id":         {"", made, fault.KillTask},
+		"clone":                {"vmid = 151", "clone = { vmid = 9000 }", fault.KillTask},
+		"fixed id, quorum":     {"vmid = 150", made, fault.NoQuorum},
+		"automatic id, quorum": {"", made, fault.NoQuorum},
+		"clone, quorum":        {"vmid = 151", "clone = { vmid = 9000 }", fault.NoQuorum},
 	} {
-		t.Run(vmid, func(t *testing.T) {
+		vmid, from := c.vmid, c.from
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := rig.NewWorld(t)
 			grant := func(path, role string) func(*state.World) {
@@ -49,7 +57,7 @@ func TestKilledCreateOfAPoolIdentity(t *testing.T) {
 				t.Fatal(err)
 			}
 			path := map[bool]string{true: "/nodes/{node}/qemu/{vmid}/clone", false: "/nodes/{node}/qemu"}[strings.HasPrefix(from, "clone")]
-			w.Sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: "POST", Path: path}, Phase: fault.KillTask}})
+			w.Sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: "POST", Path: path}, Phase: c.phase}})
 			err = s.Apply(t.Context(), plan)
 			said := fmt.Sprint(err, s.Diagnostics())
 			stands := ""

@@ -9,12 +9,12 @@ import (
 // TestUnsafeTexts: the check that every acceptance test runs over its diagnostics sees what it is there for.
 func TestUnsafeTexts(t *testing.T) {
 	for text, says := range map[string]string{
-		"Free it with `pvesm free local:vm-1-disk-0` on node pve1":                  "",
-		"Set `power_off = \"force\"`, or look at `status`":                          "",
-		"     as root on pve1: qm unlock 100 && qm destroy 100 --purge\n":           "",
-		"`grep -rF -- local:x /etc/pve/nodes; [ $? = 1 ] && pvesm free local:x`":    "",
+		"Free it with `pvesm free local:vm-1-disk-0` on node pve1":                   "",
+		"Set `power_off = \"force\"`, or look at `status`":                           "",
+		"     as root on pve1: qm unlock 100 && qm destroy 100 --purge\n":            "",
+		"`grep -rF -- local:x /etc/pve/nodes; [ $? = 1 ] && pvesm free local:x`":     "",
 		"`grep -qiF -- 0123 /etc/pve/x.conf && (qm unlock 1; qm destroy 1 --purge)`": "",
-		"`pveum acl modify /vms --tokens 'terraform@pve!tf' --roles x`":             "",
+		"`pveum acl modify /vms --tokens 'terraform@pve!tf' --roles x`":              "",
 		"a line\nand\ta tab": "",
 		"`pvesm free local:vm-777-x;id>${PWD}PWNED;#.raw`":  "id",
 		"     as root on pve1: pvesm free local:$(id)\n":    "CmdSubst",

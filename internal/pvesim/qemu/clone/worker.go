@@ -57,6 +57,10 @@ func (c *cloning) work(w *engine.Worker) error {
 	if err != nil {
 		w.Wait(time.Second)
 		volume.CleanUp(p, c.Node(), made)
+		if w.LosesQuorum() { // unlink fails, and PVE does not look at it
+			g.LockCause = "failure"
+			return fmt.Errorf("clone failed: %s", perl.Message(err))
+		}
 		delete(c.W.Firewall, c.newid)
 		if g.Node == c.Node() { // PVE unlinks where the configuration was: one that has moved to the target stays
 			delete(c.W.Guests, c.newid)
@@ -282,6 +286,9 @@ func (c *cloning) commit(w *engine.Worker, g *state.Guest) error {
 		}
 		slices.Sort(names)
 		w.Logf("found pending changes for '%s', discarding for clone", strings.Join(names, ","))
+	}
+	if w.LosesQuorum() {
+		return engine.ErrReadOnly(c.Node(), c.newid)
 	}
 	g.Config = maps.Clone(c.conf)
 	g.LockCause = ""

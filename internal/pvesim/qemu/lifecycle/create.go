@@ -49,7 +49,13 @@ func Create(r *engine.Request) (any, error) {
 	}
 	upid := guest.Fork(r, "qmcreate", func(w *engine.Worker) error {
 		if err := createWorker(r, w, conf, pool); err != nil {
-			if r.W.Guests[vmid] != nil && r.W.Guests[vmid].LockCause == w.Task.UPID {
+			switch g := r.W.Guests[vmid]; {
+			case g != nil && w.LosesQuorum():
+				w.Logf("failed to remove config file: Permission denied")
+				if g.LockCause != "" {
+					g.LockCause = "failure"
+				}
+			case g != nil && g.LockCause == w.Task.UPID:
 				delete(r.W.Guests, vmid) // unlink
 			}
 			return err
@@ -182,8 +188,15 @@ func createWorker(r *engine.Request, w *engine.Worker, conf map[string]string, p
 	if g == nil {
 		return fail(errors.New("configuration file vanished"))
 	}
+	if w.LosesQuorum() && pool == "" { // else it is lost a moment later
+		volume.CleanUp(m.Process, m.Node, m.Made)
+		return fail(engine.ErrReadOnly(r.Node(), vmid))
+	}
 	g.Config, g.LockCause = conf, ""
 	config.Write(r.Engine, g)
+	if w.LosesQuorum() {
+		return perl.Die("can't add VM %d to pool '%s': cfs-lock 'file-user_cfg' error: no quorum!", vmid, pool)
+	}
 	if err := r.AddToPool(vmid, pool); err != nil {
 		g.LockCause = w.Task.UPID // unlinked by the caller; the disks stay
 		return err
