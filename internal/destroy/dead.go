@@ -42,8 +42,10 @@ func (d *Destroyer) RemoveDead(ctx context.Context, u guard.Unowned) (taken bool
 	r := d.newRemoval(Target{VMID: vmid, Nodes: []string{node}, Baseline: b, Tasks: &request.Tasks{},
 		Protected: u.Config["protection"] == "1" && InheritsProtection(ctx, d.api.Reader(), u.Resources, u.Mark),
 		HalfMade:  NewHalfMade("", nil), Made: NewMade(node, own.Known, nil, nil), InState: &own,
-		Mark: mark, Pool: u.Listed.Pool, Managed: u.Listed.HAState != ""}, policy{})
-	err = r.run(ctx)
+		InUse: snapshotSince, Mark: mark, Pool: u.Listed.Pool, Managed: u.Listed.HAState != ""}, policy{})
+	if err = r.run(ctx); err == nil && r.view.inUse != "" {
+		err = errors.New(inUseNote(vmid, r.view).Text)
+	}
 	return r.taken, err
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/ownership"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/thirdparty"
 )
 
 // deadRun makes VM 300 one that a run of another machine has left, and says how it was judged.
@@ -242,5 +243,21 @@ func TestRemoveDeadOfAKilledTask(t *testing.T) {
 		if now, _ := r.mark(); is == ssh || kept == ssh || (err == nil) != ssh || slices.Contains(shell.calls, "unlock") != ssh || is && now != u.Mark {
 			t.Errorf("SSH %t: VM %t, disk %t, sent %v: %v", ssh, is, kept, shell.calls, err)
 		}
+	}
+}
+
+// TestOwnershipOfADeadRunsVMWithASnapshot: a user takes a snapshot of a dead run's VM right after another run has put
+// its mark there. The removal reads it, and leaves the VM.
+func TestOwnershipOfADeadRunsVMWithASnapshot(t *testing.T) {
+	r := newRig(t, asToken)
+	u, did := r.deadRun(), false
+	r.answered = func(method, _ string) {
+		if method == http.MethodPut && !did {
+			did = r.sim.ThirdParty(thirdparty.Order{Act: thirdparty.Snapshot, VMID: 300}).Done
+		}
+	}
+	taken, err := r.s.RemoveDead(t.Context(), u)
+	if is, kept := r.has(300, contested); !did || !is || !kept || taken || err == nil || !strings.Contains(err.Error(), ownership.HasSnapshots) {
+		t.Errorf("did %t, is there %t, its disk %t, taken %t: %v", did, is, kept, taken, err)
 	}
 }

@@ -150,6 +150,14 @@ func leaveInUse(ctx context.Context, r *removal, runs bool) error {
 	return err
 }
 
+// snapshotSince spares a VM that had no snapshot when it was judged: a removal may wait long for the lock of a task.
+func snapshotSince(_ context.Context, _ string, config map[string]string, _ bool) (why string, err error) {
+	if config["parent"] != "" {
+		why = ownership.HasSnapshots
+	}
+	return why, nil
+}
+
 // useSince finds the use of a failed create's VM that no plan has named. Its destroy leaves the VM then.
 type useSince struct {
 	d    *Destroyer

@@ -46,56 +46,6 @@ func (u *update) moveDisks(ctx context.Context, moves []vm.Move, from map[string
 	return disks{u}.stillMoved(ctx, before, moves)
 }
 
-// keptBySnapshot is the refusal of PVE to move a disk that a snapshot has, with the snapshots that have one of those
-// that were to move.
-func keptBySnapshot(ctx context.Context, u *update, volumes map[string]string, err error) error {
-	kept, lookErr := u.keptBySnapshots(ctx, volumes)
-	if lookErr != nil || kept == "" {
-		kept = "PVE moves no disk that a snapshot has: remove the snapshots first"
-	}
-	return notMoved(u.vmid, kept, err)
-}
-
-func notMoved(vmid int, kept string, err error) error {
-	return &guest.FieldError{Path: "disks", Summary: fmt.Sprintf("A disk of VM %d has snapshots, and was not moved", vmid),
-		Detail: kept + ". Then apply again. Or leave storage and format of the disk as they were", Err: err}
-}
-
-// keptBySnapshots says which snapshots have some volumes, by slot; "" if none has.
-func (u *update) keptBySnapshots(ctx context.Context, volumes map[string]string) (string, error) {
-	names, err := u.changer.api.QEMU(u.view.Node(), u.vmid).SnapshotNames(ctx)
-	if err != nil {
-		return "", err
-	}
-	configs, err := u.changer.guests.SnapshotConfigs(ctx, u.view.Node(), u.vmid, names)
-	if err != nil {
-		return "", err
-	}
-	keepers, slots := guest.KeepersOf(volumes, names, configs)
-	if len(slots) == 0 {
-		return "", nil
-	}
-	return guest.KeptBySnapshots(keepers, guest.OnStorages(slots, volumes)), nil
-}
-
-// checkMovable refuses, before the guest is shut down, to move a disk that a snapshot has: PVE would refuse it
-// afterwards (qemu-server API2/Qemu.pm, load_and_check_move), and leave the guest off. Disks that a migration moves
-// are judged by it.
-func (u *update) checkMovable(ctx context.Context, t todo) error {
-	moves := t.change.Moves
-	if u.r.PowerState != guest.Stopped || len(moves) == 0 || u.r.Node != "" && u.r.Node != u.view.Node() {
-		return nil
-	}
-	kept, err := u.keptBySnapshots(ctx, movedFrom(t.read.Current(), moves))
-	switch {
-	case err != nil:
-		return fmt.Errorf("see whether VM %d has snapshots, of whose disks PVE moves none: %w", u.vmid, err)
-	case kept != "":
-		return notMoved(u.vmid, "Nothing was changed. "+kept, nil)
-	}
-	return nil
-}
-
 // apply sends a change of the configuration as it was read. look, if it is not nil, runs before each try.
 func (u *update) apply(ctx context.Context, c vm.Change, read pve.PendingConfig, look guest.Look) error {
 	if err := u.checkCloudInitDrives(ctx, c, read); err != nil {

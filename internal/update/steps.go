@@ -40,7 +40,7 @@ func (u *update) stepsToTheOptions(r *results) []saga.Step {
 				if err := checkConvertible(ctx, u, r.todo); err != nil {
 					return err
 				}
-				if err := u.checkMovable(ctx, r.todo); err != nil {
+				if err := checkMovable(ctx, u, r.todo); err != nil {
 					return err
 				}
 				return volumes{u}.checkSnapshots(ctx, r.todo)

@@ -29,7 +29,8 @@ func (w *Worker) Checkpoint() error {
 		return ErrInterrupted
 	}
 	k := w.Armed
-	if k == nil || k.Phase == fault.FirewallLock || k.Phase == fault.NoQuorum || k.Phase == fault.Rival && !w.makesGuest() {
+	elsewhere := k != nil && (k.Phase == fault.FirewallLock || k.Phase == fault.NoQuorum)
+	if k == nil || elsewhere || k.Phase == fault.Rival && !w.makesGuest() {
 		return nil
 	}
 	w.Wait(k.Delay())
