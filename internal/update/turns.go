@@ -195,9 +195,11 @@ func (p power) inTurn(ctx context.Context, config pve.PendingConfig, status pve.
 // removedBeside is what becomes of the disks that a restart takes from the VM by a third party's doing. It is an error
 // if the plan keeps one of them.
 func (p power) removedBeside(config pve.PendingConfig, due, sent []string) (lines []string, kept *guest.FieldError) {
-	becomes := guest.RemovedAtStart(config)
+	becomes, prior := guest.RemovedAtStart(config), vm.Encode(p.r.Prior)
 	for _, slot := range slices.Sorted(maps.Keys(becomes)) {
-		isOurs := slices.Contains(sent, slot) || slices.Contains(p.r.Due, slot)
+		gets := guest.VolumeOf(config.Merged()[slot])
+		isTold := gets != "" && gets == guest.VolumeOf(prior[slot]) // the state has it, and the plan names the disk that goes
+		isOurs := isTold || slices.Contains(sent, slot) || slices.Contains(p.r.Due, slot)
 		isKept := p.keeps(config, slot, isOurs)
 		if isKept && kept == nil {
 			keep := shell.Or(shell.VM("qm set {vmid} --revert {}", p.vmid, slot), shell.ByHand)

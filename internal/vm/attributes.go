@@ -1,6 +1,7 @@
 package vm
 
 import (
+	"slices"
 	"strings"
 	"sync"
 
@@ -187,6 +188,19 @@ func Attributes() []Attribute { return attributes() }
 func AttributeOf(option string) (Attribute, bool) {
 	a, ok := wholeOptions()[nameOf(option)]
 	return a, ok
+}
+
+// IsOption reports whether an attribute is an option of PVE as a whole, such as "cpu.cores", and no part of one, such
+// as "cpu.flags".
+func IsOption(path string) bool {
+	return slices.ContainsFunc(attributes(), func(a Attribute) bool { return a.Key == "" && a.Path == path })
+}
+
+// HasOptions reports whether an attribute has others in it that are options of PVE as a whole, as "cpu" has.
+func HasOptions(path string) bool {
+	return slices.ContainsFunc(attributes(), func(a Attribute) bool {
+		return a.Key == "" && strings.HasPrefix(a.Path, path+".")
+	})
 }
 
 // In is the path of the attribute in a slot: "disks.scsi1".

@@ -74,11 +74,11 @@ func (r *Resource) Read(ctx context.Context, req resource.ReadRequest, resp *res
 		noted, diags = noted.NoteOthers(ctx, resp.Private, &state, found)
 		resp.Diagnostics.Append(diags...)
 		resp.Diagnostics.Append(private.NoteDrives(ctx, resp.Private, &state, found)...)
-		resp.Diagnostics.Append(private.ForgetOwed(ctx, resp.Private, found)...)
 		r.run.NoteRefreshed(model.Value(found.Spec.Name), noted.Failed(found.Identity), state.DeleteRequest(noted))
 		resp.Diagnostics.Append(model.WriteLegacyBoot(ctx, resp.Private, found.LegacyBoot, private)...)
 		refresh(ctx, model.WithTagStyle(ctx, r.Session, v, state.Tags, found.Spec.Tags), req, resp,
 			state.WithKnownAddresses(found), private, state.IsUnseen(private))
+		forgetOwed(ctx, v, private, state, resp)
 		sayable, left := r.sayable(ctx, req.State.Raw, resp.State.Raw)
 		resp.State.Raw = sayable
 		resp.Diagnostics.Append(private.HideUUID(ctx, &resp.State)...)
@@ -154,6 +154,17 @@ func refresh(ctx context.Context, v model.Values, req resource.ReadRequest, resp
 	if private.Moved != nil {
 		resp.Diagnostics.Append(model.WriteMoved(ctx, resp.Private, nil)...)
 	}
+}
+
+// forgetOwed forgets the options that do not wait any more as an apply has sent them.
+func forgetOwed(ctx context.Context, v model.Values, private model.PrivateState, before model.Model,
+	resp *resource.ReadResponse) {
+	if len(private.Owed) == 0 {
+		return
+	}
+	now, diags := v.Model(ctx, resp.State.Raw)
+	resp.Diagnostics.Append(diags...)
+	resp.Diagnostics.Append(private.ForgetOwed(ctx, resp.Private, before, now)...)
 }
 
 // recheckResidues looks whether what an earlier failure left is still there.

@@ -3,6 +3,8 @@ package vm
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
@@ -14,6 +16,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/model"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/planning"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/update"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
 // Update changes the VM in place. When it fails in the middle the state says what is true on the server by then.
@@ -54,7 +57,7 @@ func (r *Resource) Update(ctx context.Context, req resource.UpdateRequest, resp 
 	if model.ChangesNothing(request, prior) {
 		resp.Diagnostics.Append(private.Accept(ctx, vmid, resp.Private)...)
 		resp.State.Raw = v.Shape.Settle(req.Plan.Raw, req.State.Raw)
-		resp.Diagnostics.Append(private.NoteOwed(ctx, resp.Private, prior, prior.PendingChanges)...)
+		resp.Diagnostics.Append(private.NoteOwed(ctx, resp.Private, prior.PendingChanges, nil)...)
 		resp.Diagnostics.Append(resp.Private.SetKey(ctx, model.KeyManaged, managed.JSON())...)
 		return
 	}
@@ -68,7 +71,7 @@ func (r *Resource) Update(ctx context.Context, req resource.UpdateRequest, resp 
 		_, diags := private.NoteDetached(ctx, resp.Private, &prior, guest)
 		resp.Diagnostics.Append(diags...)
 		resp.Diagnostics.Append(private.NoteLeaving(ctx, resp.Private, &prior, &plan, guest)...)
-		resp.Diagnostics.Append(private.NoteOwed(ctx, resp.Private, prior, guest.Pending)...)
+		resp.Diagnostics.Append(private.NoteOwed(ctx, resp.Private, guest.Pending, sentBy(request, err))...)
 	}
 	guest = prior.WithKnownAddresses(guest)
 	if err != nil && !model.IsWaiting(err) {
@@ -100,6 +103,15 @@ func afterFailedUpdate(ctx context.Context, v model.Values, req resource.UpdateR
 		resp.State.Raw = model.WithImported(v.Shape.Between(req.State.Raw, target, server), req.State.Raw, target)
 		resp.Diagnostics.Append(private.HideUUID(ctx, &resp.State)...)
 	}
+}
+
+// sentBy are the options that an update has changed.
+func sentBy(r update.Request, err error) []string {
+	if err != nil && !model.IsWaiting(err) && !reached(err).Options {
+		return nil
+	}
+	change := vm.Diff(r.Prior, r.Planned)
+	return slices.Concat(slices.Collect(maps.Keys(change.Set)), change.Delete, change.DeleteFirst, r.Due)
 }
 
 // reached is how far an update has come that failed.

@@ -143,6 +143,52 @@ func TestPendingByHandInAGroup(t *testing.T) {
 	}
 }
 
+// TestRestartForNoChangeByHand: an administrator has changed a running VM, and the change waits for the next maintenance. The
+// configuration has the new value: with ignore_changes Terraform hands over what the refresh has found. Or it sets other keys of the
+// same option. No plan restarts the guest for that, now or later. A change of the configuration itself names what else comes into force.
+func TestRestartForNoChangeByHand(t *testing.T) {
+	t.Parallel()
+	const disks = "disks = { scsi0 = { storage = \"local-zfs\", size = \"1G\" } }\n"
+	const body = "cpu = { cores = 2 }\nmemory = { size = 512 }\nvga = { type = \"std\" }\nsmbios = { manufacturer = \"a\" }\n" + disks
+	again := rig.NewVM(t, body).Again()
+	for name, c := range map[string]struct {
+		option, now string // what is set by hand
+		config      string // what the configuration has by then
+		warns       bool
+	}{
+		"another key of cpu":    {"cpu", "host", body, false},
+		"another key of a disk": {"scsi0", "+,cache=writeback", body, true},
+		"another key of vga":    {"vga", "std,memory=32", body, true},
+		"another key of smbios": {"smbios1", "+,product=Yg==", body, true},
+		"memory, ignored":       {"memory", "1024", strings.Replace(body, "512", "1024", 1), true},
+		"cores, ignored":        {"cores", "4", strings.Replace(body, "cores = 2", "cores = 4", 1), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := again(t)
+			l.Guest(func(_ *state.World, g *state.Guest) {
+				g.Pending = map[string]string{c.option: strings.Replace(c.now, "+", g.Config[c.option], 1)}
+			})
+			pl := l.Plan(c.config)
+			if !pl.Empty() || strings.Contains(pl.Diagnostics.String(), "will be restarted") {
+				t.Errorf("the plan is\n%s\n%s", pl, pl.Diagnostics)
+			}
+			if warns := strings.Contains(pl.Diagnostics.String(), "runs with earlier values of "+c.option); warns != c.warns {
+				t.Errorf("warns %t:\n%s", warns, pl.Diagnostics)
+			}
+			l.To(c.config + "description = \"x\"\n")
+			l.To(c.config + "description = \"y\"\n")
+			l.WantOffs()
+			pl = l.Plan(strings.Replace(c.config, "cores =", "sockets = 2, cores =", 1))
+			const beside = "changes by others that wait: "
+			if !strings.Contains(pl.Diagnostics.String(), "will be restarted") || !strings.Contains(pl.Diagnostics.String(), beside+c.option) {
+				t.Errorf("the plan says\n%s", pl.Diagnostics)
+			}
+			rig.Must(t, l.Session.Apply(t.Context(), pl))
+			l.WantOffs(state.PowerReboot)
+		})
+	}
+}
+
 // TestRestartThatIsOwed: a removal waits for a restart that the apply does not make, or that the guest does not obey. The
 // next apply that may restarts the guest, once, and nothing waits any more. If the guest is restarted by hand nothing is
 // owed, and a value that an administrator sets then is theirs.
@@ -224,8 +270,8 @@ func byHand(t *testing.T, w *rig.World, s *terraformtest.Session, option, value 
 }
 
 // TestRestartOfAKilledChange: an apply that was killed has sent what its configuration sets for the first time, or not any more, and it
-// waits for the restart that it owed. The next plan shows the restart, and its apply makes it. Where state and configuration agree,
-// nothing tells it from a change by hand, and a warning says so.
+// waits for the restart that it owed. Where the state has no such device yet, the next plan shows the restart, and its apply makes it. Where
+// state and configuration agree, nothing tells it from a change by hand, and a warning says so.
 func TestRestartOfAKilledChange(t *testing.T) {
 	t.Parallel()
 	const body, drive, disk = "cpu = { cores = 2 }\n", "cdroms = { ide3 = { file = \"none\" } }\n", "disks = { sata3 = { storage = \"local-zfs\", size = \"1G\" } }\n"
@@ -238,9 +284,9 @@ func TestRestartOfAKilledChange(t *testing.T) {
 		"an option":        {after: "rng = { source = \"/dev/urandom\" }\n", set: map[string]string{"rng0": "/dev/urandom"}, foreign: true, warn: true},
 		"a slot":           {after: "serial = { serial0 = { device = \"socket\" } }\n", set: map[string]string{"serial0": "socket"}},
 		"a drive":          {after: drive, set: map[string]string{"ide3": "none,media=cdrom"}},
-		"no option":        {before: "rng = { source = \"/dev/urandom\" }\n", deleted: []string{"rng0"}},
-		"no drive":         {before: drive, deleted: []string{"ide3"}},
-		"no disk":          {before: disk, deleted: []string{"sata3"}},
+		"no option":        {before: "rng = { source = \"/dev/urandom\" }\n", deleted: []string{"rng0"}, foreign: true, warn: true},
+		"no drive":         {before: drive, deleted: []string{"ide3"}, foreign: true, warn: true},
+		"no disk":          {before: disk, deleted: []string{"sata3"}, foreign: true, warn: true},
 		"of a third party": {set: map[string]string{"rng0": "/dev/urandom", "ide3": "none,media=cdrom"}, foreign: true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -255,7 +301,9 @@ func TestRestartOfAKilledChange(t *testing.T) {
 			if foretells(pl) == c.foreign || pl.Empty() != c.foreign {
 				t.Errorf("the plan is\n%s\n%s", pl, pl.Diagnostics)
 			}
-			if warns := strings.Contains(pl.Diagnostics.String(), "runs with earlier values of rng0"); warns != c.warn {
+			waits := slices.Concat(slices.Sorted(maps.Keys(c.set)), c.deleted)
+			warns := strings.Contains(pl.Diagnostics.String(), "runs with earlier values of "+waits[len(waits)-1])
+			if warns != c.warn {
 				t.Errorf("warns of what waits: %t", warns)
 			}
 			if c.foreign {

@@ -14,19 +14,22 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
-// PendingRestart are the options in state that wait for a restart of the running VM, as far as the configuration
-// manages them, or has changed them, and its policy is to restart: an earlier apply could not do it. One that this
-// change sets is among them: an apply that was killed has sent it already.
+// PendingRestart are the options in state that wait for a restart of the running VM, if its policy is to restart, and
+// an apply has sent what waits: it has noted so, and could not restart the VM. One that this change sets is among them,
+// too. What nothing tells from a change by another user waits on: that an attribute is configured proves nothing, since
+// ignore_changes hands the value of that user over as the configured one.
 func PendingRestart(prior, plan Model, private PrivateState) []string {
 	if !mayRestart(prior, plan) {
 		return nil
 	}
 	before, after := Normalized(prior, plan, private.Managed)
-	change := vm.Diff(before.Spec(false), after.Spec(false))
-	sets := slices.Concat(private.owed(prior.PendingChanges, prior, plan), slices.Collect(maps.Keys(change.Set)))
-	return slices.DeleteFunc(slices.Clone(prior.PendingChanges), func(option string) bool {
-		return !slices.Contains(sets, option)
-	})
+	own := slices.AppendSeq(slices.Clone(private.Owed), maps.Keys(vm.Diff(before.Spec(false), after.Spec(false)).Set))
+	return among(prior.PendingChanges, own)
+}
+
+// among are the options that are in a list.
+func among(options, list []string) []string {
+	return slices.DeleteFunc(slices.Clone(options), func(option string) bool { return !slices.Contains(list, option) })
 }
 
 // mayRestart reports whether something waits for a restart of the running VM, and the policy is to restart it.
@@ -36,53 +39,51 @@ func mayRestart(prior, plan Model) bool {
 		!plan.EndsStopped()
 }
 
-// Foreign are the options that wait for a restart and are none of the configuration's own, as far as the notes tell.
+// Foreign are the options that wait for a restart, and that no apply has noted as its own.
 func (p PrivateState) Foreign(prior Model) []string {
-	own := p.owed(prior.PendingChanges, prior)
 	return slices.DeleteFunc(slices.Clone(prior.PendingChanges), func(option string) bool {
-		return slices.Contains(own, option)
+		return slices.Contains(p.Owed, option)
 	})
 }
 
-// Unclaimed are those of them that a configuration sets, if a restart is wanted.
+// Unclaimed are those of them that a configuration sets, or has set, if a restart is wanted.
 func (p PrivateState) Unclaimed(prior, plan Model, configured func() plan.Managed) []string {
 	if !mayRestart(prior, plan) {
 		return nil
 	}
-	return PrivateState{Managed: configured()}.owed(p.Foreign(prior), prior)
-}
-
-// owed are those of the options that wait for a restart which are the configuration's own. A slot may have a disk in
-// one of the models, and the cloud-init drive in another; where none has it, it may be an optical drive's.
-func (p PrivateState) owed(waiting []string, models ...Model) []string {
-	return slices.DeleteFunc(slices.Clone(waiting), func(option string) bool {
-		paths := []string{"cdroms." + option}
-		for _, m := range models {
-			if at, ok := m.attributePath(option); ok {
-				paths = append(paths, at)
-			}
-		}
-		isManaged := slices.ContainsFunc(paths, func(at string) bool { return manages(p.Managed, at) })
-		return !isManaged && !slices.Contains(p.Owed, option)
+	managed := p.Managed.Union(configured())
+	return slices.DeleteFunc(p.Foreign(prior), func(option string) bool {
+		return !slices.ContainsFunc(pathsOf(option, prior), func(at string) bool { return manages(managed, at) })
 	})
 }
 
-// NoteOwed writes which options wait for a restart by the configuration's doing. An option that it has removed is none
-// of its own otherwise, once the state does not have it. After an update waiting are those that wait by then.
-func (p PrivateState) NoteOwed(ctx context.Context, out kit.PrivateWriter, prior Model,
-	waiting []string) diag.Diagnostics {
-	return p.writeOwed(ctx, out, p.owed(waiting, prior))
+// pathsOf are the attributes that an option may be of. A slot may have a disk in one of the models, and the cloud-init
+// drive in another; where none has it, it may be an optical drive's.
+func pathsOf(option string, models ...Model) []string {
+	paths := []string{"cdroms." + option}
+	for _, m := range models {
+		if at, ok := m.attributePath(option); ok {
+			paths = append(paths, at)
+		}
+	}
+	return paths
 }
 
-// ForgetOwed writes, where that is news, which of these options still wait to be removed. One that waits later, or that
-// is to have a value, is a third party's.
-func (p PrivateState) ForgetOwed(ctx context.Context, out kit.PrivateWriter, now guest.Guest) diag.Diagnostics {
+// NoteOwed writes which options wait for a restart since an apply has sent them: of those that wait by now, the ones
+// that this update has changed, and those that were noted before.
+func (p PrivateState) NoteOwed(ctx context.Context, out kit.PrivateWriter, waiting, sent []string) diag.Diagnostics {
+	return p.writeOwed(ctx, out, among(waiting, slices.Concat(p.Owed, sent)))
+}
+
+// ForgetOwed writes, where that is news, which of these options still wait, with the values that the state had before
+// its refresh. Another value is another user's.
+func (p PrivateState) ForgetOwed(ctx context.Context, out kit.PrivateWriter, before, now Model) diag.Diagnostics {
 	if len(p.Owed) == 0 {
 		return nil
 	}
-	gets := vm.Encode(now.Spec)
-	return p.writeOwed(ctx, out, slices.DeleteFunc(slices.Clone(p.Owed), func(option string) bool {
-		return !slices.Contains(now.Pending, option) || gets[option] != ""
+	had, has := vm.Encode(before.Spec(false)), vm.Encode(now.Spec(false))
+	return p.writeOwed(ctx, out, slices.DeleteFunc(among(p.Owed, now.PendingChanges), func(option string) bool {
+		return had[option] != has[option]
 	}))
 }
 
@@ -111,11 +112,13 @@ func (m *Model) IsShutDownByHA(prior Model) bool {
 		m.HA != nil && prior.HA != nil && (prior.HA.State == nil || *prior.HA.State != "ignored")
 }
 
-// manages tells whether the configuration has set an attribute, or one below it. A slot or a sub-option beside those
-// that it has set is none of its own, though it has set the map or the group.
+// manages tells whether the configuration has set an attribute, or one below it that is no option of its own, as
+// cpu.cores is none of PVE's option cpu. A slot or a sub-option beside those that it has set is none of its own, though
+// it has set the map or the group.
 func manages(managed plan.Managed, at string) bool {
+	isGroup := vm.HasOptions(at)
 	for path := range managed {
-		if path == at || strings.HasPrefix(path, at+".") {
+		if path == at && !isGroup || strings.HasPrefix(path, at+".") && !vm.IsOption(path) {
 			return true
 		}
 	}

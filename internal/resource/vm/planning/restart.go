@@ -133,19 +133,21 @@ func (p restart) mayWait(unknown []string, before vm.Spec) []string {
 // be replaced in slots of the plan: an earlier apply may have set that, or a third party, whose disk the state has.
 func (p restart) beside(options []string, is preflight.InForce) (said string) {
 	var theirs, replaced []string
-	foreign, disks := p.private.Foreign(p.Prior), p.after.Spec(false).Disks
+	foreign, after := p.private.Foreign(p.Prior), p.after.Spec(false)
+	disks, sets := after.Disks, vm.Diff(p.before.Spec(false), after).Set
 	for _, option := range p.Prior.PendingChanges {
 		line := option
 		if becomes := is.Removed[option]; becomes != "" {
 			line += ": " + becomes
 		}
 		switch gets := disks[option].Volume; {
-		case slices.Contains(foreign, option) && !slices.Contains(options, option):
-			if option != "boot" {
-				theirs = append(theirs, line)
+		case line != option && gets != "": // what would take the disk in force away is taken back
+			if gets != is.Spec.Disks[option].Volume {
+				replaced = append(replaced, line)
 			}
-		case line != option && gets != "" && gets != is.Spec.Disks[option].Volume:
-			replaced = append(replaced, line)
+		case sets[option] != "" || slices.Contains(options, option) || option == "boot":
+		case slices.Contains(foreign, option):
+			theirs = append(theirs, line)
 		}
 	}
 	if len(replaced) > 0 {
@@ -197,7 +199,8 @@ func (p restart) warnOfLostDisks(ctx context.Context) {
 }
 
 // warnUnclaimed tells of options that wait for a restart, where the plan has nothing to do. The configuration sets
-// them, and nothing tells whether an apply has sent them that was killed since, or a third party: no restart is made.
+// them, or has set them, and nothing tells whether an apply has sent them that was killed since, or a third party: no
+// restart is made.
 func (p restart) warnUnclaimed() {
 	configured := func() plan.Managed { return p.Shape.Managed(p.Config.Raw) }
 	waiting := p.private.Unclaimed(p.Prior, p.Plan, configured)
