@@ -152,9 +152,9 @@ func FromConfig(config pve.PendingConfig, node string, vmid int) Guest {
 			spec.Disks[slot] = disk
 		}
 	}
-	leaving := map[string]string{}
-	for slot, disk := range now.Disks {
-		if vm.SlotOf(spec.Disks, disk.Volume) == "" {
+	leaving, stay := map[string]string{}, spec.EveryDisk()
+	for slot, disk := range now.EveryDisk() {
+		if vm.SlotOf(stay, disk.Volume) == "" {
 			leaving[slot] = disk.Volume
 		}
 	}

@@ -75,14 +75,8 @@ func destroyedBy(r Request, leaves []string) map[string]string {
 // volumesOf are the volumes of a VM's disks by slot.
 func volumesOf(s vm.Spec) map[string]string {
 	all := map[string]string{}
-	for slot, d := range s.Disks {
+	for slot, d := range s.EveryDisk() {
 		all[slot] = d.Volume
-	}
-	if s.EFIDisk != nil {
-		all["efidisk0"] = s.EFIDisk.Volume
-	}
-	if s.TPMState != nil {
-		all["tpmstate0"] = s.TPMState.Volume
 	}
 	return all
 }

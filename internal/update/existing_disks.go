@@ -13,7 +13,6 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/shell"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/property"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/volumeuse"
 )
@@ -224,14 +223,15 @@ func (d disks) keepPendingDisks(ctx context.Context, t todo) (todo, error) {
 		return t, err
 	}
 	var slots []string
-	for _, slot := range slices.Sorted(maps.Keys(t.planned.Disks)) {
-		is, wanted := current.Disks[slot], t.planned.Disks[slot]
+	known, planned, has, next := t.prior.EveryDisk(), t.planned.EveryDisk(), current.EveryDisk(), merged.EveryDisk()
+	for _, slot := range slices.Sorted(maps.Keys(planned)) {
+		is, wanted := has[slot], planned[slot]
 		ours := slices.Contains(d.r.Detached, is.Volume) || d.r.Others[slot] == is.Volume // the plan tells of the others
 		isOther := wanted.Volume != "" && wanted.Volume != is.Volume
-		if is.Volume == "" || !ours || isOther || hasDisk(t.prior.Disks, slot) || hasDisk(merged.Disks, slot) {
+		if is.Volume == "" || !ours || isOther || hasDisk(known, slot) || hasDisk(next, slot) {
 			continue
 		}
-		if !is.CanStay(d.r.Sizes[is.Volume], wanted) {
+		if !vm.CanStay(slot, d.r.Sizes[is.Volume], current, t.planned) {
 			return t, d.cannotStay(slot, is, config)
 		}
 		slots = append(slots, slot)
@@ -277,8 +277,7 @@ func (d disks) cannotStay(slot string, is vm.Disk, config pve.PendingConfig) err
 	keep := shell.Or(shell.VM("qm set {vmid} --revert {}", d.vmid, slot), shell.ByHand)
 	return &guest.FieldError{Path: slotAttribute(slot),
 		Summary: fmt.Sprintf("%s of VM %d has another disk than the plan, which waits to leave", slot, d.vmid),
-		Detail: fmt.Sprintf("It has %s with %s, and PVE carries the removal out at the stop of the guest: %s. No new disk "+
+		Detail: fmt.Sprintf("It has %s, and PVE carries the removal out at the stop of the guest: %s. No new disk "+
 			"takes its place, and nothing was changed. Keep the disk (%s on node %s) and make a new plan, or stop the VM to "+
-			"have it removed, and apply again", is.Volume, property.FormatSize(is.Bytes()),
-			guest.RemovedAtStart(config)[slot], keep, d.view.Node())}
+			"have it removed, and apply again", is.Named(), guest.RemovedAtStart(config)[slot], keep, d.view.Node())}
 }

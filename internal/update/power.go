@@ -128,9 +128,9 @@ func mayCarryOut(ctx context.Context, u *update, when string, back ...string) er
 // where it has no name yet, or detached, where another user wants it destroyed.
 func keepsData(u *update, slot string, config pve.PendingConfig) bool {
 	volume := guest.VolumeOf(config.Current()[slot])
-	wanted, stays := u.r.Planned.Disks[slot]
+	wanted, stays := u.r.Planned.EveryDisk()[slot]
 	isForced := slices.ContainsFunc(config.Entries, func(e pve.PendingValue) bool { return e.Key == slot && e.Delete > 1 })
-	return guest.HasInSlot(vm.Encode(u.r.Planned), volume) || u.r.Prior.Disks[slot].Volume == volume &&
+	return guest.HasInSlot(vm.Encode(u.r.Planned), volume) || u.r.Prior.EveryDisk()[slot].Volume == volume &&
 		(stays && wanted.Volume == "" || isForced && !u.r.DestroyRemoved)
 }
 

@@ -33,15 +33,9 @@ func held(config pve.PendingConfig) map[string]string {
 // removedVolumes are the volumes of drives that a change removes, by slot, which are this VM's own and still those in
 // state. A volume that moves to another slot is none of them.
 func (t todo) removedVolumes(vmid int, held map[string]string) map[string]string {
-	all, attached := map[string]string{}, slices.Collect(maps.Values(t.attached()))
+	all, attached, base := map[string]string{}, slices.Collect(maps.Values(t.attached())), t.base.EveryDisk()
 	for _, slot := range t.change.Delete {
-		known := t.base.Disks[slot].Volume
-		switch {
-		case slot == "efidisk0" && t.base.EFIDisk != nil:
-			known = t.base.EFIDisk.Volume
-		case slot == "tpmstate0" && t.base.TPMState != nil:
-			known = t.base.TPMState.Volume
-		}
+		known := base[slot].Volume
 		owner, _ := volid.Owner(known)
 		if known != "" && !slices.Contains(attached, known) && owner == vmid && guest.VolumeOf(held[slot]) == known {
 			all[slot] = known

@@ -158,14 +158,8 @@ func Devices(s Spec) map[string]string {
 			f.show(&s, all)
 		}
 	}
-	for slot, d := range s.Disks {
+	for slot, d := range s.EveryDisk() {
 		all[slot] = d.Volume
-	}
-	if s.EFIDisk != nil {
-		all[efiSlot] = s.EFIDisk.Volume
-	}
-	if s.TPMState != nil {
-		all[tpmSlot] = s.TPMState.Volume
 	}
 	return all
 }

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/property"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
 )
 
@@ -58,11 +59,40 @@ func FitsSize(is, was int64) bool {
 	return is == 0 || was == 0 || is >= was && is-was < extent
 }
 
-// CanStay reports whether a disk can be the wanted one, which its slot has lost in state: it was noted with a size,
-// since PVE gives a name that came free to the next disk, and PVE moves and grows a disk, but shrinks none. A size that
-// is not known, 0, fits.
-func (d Disk) CanStay(noted int64, wanted Disk) bool {
-	return FitsSize(d.Bytes(), noted) && (wanted.Size == nil || d.Size != nil && *d.Size <= *wanted.Size)
+// Named is the volume of the disk with its size, where that is known.
+func (d Disk) Named() string {
+	if d.Size == nil {
+		return d.Volume
+	}
+	return d.Volume + " (" + property.FormatSize(*d.Size) + ")"
+}
+
+// EveryDisk are the disks of a VM by slot, the EFI disk and the state of the TPM among them: these have a storage, a
+// volume and a format, and no size.
+func (s Spec) EveryDisk() map[string]Disk {
+	all := map[string]Disk{}
+	maps.Copy(all, s.Disks)
+	if e := s.EFIDisk; e != nil {
+		all[efiSlot] = Disk{Storage: e.Storage, Volume: e.Volume, Format: e.Format}
+	}
+	if t := s.TPMState; t != nil {
+		all[tpmSlot] = Disk{Storage: t.Storage, Volume: t.Volume}
+	}
+	return all
+}
+
+// CanStay reports whether the disk that a VM has in a slot can be the wanted one, which the slot has lost in state: it
+// was noted with a size, since PVE gives a name that came free to the next disk, and PVE moves and grows a disk, but
+// shrinks none. A size that is not known, 0, fits. An EFI disk and the state of a TPM stay of their type.
+func CanStay(slot string, noted int64, has, wanted Spec) bool {
+	switch slot {
+	case efiSlot:
+		return len(Diff(Spec{EFIDisk: has.EFIDisk}, Spec{EFIDisk: wanted.EFIDisk}).Problems) == 0
+	case tpmSlot:
+		return len(Diff(Spec{TPMState: has.TPMState}, Spec{TPMState: wanted.TPMState}).Problems) == 0
+	}
+	is, goal := has.Disks[slot], wanted.Disks[slot]
+	return FitsSize(is.Bytes(), noted) && (goal.Size == nil || is.Size != nil && *is.Size <= *goal.Size)
 }
 
 // DiskOptions are the sub-keys of a disk that are one value each.

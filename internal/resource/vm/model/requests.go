@@ -159,15 +159,7 @@ func (m *Model) DeleteRequest(private PrivateState) destroy.Request {
 		OwnHA: private.Managed["ha"] || private.Lost && m.HA != nil} // the destroy of a tainted VM has no notes
 	maps.Copy(request.Slots, private.Added)  // those that wait, too
 	maps.Copy(request.Slots, private.Others) // none where no refresh was made for the destroy of a tainted VM
-	for slot, disk := range m.Disks {
-		request.Slots[slot] = Value(disk.Volume)
-	}
-	if m.EFIDisk != nil {
-		request.Slots["efidisk0"] = Value(m.EFIDisk.Volume)
-	}
-	if m.TPMState != nil {
-		request.Slots["tpmstate0"] = Value(m.TPMState.Volume)
-	}
+	maps.Copy(request.Slots, m.volumes())
 	for _, t := range m.Taken() {
 		request.Slots[t.Slot] = t.Held
 	}
@@ -182,19 +174,18 @@ func (m *Model) DeleteRequest(private PrivateState) destroy.Request {
 	return request
 }
 
+// volumes are those of the disks of a VM in state by slot, "" for one without a known name.
+func (m *Model) volumes() map[string]string {
+	all := map[string]string{}
+	for slot, disk := range m.Spec(false).EveryDisk() {
+		all[slot] = disk.Volume
+	}
+	return all
+}
+
 // slotted are the volumes in the slots of a VM in state.
 func (m *Model) slotted() []string {
-	var all []string
-	for _, d := range m.Disks {
-		all = append(all, Value(d.Volume))
-	}
-	if m.EFIDisk != nil {
-		all = append(all, Value(m.EFIDisk.Volume))
-	}
-	if m.TPMState != nil {
-		all = append(all, Value(m.TPMState.Volume))
-	}
-	return slices.DeleteFunc(all, func(volume string) bool { return volume == "" })
+	return slices.DeleteFunc(slices.Collect(maps.Values(m.volumes())), func(volume string) bool { return volume == "" })
 }
 
 // sizes are those that disks of a VM in state are known to have, in bytes, by volume. The state has none of an EFI

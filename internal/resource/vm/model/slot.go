@@ -227,10 +227,10 @@ func (p PrivateState) isLeft(volume string, size int64) bool {
 // update, which has told of them.
 func (p PrivateState) NoteLeaving(ctx context.Context, out kit.PrivateWriter, prior, planned *Model,
 	now guest.Guest) diag.Diagnostics {
-	added := maps.Clone(p.Added)
+	added, was, is := maps.Clone(p.Added), prior.volumes(), planned.volumes()
 	for slot, volume := range now.Leaving {
-		disk, stays := planned.Disks[slot]
-		had, wanted := now.NameOf(Value(prior.Disks[slot].Volume)), now.NameOf(Value(disk.Volume))
+		volumeNow, stays := is[slot]
+		had, wanted := now.NameOf(was[slot]), now.NameOf(volumeNow)
 		if !stays || had != volume || wanted != "" && wanted != volume {
 			continue
 		}

@@ -16,7 +16,6 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/model"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/shell"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/property"
 )
 
 // A disk that a third party has grown cannot be what the configuration still says, since PVE shrinks none. An error for
@@ -91,11 +90,13 @@ func (p restart) warnOfLeaving(slot string, is preflight.InForce) bool {
 	if !p.isInPlaceOf(slot, is) {
 		return false
 	}
-	has := is.Spec.Disks[slot]
+	has := is.Spec.EveryDisk()[slot]
 	keep := fmt.Sprintf("To keep that disk, take its removal back before this apply: %s on node %s.",
 		shell.Or(shell.VM("qm set {vmid} --revert {}", int(*p.Prior.VMID), slot), shell.ByHand), *p.Prior.Node)
-	disk := fmt.Sprintf("%s (%s) is in it, and waits to leave.", has.Volume, property.FormatSize(has.Bytes()))
-	at, of := path.Root("disks").AtMapKey(slot), slot+" of "+p.Prior.Thing()
+	disk := has.Named() + " is in it, and waits to leave."
+	a, _ := vm.AttributeOf(slot)
+	at, _ := p.Plan.Locator().Attribute(a.In(slot))
+	of := slot + " of " + p.Prior.Thing()
 	switch {
 	case p.keepsLeaving(slot, is) && p.isOpen(slot):
 		p.diags.AddAttributeWarning(at, of+" may keep its disk", disk+" Whether another volume is named for the slot is not "+
@@ -105,9 +106,10 @@ func (p restart) warnOfLeaving(slot string, is preflight.InForce) bool {
 		p.diags.AddAttributeWarning(at, of+" keeps its disk", disk+" The apply takes that back. It makes no new disk, but "+
 			"goes on with this one and its content.")
 	case p.isOwnLeaving(slot, is):
-		p.diags.AddAttributeWarning(at, of+" cannot be as planned", disk+" It is larger than the planned disk, or has "+
-			"another size than it had, and the apply makes no new disk in its place: it will be refused. "+keep)
-	case p.runs() && vm.IsCold(slot) && vm.TakesDisk("scsi0", p.Prior.Hotplug):
+		p.diags.AddAttributeWarning(at, of+" cannot be as planned", disk+" It is larger than the planned disk or of "+
+			"another type, or has another size than it had. The apply makes no new disk in its place: it will be refused. "+
+			keep)
+	case p.runs() && vm.IsBusSlot(slot) && vm.IsCold(slot) && vm.TakesDisk("scsi0", p.Prior.Hotplug):
 		p.diags.AddAttributeWarning(at, of+" cannot be as planned", disk+" PVE takes no disk out of IDE or SATA while "+
 			"the VM runs, to put another in its place: the apply will be refused. Stop the VM first, or choose another slot.")
 	default:
@@ -119,22 +121,21 @@ func (p restart) warnOfLeaving(slot string, is preflight.InForce) bool {
 
 // isInPlaceOf reports whether a plan makes a disk in a slot that has one which waits to leave.
 func (p restart) isInPlaceOf(slot string, is preflight.InForce) bool {
-	_, known := p.before.Spec(false).Disks[slot]
-	_, isPlanned := p.after.Spec(false).Disks[slot]
+	_, known := p.before.Spec(false).EveryDisk()[slot]
+	_, isPlanned := p.after.Spec(false).EveryDisk()[slot]
 	return isPlanned && !known && is.Removed[slot] != ""
 }
 
 // isOwnLeaving reports whether a disk that waits to leave its slot was the VM's in state, and is no other than planned.
 func (p restart) isOwnLeaving(slot string, is preflight.InForce) bool {
-	has, wanted := is.Spec.Disks[slot], p.after.Spec(false).Disks[slot]
+	has, wanted := is.Spec.EveryDisk()[slot], p.after.Spec(false).EveryDisk()[slot]
 	return slices.Contains(p.private.Detached, has.Volume) && (wanted.Volume == "" || wanted.Volume == has.Volume)
 }
 
 // keepsLeaving reports whether the update takes back the removal of a disk, since it can be the planned one.
 func (p restart) keepsLeaving(slot string, is preflight.InForce) bool {
-	has := is.Spec.Disks[slot]
-	return p.isInPlaceOf(slot, is) && p.isOwnLeaving(slot, is) &&
-		has.CanStay(p.private.Sizes[has.Volume], p.after.Spec(false).Disks[slot])
+	noted := p.private.Sizes[is.Spec.EveryDisk()[slot].Volume]
+	return p.isInPlaceOf(slot, is) && p.isOwnLeaving(slot, is) && vm.CanStay(slot, noted, is.Spec, p.after.Spec(false))
 }
 
 // isOpen reports whether it is not known yet if a disk is a certain volume.

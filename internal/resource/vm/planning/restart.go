@@ -134,7 +134,7 @@ func (p restart) mayWait(unknown []string, before vm.Spec) []string {
 func (p restart) beside(options []string, is preflight.InForce) (said string) {
 	var theirs, replaced []string
 	foreign, after := p.private.Foreign(p.Prior), p.after.Spec(false)
-	disks, sets := after.Disks, vm.Diff(p.before.Spec(false), after).Set
+	disks, sets := after.EveryDisk(), vm.Diff(p.before.Spec(false), after).Set
 	for _, option := range p.Prior.PendingChanges {
 		line := option
 		if becomes := is.Removed[option]; becomes != "" {
@@ -142,7 +142,7 @@ func (p restart) beside(options []string, is preflight.InForce) (said string) {
 		}
 		switch gets := disks[option].Volume; {
 		case line != option && gets != "": // what would take the disk in force away is taken back
-			if gets != is.Spec.Disks[option].Volume {
+			if gets != is.Spec.EveryDisk()[option].Volume {
 				replaced = append(replaced, line)
 			}
 		case sets[option] != "" || slices.Contains(options, option) || option == "boot":

@@ -1,0 +1,135 @@
+package lifecycle_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/terraformtest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
+)
+
+const (
+	withoutFirmware = "disks = { scsi0 = { storage = \"local-zfs\", size = \"1G\" } }\nbios = \"ovmf\"\nmachine = \"q35\"\n"
+	withFirmware    = "efi_disk = { storage = \"local-zfs\" }\ntpm_state = { storage = \"local-zfs\" }\n" + withoutFirmware
+	neverRestart    = "reboot_policy = \"never\"\n"
+)
+
+// firmwareSlots are the slots of an EFI disk and the state of a TPM, with their attributes.
+func firmwareSlots() map[string]string {
+	return map[string]string{"efidisk0": "efi_disk", "tpmstate0": "tpm_state"}
+}
+
+// TestFirmwareThatWaitsToLeaveIsKept: the EFI disk and the state of the TPM of a running guest wait to leave, by an administrator or by an earlier
+// configuration, and are wanted. They stay, with the keys in them, and the plan says so. Nothing is restarted.
+func TestFirmwareThatWaitsToLeaveIsKept(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		policy string
+		byHand bool
+	}{
+		"by hand": {"", true}, "by hand, without a restart": {neverRestart, true}, "by the configuration": {neverRestart, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := rig.NewVM(t, c.policy+withFirmware)
+			had := map[string]string{}
+			for slot := range firmwareSlots() {
+				had[slot] = l.Volume(slot)
+			}
+			if c.byHand {
+				l.Guest(func(_ *state.World, g *state.Guest) { g.Deletes = map[string]int{"efidisk0": 1, "tpmstate0": 1} })
+			} else {
+				l.To(c.policy + withoutFirmware)
+			}
+			pl := l.Plan(c.policy + withFirmware)
+			for slot, attribute := range firmwareSlots() {
+				l.Warned(attribute, slot+" of VM 400 on pve1 keeps its disk", had[slot])
+			}
+			if said := pl.Diagnostics.String(); strings.Contains(said, "will be restarted") || strings.Contains(said, "keeps running") {
+				t.Errorf("the plan speaks of a restart: %s", said)
+			}
+			rig.Must(t, l.Session.Apply(t.Context(), pl))
+			l.WantWaiting()
+			for slot := range firmwareSlots() {
+				if is := l.Volume(slot); is != had[slot] {
+					t.Errorf("%s has %s, had %s", slot, is, had[slot])
+				}
+			}
+			rig.Must(t, l.Session.Converge(t.Context()))
+		})
+	}
+}
+
+// TestFirmwareOfAnotherTypeIsNotReplaced: the state of the TPM that waits to leave has another version than the configuration now says. PVE changes
+// none, so the plan says that the apply will be refused. No empty one takes its place.
+func TestFirmwareOfAnotherTypeIsNotReplaced(t *testing.T) {
+	t.Parallel()
+	l := rig.NewVM(t, withFirmware)
+	had := l.Volume("tpmstate0")
+	l.Guest(func(_ *state.World, g *state.Guest) { g.Deletes = map[string]int{"tpmstate0": 1} })
+	pl := l.Plan(strings.Replace(withFirmware, "tpm_state = {", "tpm_state = { version = \"v2.0\",", 1))
+	l.Warned("tpm_state", "tpmstate0 of VM 400 on pve1 cannot be as planned", had, "another type", "`qm set 400 --revert tpmstate0`")
+	rig.MustRefuse(t, l.Session.Apply(t.Context(), pl), []string{"tpmstate0 of VM 400 has another disk than the plan", had, "tpm_state"})
+	l.WantWaiting("tpmstate0")
+}
+
+// TestDestroyBesideFirmwareThatWaitsToLeave: an administrator, or the configuration, has removed the EFI disk or the state of the TPM of a guest that
+// still runs. One plan and its apply destroy the VM with it. The plan names a volume whose removal the configuration has not made.
+func TestDestroyBesideFirmwareThatWaitsToLeave(t *testing.T) {
+	t.Parallel()
+	for slot := range firmwareSlots() {
+		for _, byHand := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, by hand: %t", slot, byHand), func(t *testing.T) {
+				t.Parallel()
+				l := rig.NewVM(t, neverRestart+withFirmware)
+				volume := l.Volume(slot)
+				if byHand {
+					l.Guest(func(_ *state.World, g *state.Guest) { g.Deletes = map[string]int{slot: 1} })
+				} else {
+					l.To(neverRestart + withoutFirmware)
+				}
+				pl, err := l.Session.Plan(t.Context(), terraformtest.ToDestroy())
+				rig.Must(t, err)
+				if said := pl.Diagnostics.String(); strings.Contains(said, volume) != byHand {
+					t.Errorf("byHand: %t, and the plan says: %s", byHand, said)
+				}
+				rig.Must(t, l.Session.Apply(t.Context(), pl))
+				l.GuestIsGone()
+				l.World.Change(func(w *state.World) {
+					if w.Volume("pve1", volume) != nil {
+						t.Errorf("%s is left", volume)
+					}
+				})
+			})
+		}
+	}
+}
+
+// TestRemovedFirmwareGoesWithTheVM: the plan that removes an EFI disk, the state of a TPM or a disk says that it is destroyed with the VM. So it is
+// where the guest was stopped by hand since.
+func TestRemovedFirmwareGoesWithTheVM(t *testing.T) {
+	t.Parallel()
+	l := rig.NewVM(t, neverRestart+strings.Replace(withFirmware, "disks = {", "disks = { sata1 = { storage = \"local-zfs\", size = \"1G\" },", 1))
+	l.World.ExpectPowerOffs(state.PowerStop)
+	var volumes []string
+	pl := l.Plan(neverRestart + withoutFirmware)
+	for _, slot := range []string{"efidisk0", "tpmstate0", "sata1"} {
+		volumes = append(volumes, l.Volume(slot))
+		if said := pl.Diagnostics.String(); !strings.Contains(said, "Its volume "+l.Volume(slot)) || !strings.Contains(said, "destroyed with the VM") {
+			t.Fatalf("the plan says of %s: %s", slot, said)
+		}
+	}
+	rig.Must(t, l.Session.Apply(t.Context(), pl))
+	rig.RunTask(t, l.World, "/nodes/pve1/qemu/400/status/stop", "")
+	rig.Must(t, l.Session.Refresh(t.Context()))
+	rig.Must(t, l.Session.Destroy(t.Context()))
+	l.World.Change(func(w *state.World) {
+		volumes = slices.DeleteFunc(volumes, func(volume string) bool { return w.Volume("pve1", volume) == nil })
+	})
+	if len(volumes) > 0 {
+		t.Errorf("%v are left", volumes)
+	}
+}
