@@ -72,6 +72,9 @@ func (p *planCheck) moving(ctx context.Context, c *Checker, r Request) {
 			"storage there in the same change; they are copied to it on the way.", storage, p.node))
 	}
 	companions(p, r, found)
+	if r.Running && found.Running {
+		offTarget(ctx, p, c, r)
+	}
 	p.crossing(ctx, c, r)
 	for _, device := range found.LocalResources {
 		refuse(device, fmt.Sprintf("%s is a device of node %s. Take it out in an apply of its own, or use a resource "+

@@ -32,18 +32,39 @@ func replicated(ctx context.Context, p *planCheck, c *Checker, r Request) {
 		if has[slot] != "" || mayBeReplicated(p, drive) {
 			continue
 		}
-		jobs, err := c.replication.Get(ctx, c.clock, "", c.api.Cluster().ReplicationJobs)
-		at := slices.IndexFunc(jobs, func(j pve.ReplicationJob) bool { return j.VMID == r.ID })
-		if err != nil || at < 0 {
+		jobs := c.replicationOf(ctx, r.ID)
+		if len(jobs) == 0 {
 			return
 		}
 		attribute, _ := vm.AttributeOf(slot)
 		p.say(replicationRefuses, attribute.In(slot), fmt.Sprintf("Replication job %s copies the disks of the VM to node "+
 			"%s. PVE replicates only those on ZFS, and adds no other disk of one node: %s. Set replicate = false on the "+
 			"disk, choose a storage of type zfspool or a shared one, or remove the job first (Datacenter > Replication). Else "+
-			"the apply fails there, after the steps before it.", jobs[at].ID, jobs[at].Target, guest.VolumeOf(drive)),
+			"the apply fails there, after the steps before it.", jobs[0].ID, jobs[0].Target, guest.VolumeOf(drive)),
 			strconv.Itoa(r.ID), slot)
 	}
+}
+
+// replicationOf are the replication jobs of a VM, as far as they can be seen.
+func (c *Checker) replicationOf(ctx context.Context, vmid int) []pve.ReplicationJob {
+	jobs, err := c.replication.Get(ctx, c.clock, "", c.api.Cluster().ReplicationJobs)
+	if err != nil {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(jobs), func(j pve.ReplicationJob) bool { return j.VMID != vmid })
+}
+
+// offTarget reports a running VM with replication jobs that is to migrate to a node which is the target of none. PVE
+// asks for that before it hands the VM to HA (qemu-server API2/Qemu.pm migrate_vm), and only root may say `force`.
+func offTarget(ctx context.Context, p *planCheck, c *Checker, r Request) {
+	jobs := c.replicationOf(ctx, r.ID)
+	if len(jobs) == 0 || slices.ContainsFunc(jobs, func(j pve.ReplicationJob) bool { return j.Target == p.node }) {
+		return
+	}
+	p.say(replicatedElsewhere, "node", fmt.Sprintf("Replication job %s copies its disks to node %s, and PVE migrates a "+
+		"running VM with such jobs only to the target of one. Give it a job with that node as the target, or remove its "+
+		"jobs first (Datacenter > Replication), or migrate it with power_state = \"stopped\". Else the apply fails there, "+
+		"after the steps before it.", jobs[0].ID, jobs[0].Target), strconv.Itoa(r.ID), p.node)
 }
 
 // mayBeReplicated reports whether PVE adds a drive to a replicated VM, as far as the listing tells: one on ZFS or on a

@@ -48,24 +48,25 @@ const (
 	snapshotKeeps   = "snapshots"
 	snapshotForbids = "snapshots of a template"
 
-	replicationRefuses = "replication"
-	storageUnknown     = "unknown storage"
-	storageElsewhere   = "storage elsewhere"
-	storageDown        = "inactive storage"
-	storageNoDisks     = "content type"
-	storageFormat      = "format"
-	storageTooSmall    = "disks too large"
-	storageSpace       = "space"
-	poolUnknown        = "pool"
-	bridgeUnknown      = "unusable bridge"
-	bridgeUnlisted     = "unlisted bridge"
-	volumeMissing      = "volume"
-	nameUnknown        = "name"
-	imageTooLarge      = "image"
-	backupDenied       = "denied backup"
-	backupUnread       = "unread backup"
-	backupStorages     = "backup's storages"
-	privilegeMissing   = "privilege"
+	replicationRefuses  = "replication"
+	replicatedElsewhere = "replication target"
+	storageUnknown      = "unknown storage"
+	storageElsewhere    = "storage elsewhere"
+	storageDown         = "inactive storage"
+	storageNoDisks      = "content type"
+	storageFormat       = "format"
+	storageTooSmall     = "disks too large"
+	storageSpace        = "space"
+	poolUnknown         = "pool"
+	bridgeUnknown       = "unusable bridge"
+	bridgeUnlisted      = "unlisted bridge"
+	volumeMissing       = "volume"
+	nameUnknown         = "name"
+	imageTooLarge       = "image"
+	backupDenied        = "denied backup"
+	backupUnread        = "unread backup"
+	backupStorages      = "backup's storages"
+	privilegeMissing    = "privilege"
 
 	privilegesMissing = "privileges"
 )
@@ -149,6 +150,9 @@ func rulesOfPlaces() []Rule {
 		{replicationRefuses, Doubtful, "VM … is replicated and gets no … of this kind",
 			"`GET /cluster/replication`, where a new disk is on a storage of one node that is not ZFS",
 			"PVE refuses (API2/Qemu.pm update_vm_api), unless the job is removed first"},
+		{replicatedElsewhere, Doubtful, "VM … is replicated, and is not migrated to node … while it runs",
+			"`GET /cluster/replication`, where a running VM is to migrate",
+			"PVE refuses (API2/Qemu.pm migrate_vm), unless its jobs are changed first"},
 	}
 }
 

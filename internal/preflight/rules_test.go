@@ -1,6 +1,7 @@
 package preflight
 
 import (
+	"maps"
 	"os"
 	"regexp"
 	"slices"
@@ -150,10 +151,15 @@ func cases() map[string]one {
 		"A snapshot keeps scsi0 of VM 8000 on node pve1": {alter(snapshotOf8000),
 			Request{Node: "pve2", ID: 8000, Running: true, Moving: &Moving{From: "pve1"},
 				Prior: diskOf8000("local-zfs", theirs), Planned: diskOf8000("local-zfs", theirs)}},
-		"VM 8000 is replicated": {alter(func(w *state.World) {
+		"VM 8000 is replicated and gets no": {alter(func(w *state.World) {
 			w.Replication["8000-0"] = &state.ReplicationJob{ID: "8000-0", Guest: 8000, Target: "pve2"}
 		}), Request{Node: "pve1", ID: 8000, Planned: disks("local-lvm", 1),
 			Storages: map[string]string{"disks.scsi0.storage": "local-lvm"}}},
+		"VM 8000 is replicated, and is not migrated to node pve2": {alter(func(w *state.World) {
+			w.Replication["8000-0"] = &state.ReplicationJob{ID: "8000-0", Guest: 8000, Target: "pve3"}
+			w.Guests[8000].Running = &state.Running{QMPStatus: "running", StartedAt: w.Clock.Now(),
+				Booted: maps.Clone(w.Guests[8000].Config), PID: 4000}
+		}), Request{Node: "pve2", ID: 8000, Running: true, Moving: &Moving{From: "pve1"}}},
 		"VM 8000 has snapshots": {alter(snapshotOf8000), Request{Node: "pve1", ID: 8000,
 			Planned: vm.Spec{Options: vm.Options{Template: new(true)}}}},
 		"Unknown storage": {nil, here(Request{Storages: map[string]string{"disks.scsi0.storage": "none"}})},
@@ -255,7 +261,8 @@ func places() map[string]string {
 	byPlace := map[string][]string{
 		"": {"Cannot look at the cluster", "The cluster has no quorum", "Privileges are missing"},
 		"node": {"Unknown node", "Node pve2 is not online", "No node given", "Node pve1 does not report",
-			"Node pve1 is in maintenance", "HA moves other guests to node pve2 with VM 8000", "HA keeps VM 8000 off node pve2"},
+			"Node pve1 is in maintenance", "HA moves other guests to node pve2 with VM 8000", "HA keeps VM 8000 off node pve2",
+			"VM 8000 is replicated, and is not migrated to node pve2"},
 		"nodes":       {"None of the nodes"},
 		"cpu.cores":   {"Node pve1 has"},
 		"memory.size": {"Node pve1 may run out of memory"},
@@ -276,7 +283,7 @@ func places() map[string]string {
 			"Storage local2 is not for disks", "The disks are larger than", "Storage local-zfs may run out of",
 			"A snapshot keeps scsi0 of VM 8000 on its"},
 		"scsi0":              {"A snapshot keeps scsi0 of VM 8000 on node pve1"},
-		"disks.scsi0":        {"VM 8000 is replicated"},
+		"disks.scsi0":        {"VM 8000 is replicated and gets no"},
 		"template":           {"VM 8000 has snapshots"},
 		"disks.scsi0.format": {"There is no format qcow2"},
 		"disks.scsi0.size": {"The image is larger", "VM 9000 cannot be cloned like",

@@ -134,6 +134,17 @@ func (w *World) ReplicationOf(vmid int) *ReplicationJob {
 	return nil
 }
 
+// ReplicationTo is the replication job of a guest to a node; nil if it has none (pve-guest-common ReplicationConfig.pm
+// find_local_replication_job).
+func (w *World) ReplicationTo(vmid int, target string) *ReplicationJob {
+	for _, j := range w.Replication {
+		if j.Guest == vmid && j.Target == target {
+			return j
+		}
+	}
+	return nil
+}
+
 // PurgeJobs takes a guest out of the replication and backup jobs (PVE::ReplicationConfig::remove_vmid_jobs,
 // PVE::VZDump::Plugin::remove_vmid_from_backup_jobs). A backup job that names no other guest goes.
 func PurgeJobs(w *World, vmid int) {

@@ -101,3 +101,49 @@ func TestPlanTellsThatAReplicatedVMGetsNoSuchDisk(t *testing.T) {
 		})
 	}
 }
+
+// TestPlanTellsThatAReplicatedVMDoesNotMoveThere: PVE migrates a running VM with replication jobs only to the target of one, also where HA manages it,
+// and says so only once the apply has come to the migration. One that is to be off migrates anywhere.
+func TestPlanTellsThatAReplicatedVMDoesNotMoveThere(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		more, targets string
+		bad           bool
+	}{
+		"to another node":            {"", "pve3", true},
+		"to another node, under HA":  {"ha = { state = \"started\" }\n", "pve3", true},
+		"to the target":              {"", "pve2", false},
+		"to the target of the other": {"", "pve3 pve2", false},
+		"switched off":               {rig.Stopped, "pve3", false},
+		"without a job":              {"", "", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := threeNodes(t)
+			w.ExpectPowerOffs(state.PowerShutdown)
+			block := func(node, more string) string {
+				return rig.VMBlock(fmt.Sprintf("vmid = 400\nnode = %q\nname = \"x\"\n%sdisks = { scsi0 = { storage = \"local-zfs\", size = \"1G\" } }\n", node,
+					more))
+			}
+			ha := c.more
+			if ha == rig.Stopped {
+				ha = ""
+			}
+			s := w.Session(t, rig.RootTicket, block("pve1", ha))
+			rig.Must(t, s.Converge(t.Context()))
+			w.Change(func(world *state.World) {
+				for i, target := range strings.Fields(c.targets) {
+					id := fmt.Sprintf("400-%d", i)
+					world.Replication[id] = &state.ReplicationJob{ID: id, Guest: 400, Target: target, Schedule: "*/15"}
+				}
+			})
+			w.Reconfigure(t, s, rig.RootTicket, block("pve2", c.more))
+			pl, err := s.Plan(t.Context())
+			rig.Must(t, err)
+			said := strings.Contains(pl.Diagnostics.String(), "VM 400 is replicated, and is not migrated to node pve2 while it runs")
+			if err := s.Apply(t.Context(), pl); said != c.bad || (err != nil) != c.bad {
+				t.Errorf("said %t: %s; the apply: %v", said, pl.Diagnostics, err)
+			}
+		})
+	}
+}
