@@ -25,6 +25,9 @@ type Input struct {
 	Managed Managed
 	// Inherits: the new object starts as a copy, so attributes without configuration are unknown.
 	Inherits bool
+	// MayExist reports whether the server may have a slot that is new in state, such as "disks.scsi1". Its attributes
+	// without configuration are unknown then. Nil: it may.
+	MayExist func(slot string) bool
 }
 
 // planner walks over a schema. It records the slots that it forgets.
@@ -163,10 +166,12 @@ func (p *planner) slots(a spot) tftypes.Value {
 		was, exists := before[key]
 		device := spot{node: a.node, at: join(a.at, key), config: element, prior: was}
 		values[key] = p.attributes(device, elementType(typ),
-			surroundings{fresh: a.fresh || !exists, inherits: p.creating && p.Inherits || !p.creating && !exists})
+			surroundings{fresh: a.fresh || !exists, inherits: p.creating && p.Inherits || !p.creating && !exists && p.mayExist(device.at)})
 	}
 	return tftypes.NewValue(typ, values)
 }
+
+func (p *planner) mayExist(slot string) bool { return p.MayExist == nil || p.MayExist(slot) }
 
 // inheritedSlots plans a map without configuration that may have slots: they stay, unless they were configured before.
 func (p *planner) inheritedSlots(a spot) tftypes.Value {

@@ -167,6 +167,18 @@ func SizesOf(slots map[string]string, now guest.Guest) map[string]int64 {
 	return sizes
 }
 
+// MayHave reports whether the VM may have a device in a slot that its state does not know, such as "disks.scsi1": the
+// last refresh has seen one, or none has looked for it. A device that comes later is refused by the update.
+func (p PrivateState) MayHave(at string) bool {
+	attribute, slot, _ := strings.Cut(at, ".")
+	if p.Lost || p.Moved != nil || p.Proof != nil || attribute == "cdroms" || attribute == "cloud_init" {
+		return true
+	}
+	_, there := p.Others[slot]
+	_, waits := p.Added[slot] // to leave, or is a third party's
+	return there || waits
+}
+
 // AddedOf are the disks among what a new VM has in slots that its state does not know, by slot, but for those that a
 // copy has inherited: a third party has put them there while the create was at work, mostly while it waited.
 func AddedOf(others map[string]string, inherited []string) map[string]string {

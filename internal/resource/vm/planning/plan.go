@@ -183,7 +183,7 @@ func (p *Planning) update(ctx context.Context) {
 // compute plans attribute by attribute.
 func (p *Planning) compute(ctx context.Context, config tftypes.Value) {
 	planned := p.Shape.Plan(plan.Input{Config: config, Prior: p.State, Managed: p.private.Managed,
-		Inherits: p.Config.Copies()})
+		Inherits: p.Config.Copies(), MayExist: p.private.MayHave})
 	p.Value, p.changed, p.forgotten = p.volumes.withUnknowns(planned.Value), planned.Changed, planned.Forgotten
 	if p.private.Lost {
 		p.doubtful = p.Shape.Doubtful(plan.Input{Config: config, Prior: p.State, Managed: p.private.Managed,
