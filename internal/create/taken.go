@@ -34,10 +34,16 @@ func (c *Creator) heldBy(u unfinished, seen string) error {
 			"vmid", u.mark.Saga, u.listed.VMID, u.listed.Node, seen)}
 }
 
+// named is the VM in a sentence, with the name that its configuration has by now.
+func (u unfinished) named() string {
+	u.listed.Name = u.config["name"]
+	return guest.Named(u.listed)
+}
+
 // untouched says why a VM with the mark of this very create is not continued: an error for a configured VMID, a warning
 // where another one is taken.
 func (c *Creator) untouched(r Request, u unfinished, why string) (*attempt, []guest.Warning, error) {
-	summary := fmt.Sprintf("VM %d (%s) on node %s was not touched", u.listed.VMID, u.config["name"], u.listed.Node)
+	summary := fmt.Sprintf("%s on node %s was not touched", u.named(), u.listed.Node)
 	detail := fmt.Sprintf("Its description is the mark of a run of this create (transaction %s), but %s. %s", u.mark.Saga,
 		why, u.waysOut())
 	if r.VMID != 0 {
@@ -67,7 +73,7 @@ func (c *Creator) namesake(ctx context.Context, u unfinished, p plan) ([]guest.W
 		c.lifeOf(u.mark) == guest.Alive {
 		return nil, nil
 	}
-	summary := fmt.Sprintf("VM %d (%s) on node %s was not finished", u.listed.VMID, u.config["name"], u.listed.Node)
+	summary := fmt.Sprintf("%s on node %s was not finished", u.named(), u.listed.Node)
 	if c.guests.IsGenuine(u.mark) && c.lifeOf(u.mark) == guest.Dead {
 		return nil, &guest.FieldError{Path: "name", Summary: summary,
 			Detail: fmt.Sprintf("A run of this provider that is over (transaction %s) was making it from another "+
@@ -99,8 +105,8 @@ func (c *Creator) takenBy(ctx context.Context, u unfinished, p plan) error {
 	if u.marked {
 		return &guest.FieldError{Path: "vmid", Summary: fmt.Sprintf("VMID %d is taken by a VM that was not finished",
 			listed.VMID),
-			Detail: fmt.Sprintf("VM %d (%s) on node %s bears the mark of another create of this provider (transaction %s, by "+
-				"%s), and was not touched. If no run is at work on it: %s", listed.VMID, u.config["name"], listed.Node,
+			Detail: fmt.Sprintf("%s on node %s bears the mark of another create of this provider (transaction %s, by "+
+				"%s), and was not touched. If no run is at work on it: %s", u.named(), listed.Node,
 				u.mark.Saga, u.mark.User, u.waysOut())}
 	}
 	if why := c.mayBeLost(ctx, p, u); why != "" {
