@@ -61,7 +61,7 @@ func missing(ref Ref, resources pve.Resources, node string, absent error) (Prese
 	if listed, ok := resources.Guest(ref.VMID); ok {
 		switch {
 		case listed.Type != "qemu":
-			return Found, &IdentityError{VMID: ref.VMID, Node: listed.Node, State: ref.Identity}
+			return Found, &IdentityError{VMID: ref.VMID, Node: listed.Node, Home: ref.Node, State: ref.Identity}
 		case listed.Node != node:
 			return Found, nil
 		}
@@ -131,7 +131,7 @@ func Guard(ref Ref, node string, config map[string]string) error {
 	if IsHalfDestroyed(config) {
 		return HalfDestroyed(ref, node, nil)
 	}
-	return &IdentityError{VMID: ref.VMID, Node: node, State: ref.Identity, Server: seen}
+	return &IdentityError{VMID: ref.VMID, Node: node, Home: ref.Node, State: ref.Identity, Server: seen}
 }
 
 // HalfDestroyed is the error for a VM of which a destroy that died has left only a lock.

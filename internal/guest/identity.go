@@ -66,10 +66,12 @@ func (i Identity) String() string {
 	return "no uuid"
 }
 
-// IdentityError says that the VM under a VMID is not the one in state: ours was destroyed, and another VM was made.
+// IdentityError says that the VM under a VMID is not the one in state: ours was destroyed, and another VM was made, or
+// this is another cluster.
 type IdentityError struct {
 	VMID          int
 	Node          string
+	Home          string // where the state has ours; "" if it does not say
 	State, Server Identity
 }
 

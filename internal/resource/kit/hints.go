@@ -47,12 +47,7 @@ func (a Attempt) hints(err error) []string {
 	}
 	var identity *guest.IdentityError
 	if errors.As(err, &identity) {
-		return append(all, fmt.Sprintf("A third party removed the VM in state and made another one under the same id, "+
-			"or its uuid was changed, as by an apply that was killed. It was not touched.\nTwo ways out. Either forget the "+
-			"old VM with \"terraform state rm\" of this resource's address: the next apply makes a new one under a free vmid. "+
-			"Or do that and then adopt the VM that is there now, with \"terraform import\" of the same address and the id "+
-			"%s/%d.",
-			identity.Node, identity.VMID))
+		return append(all, a.anotherVM(identity)...)
 	}
 	var task *pve.TaskError
 	if errors.As(err, &task) && task.Killed() {
@@ -80,6 +75,32 @@ func (a Attempt) hints(err error) []string {
 		all = append(all, hint)
 	}
 	return all
+}
+
+// anotherVM are the next steps where another VM has the id of the one in state. Each cluster has a VM 100. To adopt that
+// VM is no way out where it is on another node than the state has: it is a stranger's, which the next destroy would
+// destroy.
+func (a Attempt) anotherVM(e *guest.IdentityError) []string {
+	at := "the endpoint"
+	if a.As.Endpoint != "" {
+		at += " " + a.As.Endpoint
+	}
+	isElsewhere := e.Home != "" && e.Home != e.Node
+	first := "It was not touched. First check that " + at + " is that of the cluster which the state is about: VMs of two " +
+		"clusters have the same ids. If it is not, correct it, and do none of the following."
+	if isElsewhere {
+		first = fmt.Sprintf("It was not touched. The state has VM %d on node %s, and this one is on node %s, so %s may be that "+
+			"of another cluster. If it is, correct it, and do none of the following.", e.VMID, e.Home, e.Node, at)
+	}
+	const forget = "forget the old VM with \"terraform state rm\" of this resource's address: the next apply makes a new " +
+		"one under a free vmid."
+	second := "Otherwise a third party removed the VM in state and made another one under the same id, or its uuid was " +
+		"changed, as by an apply that was killed. "
+	if isElsewhere {
+		return []string{first, second + "Then " + forget}
+	}
+	return []string{first, second + "Two ways out. Either " + forget + " Or do that and then adopt the VM that is there " +
+		fmt.Sprintf("now, with \"terraform import\" of the same address and the id %s/%d.", e.Node, e.VMID)}
 }
 
 // LoginRefused reports whether PVE did not accept the provider's credentials at all.

@@ -60,7 +60,7 @@ func (s *Session) Identity() Identity {
 		return Identity{}
 	}
 	s.begin.Do(func() { s.told = &told{by: map[string]string{}} })
-	return Identity{Name: s.API.Identity().User, told: s.told}
+	return Identity{Name: s.API.Identity().User, Endpoint: s.API.Endpoint(), told: s.told}
 }
 
 // Close closes idle connections. A provider process ends without it; tests do not.

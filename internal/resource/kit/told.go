@@ -9,11 +9,12 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 )
 
-// Identity is the provider for the reader of an error: its name on the server, and the causes that this run has told
+// Identity is the provider for the reader of an error: its name on the server, where that is, and the causes that this run has told
 // already. The zero value has no name, and tells every cause in full.
 type Identity struct {
-	Name string // "terraform@pve!prov"
-	told *told
+	Name     string // "terraform@pve!prov"
+	Endpoint string // the URL that requests go to
+	told     *told
 }
 
 // told remembers the first attempt that failed by a cause that all objects of a run share. Terraform shows an error for

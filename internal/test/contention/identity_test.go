@@ -200,6 +200,28 @@ func TestAnotherHostWithTheSameNodes(t *testing.T) {
 	}
 }
 
+// TestAnotherClusterBehindTheEndpoint: the endpoint leads to a cluster whose node has another name. A VM there with the id of the one in
+// state is a stranger's, and nothing adopts it.
+func TestAnotherClusterBehindTheEndpoint(t *testing.T) {
+	t.Parallel()
+	other := rig.NewWorld(t, pvesim.Options{Nodes: []string{"solo"}})
+	rig.Must(t, other.Session(t, rig.TokenNoSSH, strings.ReplaceAll(rig.GuardedVM, "pve1", "solo")).Run(t.Context()))
+	taken := other.Sim.Snapshot()
+	w := rig.NewWorld(t)
+	s := w.Session(t, rig.TokenNoSSH, rig.GuardedVM)
+	rig.Must(t, s.Run(t.Context()))
+
+	endpoint := w.Sim.Endpoint()
+	rig.Must(t, w.Sim.Load(taken))
+	w.Sim.Advance(20e9)
+	_, err := s.Plan(t.Context())
+	rig.MustSay(t, err, "The state has VM 400 on node pve1, and this one is on node solo, so the endpoint "+endpoint+" may be that",
+		"Otherwise a third party removed")
+	if err != nil && strings.Contains(err.Error(), "import") {
+		t.Errorf("it tells to adopt a stranger's VM: %v", err)
+	}
+}
+
 // TestAnotherClusterIsSaidOfEachObject: the endpoint leads to another cluster with the same node names. An object in state is not there, and
 // the plan that makes it there says so.
 func TestAnotherClusterIsSaidOfEachObject(t *testing.T) {
