@@ -2,6 +2,7 @@ package guest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -40,7 +41,8 @@ func (g *Guests) Find(ctx context.Context, ref Ref, listed pve.Resources) (Locat
 			return at, Found, nil
 		}
 		absent := fmt.Errorf("read VM %d on node %s: %w", ref.VMID, at.Node, err)
-		if !pve.IsKind(err, pve.NotFound) && !g.isFree(ctx, ref.VMID, err) {
+		isAbsent := pve.IsKind(err, pve.NotFound) || g.isFree(ctx, ref.VMID, err) || isForeign(ctx, g, at.Node, err)
+		if !isAbsent {
 			return Location{}, Unknown, absent
 		}
 		// the one before may be that of the beginning of a refresh
@@ -75,9 +77,10 @@ func missing(ref Ref, resources pve.Resources, node string, absent error) (Prese
 		known = known || n.Node == ref.Node
 	}
 	if !known { // a wrong endpoint must not empty a state
-		return Unknown, fmt.Errorf("VM %d was not found, but this cluster has no node %s, where the state has it: this may "+
-			"be another cluster. "+
-			"If that node was removed, and the VM with it, take it out of the state (terraform state rm)", ref.VMID, ref.Node)
+		return Unknown, fmt.Errorf("VM %d was not found: this cluster has the nodes %s, and no node %s, where the state has "+
+			"it. Either the endpoint is that of another cluster: correct it. Or the node was removed from the cluster, and the "+
+			"VM with it: take it out of the state (terraform state rm)", ref.VMID,
+			strings.ReplaceAll(ClusterName(resources), ",", ", "), ref.Node)
 	}
 	return Gone, absent
 }
@@ -119,6 +122,21 @@ func (g *Guests) isFree(ctx context.Context, vmid int, err error) bool {
 	}
 	free, err := g.api.Cluster().IsFreeID(ctx, vmid)
 	return err == nil && free
+}
+
+// isForeign reports whether a request failed since the cluster has no such node. PVE passes it on all the same, to the
+// address that the name has in DNS (pve-cluster Cluster.pm remote_node_ip): its own words name the lookup or the
+// connection.
+func isForeign(ctx context.Context, g *Guests, node string, err error) bool {
+	const noConnection = 595 // and the statuses above it
+	var answer *pve.Error
+	isLost := errors.As(err, &answer) && answer.Status >= noConnection
+	if node == "" || !isLost && !pve.IsKind(err, pve.Unhealthy) {
+		return false
+	}
+	resources, _, err := g.api.Listing().Recent(ctx)
+	_, isMember := resources.Node(node)
+	return err == nil && len(resources.Nodes()) > 0 && !isMember
 }
 
 // Guard is the check before every read, change and removal of a VM in state.

@@ -86,14 +86,14 @@ func (a Attempt) anotherVM(e *guest.IdentityError) []string {
 		at += " " + a.As.Endpoint
 	}
 	isElsewhere := e.Home != "" && e.Home != e.Node
-	first := "It was not touched. First check that " + at + " is that of the cluster which the state is about: VMs of two " +
-		"clusters have the same ids. If it is not, correct it, and do none of the following."
+	first := "It was not touched. First check that " + at + " is that of the cluster which the state is about: VMs of " +
+		"two clusters have the same ids. If it is not, correct it, and do none of the following."
 	if isElsewhere {
-		first = fmt.Sprintf("It was not touched. The state has VM %d on node %s, and this one is on node %s, so %s may be that "+
-			"of another cluster. If it is, correct it, and do none of the following.", e.VMID, e.Home, e.Node, at)
+		first = fmt.Sprintf("It was not touched. The state has VM %d on node %s, and this one is on node %s, so %s may be "+
+			"that of another cluster. If it is, correct it, and do none of the following.", e.VMID, e.Home, e.Node, at)
 	}
-	const forget = "forget the old VM with \"terraform state rm\" of this resource's address: the next apply makes a new " +
-		"one under a free vmid."
+	const forget = "forget the old VM with \"terraform state rm\" of this resource's address: the next apply makes a " +
+		"new one under a free vmid."
 	second := "Otherwise a third party removed the VM in state and made another one under the same id, or its uuid was " +
 		"changed, as by an apply that was killed. "
 	if isElsewhere {

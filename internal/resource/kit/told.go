@@ -9,8 +9,8 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 )
 
-// Identity is the provider for the reader of an error: its name on the server, where that is, and the causes that this run has told
-// already. The zero value has no name, and tells every cause in full.
+// Identity is the provider for the reader of an error: its name on the server, where that is, and the causes that this
+// run has told already. The zero value has no name, and tells every cause in full.
 type Identity struct {
 	Name     string // "terraform@pve!prov"
 	Endpoint string // the URL that requests go to

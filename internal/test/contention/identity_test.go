@@ -201,10 +201,11 @@ func TestAnotherHostWithTheSameNodes(t *testing.T) {
 }
 
 // TestAnotherClusterBehindTheEndpoint: the endpoint leads to a cluster whose node has another name. A VM there with the id of the one in
-// state is a stranger's, and nothing adopts it.
+// state is a stranger's, and nothing adopts it. Where the id is free, too, the plan says both ways in which the node may be missing.
 func TestAnotherClusterBehindTheEndpoint(t *testing.T) {
 	t.Parallel()
 	other := rig.NewWorld(t, pvesim.Options{Nodes: []string{"solo"}})
+	empty := other.Sim.Snapshot()
 	rig.Must(t, other.Session(t, rig.TokenNoSSH, strings.ReplaceAll(rig.GuardedVM, "pve1", "solo")).Run(t.Context()))
 	taken := other.Sim.Snapshot()
 	w := rig.NewWorld(t)
@@ -219,6 +220,15 @@ func TestAnotherClusterBehindTheEndpoint(t *testing.T) {
 		"Otherwise a third party removed")
 	if err != nil && strings.Contains(err.Error(), "import") {
 		t.Errorf("it tells to adopt a stranger's VM: %v", err)
+	}
+
+	rig.Must(t, w.Sim.Load(empty))
+	w.Sim.Advance(20e9)
+	pl, err := s.Plan(t.Context())
+	said := fmt.Sprint(s.Diagnostics())
+	if err != nil || !pl.Empty() || !strings.Contains(said, "this cluster has the nodes solo, and no node pve1") ||
+		!strings.Contains(said, "another cluster") || !strings.Contains(said, "was removed from the cluster") || strings.Contains(said, "bring the node") {
+		t.Errorf("%v; %v; it says %s", err, pl, said)
 	}
 }
 
