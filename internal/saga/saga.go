@@ -74,6 +74,9 @@ type Error struct {
 // Error names the failed step, and what could not be undone.
 func (e *Error) Error() string {
 	text := fmt.Sprintf("%s: %v", e.Step, e.Err)
+	if _, isNotBegun := e.Err.(*NotBegunError); isNotBegun { //nolint:errorlint // a wrapped one is of another step
+		text = e.Err.Error()
+	}
 	if len(e.Left)+len(e.Undo) > 0 {
 		text += "; not everything could be undone"
 	}
@@ -104,14 +107,16 @@ func Run(ctx context.Context, undoTimeout time.Duration, steps ...Step) error {
 		if step.Skip {
 			continue
 		}
-		err := ctx.Err()
-		switch {
-		case err == nil:
+		var err error
+		switch ended := ctx.Err(); {
+		case ended == nil:
 			begun = append(begun, step)
 			err = do(ctx, step)
 		case step.Regardless:
 			begun = append(begun, step)
 			err = doRegardless(ctx, undoTimeout, step)
+		default:
+			err = &NotBegunError{Step: step.Name, Err: ended}
 		}
 		if err != nil {
 			failed := &Error{Step: step.Name, Err: err}

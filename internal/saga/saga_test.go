@@ -130,6 +130,9 @@ func TestCancelIsAFailedStepAndDoesNotReachTheUndo(t *testing.T) {
 		if !errors.Is(err, context.Canceled) || len(w) != 0 {
 			t.Errorf("at=%d: %v, left %v", at, err, w)
 		}
+		if text := err.Error(); text != fmt.Sprintf("Interrupted before the step: step%d", at+1) {
+			t.Errorf("at=%d: it says %q of a step that was not begun", at, text)
+		}
 	}
 }
 

@@ -90,6 +90,8 @@ func diagnoses() map[string]struct {
 				Server: guest.Identity{UUID: "bbb"}}},
 		"08 out of time": {create, fmt.Errorf("start VM 101: %w", context.DeadlineExceeded)},
 		"09 interrupted": {create, fmt.Errorf("start VM 101: %w", context.Canceled)},
+		"18 interrupted between two steps": {create, &saga.Error{Step: step,
+			Err: &saga.NotBegunError{Step: step, Err: context.Canceled}}},
 		"10 login refused": {create, &pve.Error{Op: "log in", Status: 401, Kind: pve.Denied,
 			Message: "Authentication failed!"}},
 		"11 a repeated secret": {secret, &pve.Error{Op: step, Status: 500, Message: "cannot take hunter2"}},

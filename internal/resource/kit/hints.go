@@ -16,6 +16,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/saga"
 )
 
 // DestroyedFirst is the part of a schema's description about the destroy of an object that VMs refer to.
@@ -39,7 +40,9 @@ func (a Attempt) hints(err error) []string {
 	case errors.Is(err, context.DeadlineExceeded):
 		all = append(all, "The time allowed for this operation is over. The timeouts attribute allows more.")
 	case errors.Is(err, context.Canceled):
-		all = append(all, "The operation was interrupted.")
+		if notBegun := (*saga.NotBegunError)(nil); !errors.As(err, &notBegun) { // it says that itself
+			all = append(all, "The operation was interrupted.")
+		}
 	}
 	var locked *request.LockedError
 	if errors.As(err, &locked) { // it says itself what holds the lock and what to do
