@@ -91,7 +91,7 @@ func (p *planCheck) look(ctx context.Context, c *Checker, r Request) {
 	p.place(r)
 	p.quorum(ctx, c)
 	if r.Creating {
-		p.vmid(ctx, c, r.VMID, r.Name)
+		p.vmid(ctx, c, r.VMID, r.Name, r.Acting)
 		p.source(ctx, c, r)
 	}
 	if len(p.found) > 0 && (p.found[0].Path == "node" || p.found[0].Path == "nodes") {
@@ -165,17 +165,25 @@ func (p *planCheck) clone(ctx context.Context, c *Checker, r Request) {
 // vmid reports a taken VMID, except for what a dead create left, which the apply removes or reports. A VM of the same
 // name may be the one that this create replaces: with create_before_destroy Terraform plans the create again within the
 // apply, without the VM in state. If the create then fails Terraform keeps that VM; if the plan fails it loses track of
-// it.
-func (p *planCheck) vmid(ctx context.Context, c *Checker, vmid int, name string) {
+// it. In a plan before the apply the caller knows that VM, and does not ask. So the VM is none of this state, or has
+// another address there, and may be destroyed first.
+func (p *planCheck) vmid(ctx context.Context, c *Checker, vmid int, name string, acting bool) {
 	listed, ok := p.resources.Guest(vmid)
 	if name == "" { // as PVE lists one without
 		name = fmt.Sprintf("VM %d", vmid)
 	}
-	if !ok || listed.Lock == "create" || listed.Lock == "clone" || listed.Type == "qemu" &&
-		(listed.Name == "" || listed.Name == name) {
+	isNamesake := listed.Type == "qemu" && (listed.Name == "" || listed.Name == name)
+	if !ok || listed.Lock == "create" || listed.Lock == "clone" || isNamesake && (acting || listed.Name == "") {
 		return
 	}
 	if _, _, dead := c.guests.Unfinished(ctx, p.resources, listed); dead {
+		return
+	}
+	if isNamesake {
+		p.say(vmidOfNamesake, "vmid", fmt.Sprintf("%s on node %s has this id, and the create fails as long as it is "+
+			"there. If this state has it under another address, a moved block keeps it. Otherwise: %s",
+			guest.Named(listed), listed.Node,
+			guest.OtherThan(listed)), strconv.Itoa(vmid))
 		return
 	}
 	p.say(vmidTaken, "vmid", fmt.Sprintf("%s on node %s has this id. %s", guest.Named(listed), listed.Node,

@@ -33,6 +33,7 @@ const (
 	nodeCPUs        = "CPUs"
 	nodeMemory      = "memory"
 	vmidTaken       = "VMID"
+	vmidOfNamesake  = "VMID of a namesake"
 	vmidVolumes     = "orphans"
 	vmidForeign     = "foreign volumes"
 	vmidDestroys    = "destroyed volumes"
@@ -112,7 +113,9 @@ func rulesOfPlaces() []Rule {
 		{nodeMemory, Doubtful, "Node … may run out of memory", "the listing, with `Sys.Audit` on the node",
 			"memory may be overcommitted, and the node's caches can be freed"},
 
-		{vmidTaken, Refused, "VMID … is taken", listing, "unless the VM there may be the one that is replaced"},
+		{vmidTaken, Refused, "VMID … is taken", listing, "unless the VM there has the same name"},
+		{vmidOfNamesake, Doubtful, "VMID … is taken by a VM of the same name", listing,
+			"unless it is replaced, or a dead create left it; the same apply may destroy it first"},
 		{vmidVolumes, Refused, "Volumes of another VM … are still there", content, "the create would refuse them"},
 		{vmidForeign, Refused, "Volumes with VMID … may have an owner elsewhere", content,
 			"`on_orphaned_volumes = \"destroy\"` destroys no volume that may be another cluster's or program's"},

@@ -92,7 +92,8 @@ func cases() map[string]one {
 		"Node pve1 has": {nil, here(Request{CPUs: 1000})},
 		"Node pve1 may run out of memory": {nil, here(Request{Started: true,
 			Planned: vm.Spec{Memory: vm.Memory{Size: to(int64(1 << 30))}}})},
-		"VMID 8000 is taken": {nil, here(Request{VMID: 8000})},
+		"VMID 8000 is taken":               {nil, here(Request{VMID: 8000})},
+		"VMID 8000 is taken by a VM of th": {nil, here(Request{VMID: 8000, Name: "existing"})},
 		"Volumes of another VM 100": {alter(orphanOf100),
 			here(Request{VMID: 100, Storages: map[string]string{"disks.scsi0.storage": "local-zfs"}})},
 		"Volumes with VMID 100 may have": {alter(func(w *state.World) {
@@ -266,7 +267,7 @@ func places() map[string]string {
 		"nodes":       {"None of the nodes"},
 		"cpu.cores":   {"Node pve1 has"},
 		"memory.size": {"Node pve1 may run out of memory"},
-		"vmid":        {"VMID 8000 is taken", "Volumes of another VM 100"},
+		"vmid":        {"VMID 8000 is taken", "VMID 8000 is taken by a VM of th", "Volumes of another VM 100"},
 
 		"on_orphaned_volumes":              {"Volumes with VMID 100 may have", "Volumes with VMID 100 will"},
 		"clone.name":                       {"No VM to clone", "Several VMs to clone", "Another VM may be"},

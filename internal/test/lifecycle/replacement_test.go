@@ -161,3 +161,36 @@ func TestCompletedVMIsNotDestroyed(t *testing.T) {
 		t.Error("there is no VM")
 	}
 }
+
+// TestPlanTellsThatANamesakeHasTheID: a state was lost, or another directory has the same configuration, so the VM is there. The plan says
+// that its create will fail, and how to adopt the VM. A VM that the plan replaces is no such one.
+func TestPlanTellsThatANamesakeHasTheID(t *testing.T) {
+	t.Parallel()
+	const says = "VMID 400 is taken by a VM of the same name"
+	w := rig.NewWorld(t)
+	config := rig.VMBlock(fmt.Sprintf(placedVM, "mine"))
+	s := w.Session(t, rig.TokenNoSSH, config)
+	rig.Must(t, s.Converge(t.Context()))
+	w.Sim.Advance(20e9) // pvestatd has seen it
+
+	other := w.Session(t, rig.TokenNoSSH, config)
+	pl, err := other.Plan(t.Context())
+	if said := fmt.Sprint(other.Diagnostics()); err != nil || !strings.Contains(said, says) || !strings.Contains(said, "terraform import ADDRESS 400") {
+		t.Errorf("%v; %v; it says %s", err, pl, said)
+	}
+	for name, plan := range map[string]func() (*terraformtest.Plan, error){
+		"-replace": func() (*terraformtest.Plan, error) {
+			return s.Plan(t.Context(), terraformtest.Replacing(rig.VMAddress))
+		},
+		"tainted": func() (*terraformtest.Plan, error) {
+			s.Taint(rig.VMAddress, true)
+			defer s.Taint(rig.VMAddress, false)
+			return s.Plan(t.Context())
+		},
+	} {
+		pl, err := plan()
+		if said := fmt.Sprint(s.Diagnostics()); err != nil || pl.Empty() || strings.Contains(said, "is taken") {
+			t.Errorf("%s: %v; %v; it says %s", name, err, pl, said)
+		}
+	}
+}
