@@ -194,3 +194,41 @@ func TestPlanTellsThatANamesakeHasTheID(t *testing.T) {
 		}
 	}
 }
+
+// TestPlanTellsOfARenamedVM: a count became a for_each without a moved block, so the plan destroys each VM and makes it again. Whichever
+// plan Terraform shows second says so, of a fixed vmid and of a name. A VM that is replaced, and one that only goes, are no such ones.
+func TestPlanTellsOfARenamedVM(t *testing.T) {
+	t.Parallel()
+	block := func(label, body string) string {
+		return "resource \"proxmox_vm\" \"" + label + "\" {\n" + body + "node = \"pve1\"\npower_state = \"stopped\"\n}\n"
+	}
+	const fixed, byName, other = "vmid = 400\nname = \"web\"\n", "name = \"web\"\n", "vmid = 401\nname = \"web\"\n"
+	for name, c := range map[string]struct {
+		from, to, before, after string
+		says                    string
+	}{
+		"a fixed vmid":                {"b", "a", fixed, fixed, "has its vmid"},
+		"a fixed vmid, planned later": {"a", "b", fixed, fixed, "has its vmid"},
+		"a fixed vmid and a new name": {"a", "b", fixed, "vmid = 400\nname = \"new\"\n", "has its vmid"},
+		"the name":                    {"b", "a", byName, byName, "has its name"},
+		"the name, planned later":     {"a", "b", byName, byName, "has its name"},
+		"the name, and a vmid of its": {"a", "b", fixed, other, ""},
+		"a replacement":               {"a", "a", fixed, other, ""},
+		"nothing else":                {"a", "b", byName, "name = \"new\"\n", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := rig.NewWorld(t)
+			s := w.Session(t, rig.TokenNoSSH, block(c.from, c.before))
+			rig.Must(t, s.Converge(t.Context()))
+			w.Sim.Advance(20e9)
+			w.Reconfigure(t, s, rig.TokenNoSSH, block(c.to, c.after))
+			pl, err := s.Plan(t.Context())
+			said := fmt.Sprint(s.Diagnostics())
+			times := strings.Count(said, "made again under another address")
+			if c.says == "" && times != 0 || c.says != "" && (times != 1 || !strings.Contains(said, c.says)) {
+				t.Errorf("%v; %v; it says %s", err, pl, said)
+			}
+		})
+	}
+}

@@ -178,3 +178,38 @@ func (p refusals) refuseUntold() {
 			"run `terraform taint` with the VM's address, and plan again, without -replace: that plan names them in a warning.",
 			strings.Join(lines, "\n"), howToKeep(was.vmid)))
 }
+
+// warnRenamed warns of a VM that is destroyed, and made again under another address with its id or name: a block or key
+// was renamed without a moved block. Each plan names one such VM, and Terraform may show the plans in either order.
+func (p warnings) warnRenamed(copies []newCopy, goes *leaving, mine newCopy, leave []leaving) {
+	if goes != nil {
+		leave = []leaving{*goes}
+	} else {
+		copies = []newCopy{mine}
+	}
+	for _, l := range leave {
+		for _, c := range copies {
+			if has := c.sharesWith(l); has != "" {
+				p.diags.AddWarning(guest.Named(l.Resource)+" is destroyed, and made again under another address",
+					fmt.Sprintf("A new VM of the same plan has its %s. The disks of VM %d are destroyed with their data, and where "+
+						"Terraform makes the new VM first, a vmid that both have is taken. If only the block or its key was renamed, "+
+						"as from count to for_each, a block moved { from = OLD, to = NEW } keeps the VM. The plan has both addresses.",
+						has, l.VMID))
+				return
+			}
+		}
+	}
+}
+
+// sharesWith is what a new VM has of a VM that is destroyed, "" if nothing. One with another id of its own would be
+// replaced under its old address, too.
+func (c newCopy) sharesWith(l leaving) string {
+	switch {
+	case l.disks != nil: // it only loses these
+	case c.vmid != 0 && c.vmid == l.VMID:
+		return "vmid"
+	case c.vmid == 0 && c.name != "" && c.name == l.Name:
+		return "name"
+	}
+	return ""
+}

@@ -171,6 +171,9 @@ func (s source) named(leaves pve.Resource) string {
 type newCopy struct {
 	thing   string
 	sources []source
+	// vmid and name are those of a VM that is made, and takes the place of no VM at its address; zero if not known.
+	vmid int
+	name string
 }
 
 // leaving is a VM that a plan destroys or, with disks, one that loses these or moves them.
@@ -190,7 +193,7 @@ func (r *Run) noteCopies(c newCopy, l *leaving) ([]newCopy, []leaving) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	copies, leave := slices.Clip(r.copies), slices.Clip(r.leaving) // no copies: they are only appended to
-	if len(c.sources) > 0 {
+	if len(c.sources) > 0 || c.vmid != 0 || c.name != "" {
 		r.copies = append(r.copies, c)
 	}
 	if l != nil {
@@ -214,6 +217,9 @@ func newSources(p *Planning) (c newCopy) {
 		c.sources = append(c.sources, s)
 	}
 	c.thing = p.Plan.Thing()
+	if p.creating() && !(cloning{p}).replaces() {
+		c.vmid, c.name = int(model.Value(p.Plan.VMID)), model.Value(p.Plan.Name)
+	}
 	return c
 }
 
@@ -271,6 +277,7 @@ func (p warnings) warnLeavingSources(ctx context.Context) {
 			}
 		}
 	}
+	p.warnRenamed(copies, goes, mine, leave)
 }
 
 // lost says that nothing may be left of a source of some VM to copy, or another disk under its name; "": it stays.
