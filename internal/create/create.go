@@ -15,16 +15,27 @@ import (
 
 // Create makes a whole VM, or nothing. Created says what an error means. A create that fails on a foreign lock, mostly
 // its source's, and leaves nothing is retried from the start. The source may have moved and the VMID may be taken by
-// then, so both are looked up again.
+// then, so both are looked up again. So it is where a destroy of this process frees the configured VMID meanwhile:
+// Terraform orders a destroy and a create at another address in no way.
 func (c *Creator) Create(ctx context.Context, r Request) (Created, error) {
 	var q *request.Queue
 	var before []guest.Warning // of earlier attempts
-	for {
-		a, created, err := c.create(ctx, r, q != nil)
+	left, err := awaitDestroy(ctx, c.guests, r.VMID)
+	if err != nil {
+		return Created{}, err
+	}
+	for again := false; ; again = true {
+		a, created, err := c.create(ctx, r, again)
+		if err != nil && created.isNothing() && (a == nil || a.first.taken && saga.RolledBack(err)) {
+			if by, late := awaitDestroy(ctx, c.guests, r.VMID); late == nil && by != left {
+				left = by
+				continue
+			}
+		}
 		isAgain := func(w guest.Warning) bool { return slices.Contains(created.Warnings, w) }
 		before = slices.DeleteFunc(slices.Clone(before), isAgain)
 		created.Warnings = slices.Concat(before, created.Warnings)
-		isClean := saga.RolledBack(err) && !created.Doubt && created.Guest.VMID == 0
+		isClean := saga.RolledBack(err) && created.isNothing()
 		var failed *saga.Error
 		if a == nil || !a.first.held || !isClean || !errors.As(err, &failed) {
 			return created, err
@@ -41,6 +52,20 @@ func (c *Creator) Create(ctx context.Context, r Request) (Created, error) {
 		}
 	}
 }
+
+// awaitDestroy waits for a destroy of this process that is at work on a configured VMID, and returns how many have
+// begun.
+func awaitDestroy(ctx context.Context, guests *guest.Guests, vmid int) (int, error) {
+	if vmid == 0 {
+		return 0, nil
+	}
+	ctx, waited := oplog.Wait(ctx, oplog.Limit, fmt.Sprintf("the destroy of VM %d, which has the vmid", vmid))
+	defer waited()
+	return guests.Leaving.Await(ctx, vmid)
+}
+
+// isNothing reports whether a failed create has left nothing.
+func (c Created) isNothing() bool { return c.Guest.VMID == 0 && len(c.Left) == 0 && !c.Doubt }
 
 // create makes one attempt, or several if other creates take the VMIDs first. It returns the last attempt, nil if there
 // was none.

@@ -113,3 +113,48 @@ func attachLast(w *state.World, vmid, to int) string {
 		"smbios1": fmt.Sprintf("uuid=11111111-2222-3333-4444-%012d", to)}}
 	return volume
 }
+
+// TestVMIDOfAVMThatIsDestroyed: the VM with the configured id is being destroyed by this very process, from before the create or from the
+// moment at which the create has found it. The create waits for that destroy, and for nothing else: where it fails, or where none has
+// begun, the id is taken.
+func TestVMIDOfAVMThatIsDestroyed(t *testing.T) {
+	for name, c := range map[string]struct {
+		late, fails, none bool
+	}{
+		"before": {}, "meanwhile": {late: true}, "in vain": {fails: true}, "in vain, meanwhile": {late: true, fails: true}, "not begun": {none: true},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			b, r := benchOf(t, pvesim.Options{Clock: clock.Real{}, Latency: -1}, token), onZFS()
+			r.VMID = 900
+			b.change(func(w *state.World) {
+				w.Guests[900] = &state.Guest{VMID: 900, Node: "pve1", Type: "qemu",
+					Config: map[string]string{"name": "web", "smbios1": "uuid=11111111-2222-3333-4444-555555555555"}}
+			})
+			since := time.Now()
+			destroy := func() {
+				end := b.guests.Leaving.Begin(900)
+				time.AfterFunc(10*time.Minute, func() {
+					if !c.fails {
+						b.change(func(w *state.World) { delete(w.Guests, 900) })
+					}
+					end()
+				})
+			}
+			switch {
+			case c.none:
+			case c.late: // while the create looks at the VM
+				b.sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: "GET", Path: "/nodes/{node}/qemu/{vmid}/config"}, Phase: fault.After,
+					DelayMS: 10_000}})
+				time.AfterFunc(5*time.Second, destroy)
+			default:
+				destroy()
+			}
+			_, err := b.Create(t.Context(), r)
+			var field *guest.FieldError
+			isTaken := errors.As(err, &field) && field.Summary == "VMID 900 is taken"
+			if took := time.Since(since); (c.fails || c.none) != isTaken || !isTaken && err != nil || c.none != (took < 10*time.Minute) {
+				t.Errorf("%s: %v after %s", name, err, took)
+			}
+		})
+	}
+}

@@ -91,6 +91,7 @@ type Request struct {
 // success. Leftovers are returned with the error, to be kept in state.
 func (d *Destroyer) Delete(ctx context.Context, r Request) ([]saga.Residue, []guest.Warning, error) {
 	r.Disks = withLeft(r.Disks, r.Left)
+	defer d.guests.Leaving.Begin(r.Ref.VMID)()
 	defer d.guests.Occupy(r.Ref.VMID)()     // volumes with the VMID are ours until the last look
 	if d.guests.Completed.Has(r.Ref.VMID) { // with create_before_destroy, which makes the new VM of the failed one
 		return nil, []guest.Warning{{Summary: fmt.Sprintf("VM %d stays", r.Ref.VMID),

@@ -32,6 +32,8 @@ type Guests struct {
 	// Destroyed are the VMs in state that were to be destroyed. Volumes that are there after that are no earlier VM's:
 	// they were beside the VM, or in it and spared.
 	Destroyed VMIDs
+	// Leaving are the VMs that destroys of this process are at work on.
+	Leaving Departures
 
 	occupied    occupied
 	lists       volumeLists
@@ -67,6 +69,46 @@ func (v *VMIDs) Note(vmid int) { v.all.Store(vmid, true) }
 func (v *VMIDs) Has(vmid int) bool {
 	_, noted := v.all.Load(vmid)
 	return noted
+}
+
+// Departures are the destroys of this process, by VMID.
+type Departures struct {
+	mu    sync.Mutex
+	begun map[int]int // how many, from the first
+	ends  map[int]chan struct{}
+}
+
+// Begin notes that a destroy of a VM is at work until the returned function is called.
+func (d *Departures) Begin(vmid int) (end func()) {
+	done := make(chan struct{})
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.begun == nil {
+		d.begun, d.ends = map[int]int{}, map[int]chan struct{}{}
+	}
+	d.begun[vmid]++
+	d.ends[vmid] = done
+	return func() { close(done) }
+}
+
+// Await waits until the last destroy of a VM that has begun is over, and returns how many have begun by then. It waits
+// for nothing else: a destroy that has not begun may never begin while its caller waits, since Terraform works on so
+// many objects at once and no more.
+func (d *Departures) Await(ctx context.Context, vmid int) (begun int, err error) {
+	for {
+		d.mu.Lock()
+		is, done := d.begun[vmid], d.ends[vmid]
+		d.mu.Unlock()
+		if is == begun {
+			return begun, nil
+		}
+		select {
+		case <-done:
+			begun = is
+		case <-ctx.Done():
+			return begun, fmt.Errorf("wait for the destroy of VM %d by the same apply: %w", vmid, ctx.Err())
+		}
+	}
 }
 
 func (o *occupied) add(vmid, n int) {
