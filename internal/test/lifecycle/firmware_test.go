@@ -133,3 +133,29 @@ func TestRemovedFirmwareGoesWithTheVM(t *testing.T) {
 		t.Errorf("%v are left", volumes)
 	}
 }
+
+// TestRemovedFirmwareComesBackAsACopy: the line by which the plan that removes an EFI disk or the state of a TPM gets it back is one that works. It
+// makes a copy with the content.
+func TestRemovedFirmwareComesBackAsACopy(t *testing.T) {
+	t.Parallel()
+	for slot, attribute := range firmwareSlots() {
+		t.Run(slot, func(t *testing.T) {
+			t.Parallel()
+			l := rig.NewVM(t, rig.Stopped+withFirmware)
+			l.Guest(func(world *state.World, g *state.Guest) { world.Volume("pve1", l.File(g, slot)).Data = "keys" })
+			pl := l.Plan(rig.Stopped + withoutFirmware)
+			_, line, _ := strings.Cut(pl.Diagnostics.String(), "copy of it again: "+attribute)
+			line, _, _ = strings.Cut(line, ". removed_disks")
+			if !strings.Contains(line, l.Volume(slot)) {
+				t.Fatalf("the plan says: %s", pl.Diagnostics)
+			}
+			rig.Must(t, l.Session.Apply(t.Context(), pl))
+			l.To(rig.Stopped + withoutFirmware + attribute + line + "\n")
+			l.Guest(func(world *state.World, g *state.Guest) {
+				if is := world.Volume("pve1", l.File(g, slot)).Data; is != "keys" {
+					t.Errorf("%s has %q", slot, is)
+				}
+			})
+		})
+	}
+}

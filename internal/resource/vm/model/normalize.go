@@ -25,6 +25,9 @@ func (v Values) Essence(ctx context.Context, planned, state tftypes.Value) (Mode
 	if m.CPU != nil && NeedsCPUType(m.CPU) {
 		m.CPU.Type = all.CPU.Type
 	}
+	if e := m.EFIDisk; e != nil && e.ImportFrom != nil {
+		e.PreEnrolledKeys = all.EFIDisk.PreEnrolledKeys
+	}
 	return m, diags
 }
 

@@ -1,6 +1,7 @@
 package planning
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -16,6 +17,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/model"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/shell"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
 )
 
 // A disk that a third party has grown cannot be what the configuration still says, since PVE shrinks none. An error for
@@ -81,6 +83,23 @@ func (p *Planning) withGrownSizes(config tftypes.Value) tftypes.Value {
 func waysToKeepSize(slot, size string) string {
 	return fmt.Sprintf("Write size = %q, or leave its size to others with lifecycle { ignore_changes = "+
 		"[disks[%q].size] }.", size, slot)
+}
+
+// howToUseAgain says how a configuration gets back the volume of a slot that is detached. An EFI disk and the state of a
+// TPM attach none by its name: a new one may be a copy of it, of the type that PVE is to be told with import-from
+// (qemu-server API2/Qemu.pm).
+func (p warnings) howToUseAgain(slot, volume string) string {
+	again := fmt.Sprintf("storage = %q, import_from = %q", volid.Storage(volume), volume)
+	switch was := p.Prior; {
+	case slot == "efidisk0":
+		again = fmt.Sprintf("efi_disk = { %s, type = %q, pre_enrolled_keys = %t }", again,
+			cmp.Or(model.Value(was.EFIDisk.Type), "2m"), model.Value(was.EFIDisk.PreEnrolledKeys))
+	case slot == "tpmstate0":
+		again = fmt.Sprintf("tpm_state = { %s, version = %q }", again, cmp.Or(model.Value(was.TPMState.Version), "v1.2"))
+	default:
+		return fmt.Sprintf("To use it again name it in a slot: imported_disk = { volume = %q }.", volume)
+	}
+	return "To have a copy of it again: " + again + "."
 }
 
 // warnOfLeaving tells of a disk that waits to leave a slot in which the plan makes one, since the state does not have

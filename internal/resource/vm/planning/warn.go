@@ -179,8 +179,8 @@ func (p warnings) warnRemovedVolume(at path.Path, slot string, volume, size *str
 				"apply, for good.%s", what, loses))
 	default:
 		p.diags.AddAttributeWarning(at, detached, fmt.Sprintf("Its volume %s stays with the VM as an unused disk, and is "+
-			"destroyed with the VM. To use it again name it in a slot: imported_disk = { volume = %q }. removed_disks = "+
-			"\"destroy\" destroys such volumes instead.%s", what, name, loses))
+			"destroyed with the VM. %s removed_disks = \"destroy\" destroys such volumes instead.%s", what,
+			p.howToUseAgain(slot, name), loses))
 	}
 }
 
