@@ -22,11 +22,11 @@ import (
 // undone.
 type removedDisk struct{ volume, drive, boot string }
 
-// held are the options in force, and those that wait where none is in force: an earlier update may have put a disk back
-// into a slot that gets it at the next start.
+// held are the options that the state has: those that wait, and those in force where none waits or a removal does. An
+// earlier update may have put a disk into a slot that gets it at the next start.
 func held(config pve.PendingConfig) map[string]string {
-	values := config.Merged()
-	maps.Copy(values, config.Current())
+	values := config.Current()
+	maps.Copy(values, config.Merged())
 	return values
 }
 
@@ -42,6 +42,27 @@ func (t todo) removedVolumes(vmid int, held map[string]string) map[string]string
 		}
 	}
 	return all
+}
+
+// dropWaiting takes back, before slots are emptied, the exchanges that wait in them: the disk of the state waits there
+// for the place of another one. PVE would forget its volume with the removal, since it notes only the one in force as
+// unused, and destroy neither with the VM (qemu-server API2/Qemu.pm update_vm_api). A value that is replaced is noted.
+func (v volumes) dropWaiting(ctx context.Context, t todo, config pve.PendingConfig) (todo, error) {
+	values, dropped := held(config), map[string]removedDisk{}
+	for slot, volume := range t.removedVolumes(v.vmid, values) {
+		if is := config.Current()[slot]; isDisk(is) && guest.VolumeOf(is) != volume {
+			dropped[slot] = removedDisk{volume: volume, drive: values[slot]}
+		}
+	}
+	if len(dropped) == 0 {
+		return t, nil
+	}
+	if err := v.revert(ctx, slices.Sorted(maps.Keys(dropped)), config); err != nil {
+		return t, fmt.Errorf("take back exchanges of disks that wait in slots of VM %d: %w", v.vmid, err)
+	}
+	t, err := recompare(ctx, v.update, t, func(slot string) bool { return dropped[slot].volume != "" })
+	t.dropped = dropped
+	return t, err
 }
 
 // checkCopies refuses to copy a disk that the change moves or destroys, as the plan does where it knows all of that.
@@ -137,8 +158,9 @@ func (v volumes) removedDisks(t todo, config pve.PendingConfig) (map[string]remo
 	values, all := held(config), map[string]removedDisk{}
 	removed := t.removedVolumes(v.vmid, values)
 	for slot, volume := range removed {
-		all[slot] = removedDisk{volume: volume, drive: values[slot], boot: values["boot"]}
+		all[slot] = removedDisk{volume: volume, drive: values[slot], boot: config.Current()["boot"]}
 	}
+	maps.Copy(all, t.dropped) // not the disks in force there, which the state does not have
 	return all, v.checkSizes(t, removed, config)
 }
 

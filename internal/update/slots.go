@@ -33,6 +33,12 @@ func (s slots) emptySlots(ctx context.Context, t todo) (_ todo, out unplugged, e
 	if err != nil {
 		return t, unplugged{}, err
 	}
+	if t, err = (volumes(s)).dropWaiting(ctx, t, config); err != nil {
+		return t, unplugged{}, err
+	}
+	if len(t.dropped) > 0 {
+		config = t.read
+	}
 	t.change = keepCloudInitDrive(t.change, config.Current())
 	slots, err := s.unpluggable(ctx, t, config.Current())
 	if err == nil && len(slots) > 0 {

@@ -21,8 +21,9 @@ type todo struct {
 	change         vm.Change // what turns the one into the other
 	convert        bool      // to a template, by a request of its own
 	loose          map[string]bool
-	read           pve.PendingConfig // that the change was worked out from
-	emptied        []string          // options that were deleted for the change since
+	read           pve.PendingConfig      // that the change was worked out from
+	emptied        []string               // options that were deleted for the change since
+	dropped        map[string]removedDisk // disks of the state that waited in slots which the change empties
 }
 
 // compare works out what to send, from the server's present configuration, after each wait again.

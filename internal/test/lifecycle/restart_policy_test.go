@@ -388,3 +388,39 @@ func TestNoRestartWithoutAPlan(t *testing.T) {
 		}
 	}
 }
+
+// TestSlotLeavesWhileAnExchangeWaits: another disk waits for its place in a slot of a running guest, and the slot leaves the configuration. PVE would
+// forget the volume that waits: it becomes an unused disk, or is destroyed as the plan says. The plan names the one in force, too, which is kept.
+func TestSlotLeavesWhileAnExchangeWaits(t *testing.T) {
+	t.Parallel()
+	for _, removed := range []string{"", "removed_disks = \"destroy\"\n"} {
+		t.Run(removed, func(t *testing.T) {
+			t.Parallel()
+			body := func(more string) string {
+				return "hotplug = [\"network\"]\nreboot_policy = \"never\"\ndisks = { scsi0 = { storage = \"local-zfs\", size = \"1G\" }" + more + " }\n"
+			}
+			const first, second = ", scsi1 = { storage = \"local-zfs\", size = \"2G\" }", ", scsi2 = { storage = \"local-zfs\", size = \"3G\" }"
+			l := rig.NewVM(t, rig.Stopped+body(first+second))
+			l.World.ExpectPowerOffs(state.PowerStop)
+			inForce, waits := l.Volume("scsi1"), l.Volume("scsi2")
+			l.To(rig.Stopped + body(first))
+			l.To(body(first))
+			l.To(body(", scsi1 = { imported_disk = { volume = \"" + waits + "\" } }"))
+			l.WantWaiting("scsi1")
+			pl := l.Plan(removed + body(""))
+			l.Warned(`disks["scsi1"]`, "scsi1 of VM 400 on pve1 has another disk as well", inForce, waits)
+			rig.Must(t, l.Session.Apply(t.Context(), pl))
+			named, there := l.Config()["unused0"] == waits, false
+			l.World.Change(func(w *state.World) { there = w.Volume("pve1", waits) != nil })
+			if kept := removed == ""; named != kept || there != kept || l.Volume("scsi1") != inForce {
+				t.Errorf("%s is there: %t; the VM is %v", waits, there, l.Config())
+			}
+			rig.RunTask(t, l.World, "/nodes/pve1/qemu/400/status/stop", "")
+			rig.Must(t, l.Session.Refresh(t.Context()))
+			rig.Must(t, l.Session.Destroy(t.Context()))
+			if left := rig.TracesOf(l.World, 400); len(left) > 0 {
+				t.Errorf("the destroy has left %v", left)
+			}
+		})
+	}
+}

@@ -103,7 +103,6 @@ func (u *update) remove(p engine.Process, g *state.Guest, opt string, order *[]s
 		return nil
 	}
 	modified[opt] = true
-	pending := g.Pending[opt]
 	delete(g.Pending, opt)
 	if slices.Contains(*order, opt) {
 		*order = perl.Without(*order, opt)
@@ -129,8 +128,8 @@ func (u *update) remove(p engine.Process, g *state.Guest, opt string, order *[]s
 		if err := u.checkDrivePerms(g, opt, value); err != nil {
 			return err
 		}
-		if isPending {
-			registerUnused(p, g, drive.Parse(u.Engine, opt, pending))
+		if isPending { // PVE notes the value in force, and the one that waited is named by nothing (API2/Qemu.pm update_vm_api)
+			registerUnused(p, g, drive.Parse(u.Engine, opt, value))
 		}
 	case drive.HasIndex(opt, "serial"):
 		if value != "socket" && !u.Auth.IsRoot() {

@@ -113,9 +113,7 @@ func (p restart) warnOfLeaving(slot string, is preflight.InForce) bool {
 	keep := fmt.Sprintf("To keep that disk, take its removal back before this apply: %s on node %s.",
 		shell.Or(shell.VM("qm set {vmid} --revert {}", int(*p.Prior.VMID), slot), shell.ByHand), *p.Prior.Node)
 	disk := has.Named() + " is in it, and waits to leave."
-	a, _ := vm.AttributeOf(slot)
-	at, _ := p.Plan.Locator().Attribute(a.In(slot))
-	of := slot + " of " + p.Prior.Thing()
+	at, of := p.attributeOf(slot), slot+" of "+p.Prior.Thing()
 	switch {
 	case p.keepsLeaving(slot, is) && p.isOpen(slot):
 		p.diags.AddAttributeWarning(at, of+" may keep its disk", disk+" Whether another volume is named for the slot is not "+
@@ -136,6 +134,28 @@ func (p restart) warnOfLeaving(slot string, is preflight.InForce) bool {
 			is.Removed[slot], keep))
 	}
 	return true
+}
+
+// warnOfBoth tells of the disk in force in a slot that leaves the configuration, where another one waits for its place,
+// which is all that the state knows: the update lets go of both, and destroys only that of the state.
+func (p restart) warnOfBoth(slot string, is preflight.InForce) bool {
+	has, waits, stay := is.Spec.EveryDisk()[slot], p.before.Spec(false).EveryDisk()[slot], p.after.Spec(false).EveryDisk()
+	_, stays := stay[slot]
+	if stays || waits.Volume == "" || waits.Volume == has.Volume || vm.SlotOf(stay, has.Volume) != "" {
+		return false
+	}
+	p.diags.AddAttributeWarning(p.attributeOf(slot), slot+" of "+p.Prior.Thing()+" has another disk as well",
+		fmt.Sprintf("%s is in it until the guest stops, and %s waits for its place. The apply takes that back, and lets go of "+
+			"both. The first one is detached when the guest stops, and stays with the VM: removed_disks does not destroy it.",
+			has.Named(), waits.Volume))
+	return true
+}
+
+// attributeOf is the attribute of a disk in a slot.
+func (p restart) attributeOf(slot string) path.Path {
+	a, _ := vm.AttributeOf(slot)
+	at, _ := p.Plan.Locator().Attribute(a.In(slot))
+	return at
 }
 
 // isInPlaceOf reports whether a plan makes a disk in a slot that has one which waits to leave.

@@ -174,7 +174,7 @@ func (p restart) warnOfLostDisks(ctx context.Context) {
 	if err != nil {
 		return
 	}
-	maps.DeleteFunc(is.Removed, func(slot, _ string) bool { return p.warnOfLeaving(slot, is) })
+	maps.DeleteFunc(is.Removed, func(slot, _ string) bool { return p.warnOfLeaving(slot, is) || p.warnOfBoth(slot, is) })
 	if is.Running && !p.Plan.EndsStopped() || !is.Running && !writes {
 		return
 	}
@@ -189,10 +189,8 @@ func (p restart) warnOfLostDisks(ctx context.Context) {
 		if gets[slot] != "" && !isReplaced || gets[slot] == "" && !isRemoved {
 			continue
 		}
-		a, _ := vm.AttributeOf(slot)
-		at, _ := p.Plan.Locator().Attribute(a.In(slot))
 		keep := shell.Or(shell.VM("qm set {vmid} --revert {}", int(*p.Prior.VMID), slot), shell.ByHand)
-		p.diags.AddAttributeWarning(at, slot+" of "+p.Prior.Thing()+" loses a disk",
+		p.diags.AddAttributeWarning(p.attributeOf(slot), slot+" of "+p.Prior.Thing()+" loses a disk",
 			fmt.Sprintf("A change of the slot waits, and PVE carries it out %s: %s. To keep that disk in %s, take the change "+
 				"back before this apply: %s on node %s.", when, is.Removed[slot], slot, keep, *p.Prior.Node))
 	}
