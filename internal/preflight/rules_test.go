@@ -152,15 +152,9 @@ func cases() map[string]one {
 		"A snapshot keeps scsi0 of VM 8000 on node pve1": {alter(snapshotOf8000),
 			Request{Node: "pve2", ID: 8000, Running: true, Moving: &Moving{From: "pve1"},
 				Prior: diskOf8000("local-zfs", theirs), Planned: diskOf8000("local-zfs", theirs)}},
-		"VM 8000 is replicated and gets no": {alter(func(w *state.World) {
-			w.Replication["8000-0"] = &state.ReplicationJob{ID: "8000-0", Guest: 8000, Target: "pve2"}
-		}), Request{Node: "pve1", ID: 8000, Planned: disks("local-lvm", 1),
+		"VM 8000 is replicated and gets no": {alter(replicatedTo("pve2")), Request{Node: "pve1", ID: 8000, Planned: disks("local-lvm", 1),
 			Storages: map[string]string{"disks.scsi0.storage": "local-lvm"}}},
-		"VM 8000 is replicated, and is not migrated to node pve2": {alter(func(w *state.World) {
-			w.Replication["8000-0"] = &state.ReplicationJob{ID: "8000-0", Guest: 8000, Target: "pve3"}
-			w.Guests[8000].Running = &state.Running{QMPStatus: "running", StartedAt: w.Clock.Now(),
-				Booted: maps.Clone(w.Guests[8000].Config), PID: 4000}
-		}), Request{Node: "pve2", ID: 8000, Running: true, Moving: &Moving{From: "pve1"}}},
+		"VM 8000 is replicated, and is not migrated to node pve2": {alter(replicatedTo("pve3")), Request{Node: "pve2", ID: 8000, Running: true, Moving: &Moving{From: "pve1"}}},
 		"VM 8000 has snapshots": {alter(snapshotOf8000), Request{Node: "pve1", ID: 8000,
 			Planned: vm.Spec{Options: vm.Options{Template: new(true)}}}},
 		"Unknown storage": {nil, here(Request{Storages: map[string]string{"disks.scsi0.storage": "none"}})},
@@ -186,6 +180,15 @@ func cases() map[string]one {
 			Kind: Import, Value: "local:import/big.qcow2", Size: 1}}})},
 		"No permission to clone VM 900": {alter(func(w *state.World) { lose(w, "VM.Clone") }), here(Request{Clone: golden})},
 		"Privileges are missing":        {afterAnother, here(Request{VMID: 501, ID: 501, Who: "VM 501"})},
+	}
+}
+
+// replicatedTo has VM 8000 run, with a replication job to a node.
+func replicatedTo(node string) func(*state.World) {
+	return func(w *state.World) {
+		w.Replication["8000-0"] = &state.ReplicationJob{ID: "8000-0", Guest: 8000, Target: node}
+		w.Guests[8000].Running = &state.Running{QMPStatus: "running", StartedAt: w.Clock.Now(),
+			Booted: maps.Clone(w.Guests[8000].Config), PID: 4000}
 	}
 }
 

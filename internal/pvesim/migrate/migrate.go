@@ -208,7 +208,7 @@ func mayMove(r *engine.Request, g *state.Guest, target string) error {
 	if !r.Flag("online") {
 		return perl.Die("can't migrate running VM without --online")
 	}
-	if r.W.ReplicationOf(g.VMID) != nil && r.W.ReplicationTo(g.VMID, target) == nil && !r.Flag("force") {
+	if r.W.ReplicationOf(g.VMID) != nil && state.ReplicationTo(r.W, g.VMID, target) == nil && !r.Flag("force") {
 		return perl.Die("Cannot live-migrate replicated VM to node '%s' - not a replication target. Use 'force' to override.",
 			target)
 	}

@@ -140,7 +140,7 @@ func (m *migration) prepare() error {
 	if err := mayMove(m.Process.Request, m.g, m.target); err != nil {
 		return err
 	}
-	if job := m.W.ReplicationTo(m.g.VMID, m.target); job != nil {
+	if job := state.ReplicationTo(m.W, m.g.VMID, m.target); job != nil {
 		m.job = job
 	}
 	if err := m.checkResources(); err != nil {

@@ -136,7 +136,7 @@ func (w *World) ReplicationOf(vmid int) *ReplicationJob {
 
 // ReplicationTo is the replication job of a guest to a node; nil if it has none (pve-guest-common ReplicationConfig.pm
 // find_local_replication_job).
-func (w *World) ReplicationTo(vmid int, target string) *ReplicationJob {
+func ReplicationTo(w *World, vmid int, target string) *ReplicationJob {
 	for _, j := range w.Replication {
 		if j.Guest == vmid && j.Target == target {
 			return j

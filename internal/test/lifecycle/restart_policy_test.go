@@ -397,14 +397,15 @@ func TestSlotLeavesWhileAnExchangeWaits(t *testing.T) {
 		t.Run(removed, func(t *testing.T) {
 			t.Parallel()
 			body := func(more string) string {
-				return "hotplug = [\"network\"]\nreboot_policy = \"never\"\ndisks = { scsi0 = { storage = \"local-zfs\", size = \"1G\" }" + more + " }\n"
+				return "hotplug = [\"network\"]\npower_state = \"running\"\nreboot_policy = \"never\"\ndisks = { scsi0 = { storage = \"local-zfs\", size = \"1G\" }" + more + " }\n"
 			}
 			const first, second = ", scsi1 = { storage = \"local-zfs\", size = \"2G\" }", ", scsi2 = { storage = \"local-zfs\", size = \"3G\" }"
-			l := rig.NewVM(t, rig.Stopped+body(first+second))
+			l := rig.NewVM(t, body(first+second))
 			l.World.ExpectPowerOffs(state.PowerStop)
 			inForce, waits := l.Volume("scsi1"), l.Volume("scsi2")
-			l.To(rig.Stopped + body(first))
 			l.To(body(first))
+			rig.RunTask(t, l.World, "/nodes/pve1/qemu/400/status/stop", "")
+			l.To(body(first) + "description = \"started again\"\n")
 			l.To(body(", scsi1 = { imported_disk = { volume = \"" + waits + "\" } }"))
 			l.WantWaiting("scsi1")
 			pl := l.Plan(removed + body(""))

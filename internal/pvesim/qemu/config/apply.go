@@ -128,7 +128,7 @@ func (u *update) remove(p engine.Process, g *state.Guest, opt string, order *[]s
 		if err := u.checkDrivePerms(g, opt, value); err != nil {
 			return err
 		}
-		if isPending { // PVE notes the value in force, and the one that waited is named by nothing (API2/Qemu.pm update_vm_api)
+		if isPending { // PVE notes the value in force, and nothing names the one that waited (API2/Qemu.pm update_vm_api)
 			registerUnused(p, g, drive.Parse(u.Engine, opt, value))
 		}
 	case drive.HasIndex(opt, "serial"):

@@ -139,15 +139,16 @@ func (p restart) warnOfLeaving(slot string, is preflight.InForce) bool {
 // warnOfBoth tells of the disk in force in a slot that leaves the configuration, where another one waits for its place,
 // which is all that the state knows: the update lets go of both, and destroys only that of the state.
 func (p restart) warnOfBoth(slot string, is preflight.InForce) bool {
-	has, waits, stay := is.Spec.EveryDisk()[slot], p.before.Spec(false).EveryDisk()[slot], p.after.Spec(false).EveryDisk()
+	has, waits := is.Spec.EveryDisk()[slot], p.before.Spec(false).EveryDisk()[slot]
+	stay := p.after.Spec(false).EveryDisk()
 	_, stays := stay[slot]
 	if stays || waits.Volume == "" || waits.Volume == has.Volume || vm.SlotOf(stay, has.Volume) != "" {
 		return false
 	}
 	p.diags.AddAttributeWarning(p.attributeOf(slot), slot+" of "+p.Prior.Thing()+" has another disk as well",
-		fmt.Sprintf("%s is in it until the guest stops, and %s waits for its place. The apply takes that back, and lets go of "+
-			"both. The first one is detached when the guest stops, and stays with the VM: removed_disks does not destroy it.",
-			has.Named(), waits.Volume))
+		fmt.Sprintf("%s is in it until the guest stops, and %s waits for its place. The apply takes that back, and lets "+
+			"go of both. The first one is detached when the guest stops, and stays with the VM: removed_disks does not "+
+			"destroy it.", has.Named(), waits.Volume))
 	return true
 }
 
