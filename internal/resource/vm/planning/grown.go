@@ -85,8 +85,8 @@ func waysToKeepSize(slot, size string) string {
 		"[disks[%q].size] }.", size, slot)
 }
 
-// howToUseAgain says how a configuration gets back the volume of a slot that is detached. An EFI disk and the state of a
-// TPM attach none by its name: a new one may be a copy of it, of the type that PVE is to be told with import-from
+// howToUseAgain says how a configuration gets back the volume of a slot that is detached. An EFI disk and a TPM state
+// attach none by its name: a new one may be a copy of it, of the type that PVE is to be told with import-from
 // (qemu-server API2/Qemu.pm).
 func (p warnings) howToUseAgain(slot, volume string) string {
 	again := fmt.Sprintf("storage = %q, import_from = %q", volid.Storage(volume), volume)
