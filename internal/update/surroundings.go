@@ -11,6 +11,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
 )
 
 // errInPool says that the VM is in its pool already.
@@ -239,14 +240,16 @@ func keptBySnapshots(ctx context.Context, u *update, volumes map[string]string) 
 }
 
 // checkMovable refuses, before the guest is shut down, to move a disk that a snapshot has: PVE would refuse it
-// afterwards (qemu-server API2/Qemu.pm, load_and_check_move), and leave the guest off. Disks that a migration moves
-// are judged by it.
+// afterwards (qemu-server API2/Qemu.pm, load_and_check_move), and leave the guest off. A cloud-init drive it moves, which
+// is an optical one (QemuServer/Drive.pm is_volume_in_use). Disks that a migration moves are judged by it.
 func checkMovable(ctx context.Context, u *update, t todo) error {
 	moves := t.change.Moves
 	if u.r.PowerState != guest.Stopped || len(moves) == 0 || u.r.Node != "" && u.r.Node != u.view.Node() {
 		return nil
 	}
-	kept, err := keptBySnapshots(ctx, u, movedFrom(t.read.Current(), moves))
+	volumes := movedFrom(t.read.Current(), moves)
+	maps.DeleteFunc(volumes, func(_, volume string) bool { return volid.IsCloudInit(volume) })
+	kept, err := keptBySnapshots(ctx, u, volumes)
 	switch {
 	case err != nil:
 		return fmt.Errorf("see whether VM %d has snapshots, of whose disks PVE moves none: %w", u.vmid, err)
