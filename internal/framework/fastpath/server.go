@@ -125,7 +125,7 @@ func (s *server) ValidateResourceConfig(ctx context.Context, req *tfprotov6.Vali
 		resp.Diagnostics = withoutUnseen(req.Config, k.place.wire, resp.Diagnostics)
 	}
 	if err == nil {
-		resp.Diagnostics = s.withNumbers(ctx, req, resp.Diagnostics)
+		resp.Diagnostics = s.withUnset(ctx, req, s.withNumbers(ctx, req, resp.Diagnostics))
 	}
 	return resp, err
 }

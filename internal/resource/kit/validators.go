@@ -87,6 +87,9 @@ func VolumeID() validator.String {
 	return stringvalidator.RegexMatches(volumeID, "must be a volume id, such as \"local:import/ubuntu.qcow2\"")
 }
 
+// IsVolumeID reports whether a text is the id of a volume.
+func IsVolumeID(value string) bool { return volumeID.MatchString(value) }
+
 // ImportSource accepts the id of a volume to import, which may contain blanks.
 func ImportSource() validator.String {
 	return stringvalidator.RegexMatches(importSource, "must be a volume id, such as \"local:import/ubuntu.qcow2\"")
@@ -107,8 +110,11 @@ func SnapshotName() validator.String {
 // Line accepts a text that is not empty and has no control characters: a line of PVE's files could not hold them.
 func Line() Check {
 	return Check{Want: "must be one line of text", Wrong: func(value string) string {
-		if value == "" || strings.ContainsFunc(value, unicode.IsControl) {
-			return "It is empty, or has a line break or another control character."
+		switch {
+		case value == "":
+			return "It is empty."
+		case strings.ContainsFunc(value, unicode.IsControl):
+			return "It has a line break or another control character."
 		}
 		return ""
 	}}

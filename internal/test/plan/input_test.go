@@ -37,6 +37,13 @@ func TestInputThatOnlyTheApplyUsedToRefuse(t *testing.T) {
 		{hcl: "clone = { vmid = 9000 }\n  disks = { scsi0 = { size = \"1G\" } }", attribute: `disks["scsi0"].size`, says: []string{"2G", "1G", "shrunk"}},
 		{hcl: "clone = { vmid = 9000 }\n  disks = { scsi5 = { size = \"1G\" } }", attribute: `disks["scsi5"].storage`, says: []string{"needs a storage"}},
 		{hcl: "machine_options = { aw_bits = 48 }", attribute: "machine_options.aw_bits", says: []string{"set machine_options.viommu too"}},
+		{hcl: `pool = ""`, attribute: "pool", says: []string{`"prod/web". To leave it unset write null, as in pool = var.pool == "" ? null : var.pool`}},
+		{hcl: `networks = { net0 = { bridge = "vmbr0", macaddr = "" } }`, attribute: `networks["net0"].macaddr`, says: []string{`macaddr = var.macaddr == "" ? null`}},
+		{hcl: `networks = { net0 = { bridge = "vmbr0", tag = 0 } }`, attribute: `networks["net0"].tag`, says: []string{"tag = var.tag == 0 ? null : var.tag"}},
+		{hcl: `networks = { net0 = { bridge = "vmbr0", tag = -1 } }`, attribute: `networks["net0"].tag`, says: []string{"tag = var.tag == -1 ? null : var.tag"}},
+		{hcl: `cloud_init = { storage = "local-zfs", searchdomain = "" }`, attribute: "cloud_init.searchdomain", says: []string{"It is empty. To leave it unset write null"}},
+		{hcl: `cloud_init = { storage = "local-zfs", addresses = { net0 = { ipv4 = "", gateway4 = "10.0.0.1" } } }`, attribute: `cloud_init.addresses["net0"].ipv4`, says: []string{"write null"}},
+		{hcl: `cdroms = { ide2 = { file = "" } }`, attribute: `cdroms["ide2"].file`, says: []string{`An empty drive is "none"`}},
 		{hcl: "clone = { vmid = 9000 }\n  efi_disk = {}", attribute: "efi_disk.storage", says: []string{"needs a storage"}},
 	} {
 		t.Run(c.hcl, func(t *testing.T) {

@@ -150,7 +150,7 @@ func (c *Validation) CloudInit() {
 		}
 		for _, family := range []string{"4", "6"} {
 			address := c.Text(at + ".ipv" + family)
-			fixed := strings.Contains(address, "/")
+			fixed := address == "" && !c.IsNull(at+".ipv"+family) || strings.Contains(address, "/")
 			if c.IsSet(at+".gateway"+family) && !fixed && c.At(at+".ipv"+family).IsKnown() {
 				c.Refuse(at+".gateway"+family, "A gateway needs a fixed address in ipv%s; with dhcp or auto the network gives it.",
 					family)

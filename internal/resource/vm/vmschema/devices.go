@@ -36,7 +36,7 @@ func deviceAttributes() map[string]schema.Attribute {
 			Validators:          []validator.Map{mapvalidator.KeysAre(slotName(wantCDROM, CDROMBuses()...))},
 			NestedObject: schema.NestedAttributeObject{Attributes: map[string]schema.Attribute{
 				"file": schema.StringAttribute{Required: true,
-					Validators: []validator.String{stringvalidator.Any(kit.VolumeID(), stringvalidator.OneOf("none", "cdrom"))},
+					Validators: []validator.String{medium()},
 					MarkdownDescription: "What is in the drive: the id of an ISO image, `local:iso/debian.iso`; `none`: an empty " +
 						"drive; `cdrom`: the drive of the node."},
 			}}},

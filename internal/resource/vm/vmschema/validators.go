@@ -44,6 +44,17 @@ func vlanTrunk() validator.String {
 	}}
 }
 
+// medium accepts the medium of an optical drive.
+func medium() validator.String {
+	return kit.Check{Want: "must be the id of an ISO image, such as \"local:iso/debian.iso\", or one of none, cdrom",
+		Shows: true, Wrong: func(value string) string {
+			if value == "none" || value == "cdrom" || kit.IsVolumeID(value) {
+				return ""
+			}
+			return "An empty drive is \"none\", the drive of the node \"cdrom\"."
+		}}
+}
+
 // cpuTypeName accepts the name of a CPU model.
 func cpuTypeName() validator.String {
 	return stringvalidator.RegexMatches(cpuTypePattern, "must be a CPU model without options, such as \"host\" or "+
