@@ -112,9 +112,18 @@ func tellings() map[string]told {
 			refused: true, attribute: "wait_for.ipv4", says: []string{"agent.enabled is not true"}},
 		"a running VM that is not restarted": {before: "cpu = { cores = 1 }\n", after: "cpu = { cores = 2 }\nreboot_policy = \"never\"\n",
 			attribute: "reboot_policy", says: []string{"keeps running with the old values", "cores takes effect at the next stop and start"}},
+		"cloud-init data of a running VM": {before: cloudInit("10.0.0.5/24"), after: cloudInit("10.0.0.6/24"),
+			attribute: "cloud_init", says: []string{"VM 400 on pve1 reads its new cloud-init data at its next start", "action = \"reboot\"", "qm reboot 400"}},
+		"cloud-init data of a VM that is restarted": {before: cloudInit("10.0.0.5/24"), after: cloudInit("10.0.0.6/24") + "cpu = { cores = 2 }\n",
+			says: []string{"will be restarted"}},
 		"the notes of the provider are lost": {before: disks(), after: disks(), forgets: true,
 			says: []string{"knew of VM 400", "is lost", "notes again what is configured"}},
 	}
+}
+
+// cloudInit is a drive with one fixed address.
+func cloudInit(address string) string {
+	return fmt.Sprintf("networks = { net0 = { bridge = \"vmbr0\" } }\ncloud_init = { storage = \"local-zfs\", addresses = { net0 = { ipv4 = %q } } }\n", address)
 }
 
 // TestPlanTellsOnTheAttribute: the fate of disks and devices, and the server's answers about volumes, are told on their attributes.

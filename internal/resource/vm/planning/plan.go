@@ -170,6 +170,7 @@ func (p *Planning) update(ctx context.Context) {
 	warnings{p}.warnNewEmptyDisks()
 	warnings{p}.refuseWaitWithoutAgent()
 	restart{p}.warn(ctx)
+	restart{p}.warnOfCloudInit(ctx)
 	restart{p}.warnOfLostDisks(ctx)
 	warnings{p}.warnMigrationUnderHA()
 	warnings{p}.warnStopByHA()

@@ -211,6 +211,26 @@ func (p restart) warnUnclaimed() {
 			"has set them; %s on node %s does.", command, model.Value(p.Prior.Node)))
 }
 
+// warnOfCloudInit tells that a running guest reads changed cloud-init data at its next start only, where this apply
+// restarts it for nothing else. The drive has them at once (update, regenerateCloudInit).
+func (p restart) warnOfCloudInit(ctx context.Context) {
+	had, has := p.Prior.CloudInit, p.Plan.CloudInit
+	drive := had != nil && had.Volume != nil && has != nil && has.Storage != nil
+	if !drive || !p.runs() || p.restarts || p.Plan.EndsStopped() || p.Run.acts() {
+		return
+	}
+	before, after := p.keeping(ctx, plan.Unknowns(p.Config.Raw))
+	change := vm.Diff(before, after)
+	if !slices.ContainsFunc(slices.Concat(slices.Collect(maps.Keys(change.Set)), change.Delete), vm.IsCloudInit) {
+		return
+	}
+	p.diags.AddAttributeWarning(path.Root("cloud_init"),
+		p.Prior.Thing()+" reads its new cloud-init data at its next start",
+		fmt.Sprintf("The apply writes them to the drive of the running guest and does not restart it. To have them in force "+
+			"restart it when it suits: by the action proxmox_vm_power with action = \"reboot\", or by %s on node %s.",
+			shell.Or(shell.VM("qm reboot {vmid}", int(model.Value(p.Prior.VMID))), "a restart"), model.Value(p.Prior.Node)))
+}
+
 // options are those that wait for a restart after the apply, if the VM runs and nothing is taken back.
 func (p restart) options(before, after vm.Spec) []string {
 	running := p.Prior

@@ -16,8 +16,9 @@ import (
 func cloudInitAttributes() map[string]schema.Attribute {
 	return map[string]schema.Attribute{
 		"cloud_init": schema.SingleNestedAttribute{Optional: true, Computed: true,
-			MarkdownDescription: "The cloud-init drive, which PVE writes at every start. The " +
-				"drive itself needs `VM.Config.Cloudinit` and `VM.Config.CDROM`.",
+			MarkdownDescription: "The cloud-init drive, which PVE writes at every start. A running guest reads a change at " +
+				"its next start: the plan says so, and no apply restarts it for that. The drive itself needs " +
+				"`VM.Config.Cloudinit` and `VM.Config.CDROM`.",
 			Attributes: cloudInitGroup()},
 		"cloud_init_password_wo": schema.StringAttribute{Optional: true, WriteOnly: true, Sensitive: true,
 			Validators: []validator.String{secretLine()},
