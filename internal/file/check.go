@@ -52,6 +52,9 @@ func (f *Files) Check(ctx context.Context, spec Spec) (found []*guest.FieldError
 		return found
 	}
 	add(f.version(ctx, spec))
+	if len(found) > 0 && found[0].Path == "content" { // no storage helps
+		return found
+	}
 	if add(storage(resources, spec)) || len(found) > 0 || f.isReplaced(ctx, spec) {
 		return found
 	}
@@ -129,6 +132,13 @@ func (s Spec) features() []feature {
 			"Give the URL of a file that is not compressed"})
 	}
 	return all
+}
+
+// IsBeforeAccessNetwork reports whether a node certainly has no Sys.AccessNetwork: pve-access-control 8.1.2 has it
+// (AccessControl.pm, 36c1814).
+func (f *Files) IsBeforeAccessNetwork(ctx context.Context, node string) bool {
+	version, err := f.api.Node(node).Version(ctx)
+	return err == nil && version.Major > 0 && !version.AtLeast(8, 1, 4)
 }
 
 // version refuses what the node is too old for.

@@ -49,12 +49,15 @@ type Take struct {
 	AnyOf []string
 	// Instead is what can be done without it; may be "".
 	Instead string
+	// Unless tells that it is not needed after all; asked where it is lacking; may be nil.
+	Unless func(ctx context.Context) bool
 
 	seesAll bool
 }
 
 func (t Take) use() use {
-	return use{path: t.Path, what: t.What, on: []string{t.On}, anyOf: t.AnyOf, instead: t.Instead, seesAll: t.seesAll}
+	return use{path: t.Path, what: t.What, on: []string{t.On}, anyOf: t.AnyOf, instead: t.Instead, seesAll: t.seesAll,
+		unless: t.Unless}
 }
 
 // SeeAll are the privileges to see all guests, of which one may use a volume or a file.

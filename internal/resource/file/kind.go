@@ -94,7 +94,14 @@ func (o operation) check(ctx context.Context, spec file.Spec) {
 	if o.left {
 		return
 	}
-	found := o.session.VMs.Permit(ctx, o.takes(ctx, spec)...)
+	isOld := false
+	found := o.session.VMs.Permit(ctx, o.takes(ctx, spec, func(ctx context.Context) bool {
+		isOld = o.files().IsBeforeAccessNetwork(ctx, spec.Node)
+		return isOld
+	})...)
+	if isOld {
+		found = append(found, o.session.VMs.Permit(ctx, takesBefore(spec)...)...)
+	}
 	lacking := len(found)
 	for _, other := range o.files().Check(ctx, spec) {
 		isSaid := func(f *guest.FieldError) bool { return f.Path == other.Path }
@@ -108,7 +115,8 @@ func (o operation) check(ctx context.Context, spec file.Spec) {
 // takes are the privileges that a new file takes (pve-storage API2/Storage/Status.pm upload, download_url). PVE has
 // Sys.AccessNetwork since pve-access-control 8.1.2; Sys.Audit and Sys.Modify on / are as good. The storage itself is
 // looked up in the listing, which shows it to Datastore.Audit alone (pve-manager API2/Cluster.pm, resources).
-func (o operation) takes(ctx context.Context, spec file.Spec) []preflight.Take {
+// old reports whether the node has no such privilege yet.
+func (o operation) takes(ctx context.Context, spec file.Spec, old func(context.Context) bool) []preflight.Take {
 	on := "/storage/" + spec.Storage
 	all := []preflight.Take{{Path: "storage", What: "see storage " + spec.Storage + ", if there is one", On: on,
 		AnyOf: []string{"Datastore.Audit"}}}
@@ -122,9 +130,19 @@ func (o operation) takes(ctx context.Context, spec file.Spec) []preflight.Take {
 		return all
 	}
 	return append(all, preflight.Take{Path: "url", What: "let node " + spec.Node + " download", On: "/nodes/" + spec.Node,
-		AnyOf: []string{"Sys.AccessNetwork"},
+		AnyOf: []string{"Sys.AccessNetwork"}, Unless: old,
 		Instead: "grant Sys.Audit and Sys.Modify on /, the only way before PVE 8.2, or upload the file from here, " +
 			"with source_file"})
+}
+
+// takesBefore are the privileges of a download to a node without Sys.AccessNetwork, which refuses a role with it.
+func takesBefore(spec file.Spec) (all []preflight.Take) {
+	for _, privilege := range []string{"Sys.Audit", "Sys.Modify"} {
+		all = append(all, preflight.Take{Path: "url", What: "let node " + spec.Node + " download", On: "/",
+			AnyOf: []string{privilege}, Instead: "upload the file from here, with source_file: before PVE 8.2 each download " +
+				"takes Sys.Audit and Sys.Modify on /"})
+	}
+	return all
 }
 
 // stays warns that a destroy leaves a file in place.
