@@ -27,6 +27,8 @@ resource "proxmox_disk" "data" {
   size        = var.data_size
   name        = "database-data"
   description = "The database of the shop"
+
+  lifecycle { create_before_destroy = true } # the VM lets go of it before it is destroyed
 }
 
 # The VM, which can be replaced at any time.

@@ -181,7 +181,7 @@ func TestOthersVolumeIsDetached(t *testing.T) {
 	l.To(strings.Replace(one, "} }", `}, scsi1 = { storage = "local-zfs", size = "1G" } }`, 1))
 	l.Want(map[string]string{"scsi0": "scsi0", "scsi1": "another's"})
 	l.To(one)
-	l.Warned(`disks["scsi1"]`, "vm-399-disk-0", "another VM", "never destroyed")
+	l.Warned(`disks["scsi1"]`, "vm-399-disk-0", "another VM", "does not destroy it")
 	l.Want(map[string]string{"scsi0": "scsi0"})
 	if err := l.Session.Destroy(t.Context()); err != nil {
 		t.Fatal(err)

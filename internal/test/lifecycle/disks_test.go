@@ -254,7 +254,7 @@ func TestRemovedDisksThatAreNotDestroyed(t *testing.T) {
 		})
 		l.To(destroy + rig.ThreeDisks)
 		l.To(one)
-		l.Warned(`disks["scsi1"]`, "vm-399-disk-0", "another VM", "never destroyed")
+		l.Warned(`disks["scsi1"]`, "vm-399-disk-0", "another VM", "does not destroy it")
 		l.Want(map[string]string{"scsi0": "scsi0", "scsi2": "scsi2"})
 		l.Guest(func(world *state.World, _ *state.Guest) {
 			if v := world.Volume("pve1", "local-zfs:vm-399-disk-0"); v == nil || v.Data != "another's" {

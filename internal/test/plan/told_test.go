@@ -340,7 +340,7 @@ func TestPlanTellsThatARemovedDiskIsUnplugged(t *testing.T) {
 	}{
 		"kept":                     {with, without, "", "stays with the VM", true},
 		"destroyed":                {with, destroys + without, "", "for good", true},
-		"another VM's":             {with, without, borrowed, "stays on its storage", true},
+		"another VM's":             {with, without, borrowed, "does not destroy it", true},
 		"of a guest that is off":   {rig.Stopped + with, rig.Stopped + without, "", "stays with the VM", false},
 		"of one shut down first":   {with, rig.Stopped + without, "", "stays with the VM", false},
 		"without hotplug":          {"hotplug = []\n" + with, "hotplug = []\n" + without, "", "stays with the VM", false},

@@ -167,8 +167,9 @@ func (p warnings) warnRemovedVolume(at path.Path, slot string, volume, size *str
 	owner, _ := volid.Owner(name)
 	switch {
 	case int64(owner) != model.Value(p.Prior.VMID):
-		p.diags.AddAttributeWarning(at, detached, fmt.Sprintf("Its volume %s carries the id of another VM. It is never "+
-			"destroyed: the VM lets go of it, and it stays on its storage.%s", what, loses))
+		p.diags.AddAttributeWarning(at, detached, fmt.Sprintf("Its volume %s carries the id of another VM. This one lets go "+
+			"of it and does not destroy it. Where its proxmox_disk is destroyed in the same apply, that comes first and is "+
+			"refused, unless an earlier apply has seen lifecycle { create_before_destroy = true } in it.%s", what, loses))
 	case !p.Config.At("removed_disks").IsKnown():
 		p.diags.AddAttributeWarning(at, fmt.Sprintf("%s of %s may be destroyed with its data", slot, p.Prior.Thing()),
 			fmt.Sprintf("The slot leaves the configuration, and removed_disks is not known yet. If it is \"destroy\", volume "+
