@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net"
 	"os"
 	"strconv"
 	"strings"
@@ -234,14 +235,27 @@ func (e *environment) nodes(configured map[string]nodeArgument) map[string]nodeA
 	all := map[string]nodeArgument{}
 	for _, pair := range splitList(os.Getenv(prefix + "SSH_NODES")) {
 		name, address, ok := strings.Cut(pair, "=")
-		if !ok || name == "" || address == "" {
-			e.wrong("SSH_NODES", "is no list such as pve1=10.0.0.1,pve2=10.0.0.2")
+		node, valid := nodeAt(address)
+		if !ok || name == "" || !valid {
+			e.wrong("SSH_NODES", "is no list such as pve1=10.0.0.1,pve2=10.0.0.2:2222")
 			return configured
 		}
-		all[name] = nodeArgument{Address: address}
+		all[name] = node
 	}
 	maps.Copy(all, configured)
 	return all
+}
+
+// nodeAt is the node at a name or an address, with a port behind it or without. An IPv6 address with one stands in
+// brackets.
+func nodeAt(address string) (node nodeArgument, valid bool) {
+	host, digits, err := net.SplitHostPort(address)
+	if err != nil {
+		host = strings.TrimSuffix(strings.TrimPrefix(address, "["), "]")
+		return nodeArgument{Address: host}, host != ""
+	}
+	port, err := strconv.ParseUint(digits, 10, 16)
+	return nodeArgument{Address: host, Port: new(int64(port))}, err == nil && port > 0 && host != ""
 }
 
 func (e *environment) bastion(configured *bastionArgument) *bastionArgument {

@@ -2,6 +2,7 @@ package provider
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -220,6 +221,9 @@ func TestArgumentsAndEnvironment(t *testing.T) {
 		"nodes without addresses": {
 			env:    map[string]string{"ENDPOINT": "https://h:8006", "API_TOKEN": tokenA, "SSH_NODES": "pve1"},
 			errors: "PROXMOX_VE_SSH_NODES is no list such as pve1=10.0.0.1"},
+		"a node with a port that is none": {
+			env:    map[string]string{"ENDPOINT": "https://h:8006", "API_TOKEN": tokenA, "SSH_NODES": "pve1=10.0.0.1:ssh"},
+			errors: "PROXMOX_VE_SSH_NODES is no list such as pve1=10.0.0.1"},
 		"SSH without a way to log in": {
 			env: map[string]string{"ENDPOINT": "https://h:8006", "API_TOKEN": tokenA, "SSH_USERNAME": "root"}, errors: "key"},
 		"SSH with a missing key file": {
@@ -368,10 +372,19 @@ func TestNullAmongTheEndpoints(t *testing.T) {
 func TestSSHAddressVariable(t *testing.T) {
 	clearEnvironment(t)
 	t.Setenv(prefix+"SSH_USERNAME", "root")
-	t.Setenv(prefix+"SSH_NODES", "pve1=10.0.0.1, pve2=fd00::2")
+	t.Setenv(prefix+"SSH_NODES", "pve1=10.0.0.1, pve2=fd00::2, pve3=h:2201, pve4=[fd00::4]:2202, pve5=[fd00::5]")
 	port := int64(2222)
 	a, err := settle(arguments{SSH: &sshArgument{Nodes: map[string]nodeArgument{"pve2": {Address: "h", Port: &port}}}})
-	if err != nil || a.SSH.Nodes["pve1"].Address != "10.0.0.1" || a.SSH.Nodes["pve2"].Address != "h" || len(a.SSH.Nodes) != 2 {
+	if err != nil || a.SSH.Nodes["pve1"].Address != "10.0.0.1" || a.SSH.Nodes["pve1"].Port != nil || a.SSH.Nodes["pve2"].Address != "h" || len(a.SSH.Nodes) != 5 {
 		t.Errorf("%v, %+v", err, a.SSH)
+	}
+	for name, want := range map[string]string{"pve3": "h 2201", "pve4": "fd00::4 2202", "pve5": "fd00::5 0"} {
+		port := int64(0)
+		if a.SSH.Nodes[name].Port != nil {
+			port = *a.SSH.Nodes[name].Port
+		}
+		if is := fmt.Sprintf("%s %d", a.SSH.Nodes[name].Address, port); is != want {
+			t.Errorf("%s is at %s, want %s", name, is, want)
+		}
 	}
 }

@@ -177,8 +177,8 @@ func sshArguments() map[string]schema.Attribute {
 			MarkdownDescription: "Addresses of nodes by name, where PVE's own answer is not the right one. Default: the " +
 				"endpoint's host where the cluster has one node, else the address that PVE knows of the node (`GET " +
 				"/cluster/status`, with `Sys.Audit` on `/`), else the node's name. Variable: `PROXMOX_VE_SSH_NODES`, in the form " +
-				"`pve1=10.0.0.1,pve2=10.0.0.2`; the block wins. Before each command the host is " +
-				"asked for its name (`uname -n`), and nothing runs on a host that is not the node.",
+				"`pve1=10.0.0.1,pve2=10.0.0.2:2222`, an IPv6 address with a port as `[fd00::2]:2222`; the block wins. Before " +
+				"each command the host is asked for its name (`uname -n`), and nothing runs on a host that is not the node.",
 			NestedObject: schema.NestedAttributeObject{Attributes: map[string]schema.Attribute{
 				"address": schema.StringAttribute{Required: true, MarkdownDescription: "Name or address."},
 				"port": schema.Int64Attribute{Optional: true, Validators: []validator.Int64{int64validator.Between(1, 65535)},
