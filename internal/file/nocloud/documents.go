@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -86,13 +87,22 @@ func checkNetwork(text string) error {
 }
 
 // fault is what YAML says to a text. It names lines, and no words of the text but anchors: a value that begins with "*"
-// is an alias to it.
+// is an alias to it. The line is mostly that in which the part with the error begins, and its parser counts from zero
+// where its scanner counts from one (go.yaml.in/yaml/v3 decode.go, fail).
 func fault(err error) string {
 	text := strings.TrimPrefix(err.Error(), "yaml: ")
 	if before, _, ok := strings.Cut(text, "anchor '"); ok {
 		text = before + "(an anchor): a value that begins with \"*\" or \"&\" needs quotes"
 	}
-	return text
+	number, problem, _ := strings.Cut(strings.TrimPrefix(text, "line "), ": ")
+	line, err := strconv.Atoi(number)
+	if err != nil {
+		return text
+	}
+	if strings.HasPrefix(problem, "did not find expected") {
+		line++
+	}
+	return fmt.Sprintf("at or after line %d: %s", line, problem)
 }
 
 // mapping reads a document that must be a mapping. An empty document is one.
