@@ -26,21 +26,22 @@ func (s *Shell) sha256sum(args []string, _ map[string]string) int {
 	return 1
 }
 
-// rm removes files of the node by their paths.
+// rm removes files of the node by their paths, those in content directories of its storages as well.
 func (s *Shell) rm(args []string, opts map[string]string) int {
 	status := 0
-	for _, path := range args {
+	for _, name := range args {
 		var vmid int
-		if _, err := fmt.Sscanf(path, "/etc/pve/firewall/%d.fw", &vmid); err == nil {
+		if _, err := fmt.Sscanf(name, "/etc/pve/firewall/%d.fw", &vmid); err == nil {
 			delete(s.r.W.Firewall, vmid)
 			continue
 		}
-		files := s.r.W.Nodes[s.r.Node()].Files
-		if _, there := files[path]; !there && opts["f"] == "" {
-			_, _ = fmt.Fprintf(s.err, "rm: cannot remove '%s': No such file or directory\n", path)
+		file := absolute(name)
+		if _, there := s.r.W.NodeFile(s.r.Node(), file); there {
+			s.r.W.RemoveNodeFile(s.r.Node(), file)
+		} else if opts["f"] == "" {
+			_, _ = fmt.Fprintf(s.err, "rm: cannot remove '%s': No such file or directory\n", name)
 			status = 1
 		}
-		delete(files, path)
 	}
 	return status
 }

@@ -32,6 +32,8 @@ func TestScripts(t *testing.T) {
 		{`mkdir -p /srv/a/b && test -d /srv/a && echo x | tee /srv/a/b/c >/dev/null; [ -f /srv/a/b/c ] && [ ! -e /srv/b ]`, "", "", 0},
 		{`mkdir /srv/a/b`, "", "mkdir: cannot create directory '/srv/a/b': File exists\n", 1},
 		{`echo ok > /var/lib/vz/snippets/s.yaml; pvesm path local:snippets/s.yaml; cat /var/lib/vz/snippets/s.yaml`, "/var/lib/vz/snippets/s.yaml\nok\n", "", 0},
+		{`rm /var/lib/vz/snippets/s.yaml && ! cat /var/lib/vz/snippets/s.yaml 2>/dev/null && rm /root/new`, "", "", 0},
+		{`rm new; rm -f new`, "", "rm: cannot remove 'new': No such file or directory\n", 0},
 		{`command -v qm >/dev/null && ! command -v apt`, "", "", 0},
 		{"echo 'a\r\nb'", "a\r\nb\n", "", 0},
 		{`echo "$HOME $UID $0"`, "/root 0 gosh\n", "", 0},
