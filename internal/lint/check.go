@@ -16,7 +16,7 @@ type checker struct {
 	active   map[hclsyntax.Expression]bool // references that are being followed
 	followed map[hclsyntax.Expression]bool
 	known    map[hcl.Range]bool // keys that are right somewhere
-	unjudged map[hcl.Range]bool // values that could not be followed
+	unjudged map[hcl.Range]bool // places of values and keys
 	found    []candidate
 }
 
@@ -217,5 +217,5 @@ func (c *checker) checkType(v value, want *shape, at site) {
 	}
 }
 
-// missed notes a value that could not be followed.
+// missed notes a value that could not be followed, or a key that something else may read.
 func (c *checker) missed(at hcl.Range) { c.unjudged[at] = true }

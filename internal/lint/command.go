@@ -130,7 +130,7 @@ func (r *report) write(out, rest io.Writer) error {
 			return err
 		}
 	}
-	_, err := fmt.Fprintf(rest, "blocks of the provider: %d, findings: %d, values that could not be followed: %d\n",
+	_, err := fmt.Fprintf(rest, "blocks of the provider: %d, findings: %d, not judged: %d\n",
 		r.Blocks, len(r.Findings), len(r.Unjudged))
 	return err
 }
@@ -141,7 +141,7 @@ type (
 		Version  string          `json:"format_version"`
 		Blocks   int             `json:"blocks"`
 		Findings []documentEntry `json:"findings"`
-		Unjudged []documentPlace `json:"not_followed"`
+		Unjudged []documentPlace `json:"not_judged"`
 	}
 	documentEntry struct {
 		documentPlace

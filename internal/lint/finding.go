@@ -67,11 +67,12 @@ func (c *checker) key(name string, at hcl.Range, via []reach, in *shape, where s
 func (c *checker) findings(uses map[*module]*uses) []Finding {
 	var all []Finding
 	seen := map[hcl.Range]bool{}
-	for _, one := range c.found {
+	for _, one := range c.found { // one key may be reached in several ways
 		if seen[one.key] || one.Deprecated == "" && c.known[one.key] || c.isReadElsewhere(one, uses) {
 			continue
 		}
 		seen[one.key] = true
+		delete(c.unjudged, one.key)
 		all = append(all, one.Finding)
 	}
 	slices.SortFunc(all, func(a, b Finding) int {

@@ -130,6 +130,10 @@ func TestLintFinds(t *testing.T) {
 			"\n cpu = var.c\n}\nvariable \"c\" {}", "main.tf cpu.corse cores"},
 		"two modules deep": {"module \"m\" {\n source = \"./m\"\n n = { net0 = { tga = 1 } }\n}\n-- m/main.tf\nmodule \"o\" {\n source = \"../o\"\n n = var.n\n}\n" +
 			"variable \"n\" {}\n-- o/main.tf\n" + vm + "\n networks = { for k, v in var.n : k => v }\n}\nvariable \"n\" {}", "main.tf networks.*.tga tag"},
+		"compared with null": {vm + "\n cpu = var.c == null ? null : var.c\n}\nvariable \"c\" {\n default = { corse = 1 }\n}", "main.tf cpu.corse cores"},
+		"an element that is": {vm + "\n for_each = local.vms\n cpu = null != each.value ? each.value.cpu : null\n}\nlocals {\n vms = { a = { cpu = { corse = 1 } } }\n}",
+			"main.tf cpu.corse cores"},
+		"tried":            {vm + "\n cpu = can(local.c) ? local.c : null\n}\nlocals {\n c = { corse = 1 }\n}", "main.tf cpu.corse cores"},
 		"in the provider":  {"provider \"proxmox\" {\n ssh = { user = 1, usrename = 2 }\n}", "main.tf ssh.user |main.tf ssh.usrename username"},
 		"in a data source": {"data \"proxmox_vms\" \"a\" {\n filter = { nod = 1 }\n}", "main.tf filter.nod node"},
 		"in an action":     {"action \"proxmox_vm_power\" \"a\" {\n config {\n vmdi = 1\n }\n}", "main.tf vmdi vmid"},
@@ -202,6 +206,29 @@ data "other" "x" {}
 	}
 }
 
+// TestLintCountsKeysThatAreReadElsewhere: a key of a value that an output has as a whole is not judged, and counted. One
+// that the configuration reads by name is meant.
+func TestLintCountsKeysThatAreReadElsewhere(t *testing.T) {
+	t.Parallel()
+	const typed = "variable \"n\" {\n type = map(object({ vlan = optional(number), tag = number }))\n}\n" +
+		"resource \"proxmox_vm\" \"a\" {\n networks = var.n\n}\n"
+	for config, want := range map[string]int{
+		typed + "output \"n\" {\n value = var.n\n}":                            1,
+		typed + "output \"n\" {\n value = [for n in var.n : n.vlan]\n}":        0,
+		typed + "output \"n\" {\n value = length(var.n)\n}":                    0,
+		typed + "output \"n\" {\n value = [for n in var.n : jsonencode(n)]\n}": 1,
+	} {
+		lines, r := found(t, config)
+		if length := strings.Contains(config, "length"); len(r.Unjudged) != want || (len(lines) == 1) != length {
+			t.Errorf("%s\nfound %q, not judged %v, want %d", config, lines, r.Unjudged, want)
+		}
+	}
+	_, r := found(t, typed+"output \"n\" {\n value = var.n\n}")
+	if at := r.Unjudged[0]; at.Start.Line != 2 || at.Start.Column != 22 {
+		t.Errorf("not judged at %v, not at the key", at)
+	}
+}
+
 // server answers with the schema alone.
 type server struct{ tfprotov6.ProviderServer }
 
@@ -221,9 +248,9 @@ func TestLintProgram(t *testing.T) {
 		says []string
 	}{
 		{[]string{wrong}, 1, []string{filepath.Join(wrong, "main.tf") + ":2:11: proxmox_vm.a: cpu.corse: proxmox has no such key here, " +
-			"so Terraform drops it; did you mean \"cores\"?\n", "blocks of the provider: 1, findings: 1, values that could not be followed: 0"}},
+			"so Terraform drops it; did you mean \"cores\"?\n", "blocks of the provider: 1, findings: 1, not judged: 0"}},
 		{[]string{"-recursive", wrong, wrong}, 1, []string{"sub/main.tf:2:3: proxmox_vm.b: namee: proxmox has no such argument", "findings: 2,"}},
-		{[]string{"-json", wrong}, 1, []string{`"line": 2`, `"column": 11`, `"kind": "unknown"`, `"suggestion": "cores"`, `"not_followed": []`}},
+		{[]string{"-json", wrong}, 1, []string{`"line": 2`, `"column": 11`, `"kind": "unknown"`, `"suggestion": "cores"`, `"not_judged": []`}},
 		{[]string{"-json", right}, 0, []string{`"findings": []`}},
 		{[]string{right}, 0, []string{"findings: 0"}},
 		{[]string{right, wrong}, 1, []string{"blocks of the provider: 2"}},

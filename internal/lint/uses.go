@@ -25,6 +25,7 @@ type use struct {
 func usesOf(m *module) *uses {
 	u := &uses{of: map[string][]use{}, names: map[string]bool{}}
 	turns, collections := map[string]bool{"each": true}, map[hclsyntax.Expression]bool{}
+	tested := map[hclsyntax.Expression]bool{} // only whether there is a value
 	var all []hclsyntax.Expression
 	for _, b := range m.blocks {
 		b.expressions(func(name string, e hclsyntax.Expression) {
@@ -39,25 +40,38 @@ func usesOf(m *module) *uses {
 			switch n := n.(type) {
 			case *hclsyntax.ForExpr:
 				turns[n.ValVar], collections[n.CollExpr] = true, true
+			case *hclsyntax.BinaryOpExpr:
+				tested[n.LHS], tested[n.RHS] = isNull(n.RHS), isNull(n.LHS)
 			case *hclsyntax.FunctionCallExpr:
-				if (n.Name == "length" || n.Name == "keys") && len(n.Args) == 1 {
+				switch {
+				case len(n.Args) != 1:
+				case n.Name == "can":
+					tested[n.Args[0]] = true
+				case n.Name == "length" || n.Name == "keys":
 					collections[n.Args[0]] = true
 				}
 			}
 		})
 	}
 	for _, e := range all {
-		walk(e, func(n hclsyntax.Expression) { u.note(n, turns, collections[n]) })
+		walk(e, func(n hclsyntax.Expression) { u.note(n, turns, collections[n], tested[n]) })
 	}
 	return u
 }
 
-func (u *uses) note(n hclsyntax.Expression, turns map[string]bool, collection bool) {
+// isNull reports whether an expression is the word null.
+func isNull(e hclsyntax.Expression) bool {
+	literal, ok := e.(*hclsyntax.LiteralValueExpr)
+	return ok && literal.Val.IsNull()
+}
+
+func (u *uses) note(n hclsyntax.Expression, turns map[string]bool, collection, tested bool) {
 	switch n := n.(type) {
 	case *hclsyntax.ScopeTraversalExpr:
 		steps := stepsOf(n.Traversal[1:])
 		u.reads(steps...)
 		switch name := n.Traversal.RootName(); {
+		case tested:
 		case turns[name]:
 			if name == "each" && len(steps) > 0 {
 				if steps[0] != "value" {
@@ -95,13 +109,14 @@ func (u *uses) reads(names ...string) {
 	}
 }
 
-// isReadElsewhere reports whether an expression beside those that were followed may read the key of a finding.
+// isReadElsewhere reports whether an expression beside those that were followed may read the key of a finding. A key
+// that one reads by name is meant for it. One whose whole value goes elsewhere, such as to an output, was not judged.
 func (c *checker) isReadElsewhere(f candidate, all map[*module]*uses) bool {
-	return slices.ContainsFunc(f.via, func(r reach) bool {
+	if slices.ContainsFunc(f.via, func(r reach) bool { return all[r.root.in].names[f.Key] }) {
+		return true
+	}
+	leaves := slices.ContainsFunc(f.via, func(r reach) bool {
 		u := all[r.root.in]
-		if u.names[f.Key] {
-			return true
-		}
 		whole := slices.ContainsFunc(u.elements, func(e use) bool { return len(e.path) == 0 && !c.followed[e.expr] })
 		if r.root.name == "" {
 			return whole
@@ -110,6 +125,10 @@ func (c *checker) isReadElsewhere(f candidate, all map[*module]*uses) bool {
 			return !c.followed[one.expr] && overlap(one.path, r.path) && (!one.collection || whole)
 		})
 	})
+	if leaves {
+		c.missed(f.key)
+	}
+	return leaves
 }
 
 // overlap reports whether one path may lead to a part of the other's value.
@@ -126,5 +145,5 @@ func overlap(a, b []string) bool {
 type Result struct {
 	Findings []Finding
 	Blocks   int         // of this provider
-	Unjudged []hcl.Range // values that could not be followed
+	Unjudged []hcl.Range // values that could not be followed, and keys of values that go elsewhere, too
 }
