@@ -76,10 +76,7 @@ func (p *planCheck) moving(ctx context.Context, c *Checker, r Request) {
 		offTarget(ctx, p, c, r)
 	}
 	p.crossing(ctx, c, r)
-	for _, device := range found.LocalResources {
-		refuse(device, fmt.Sprintf("%s is a device of node %s. Take it out in an apply of its own, or use a resource "+
-			"mapping that both nodes have.", device, m.From))
-	}
+	devices(p, r, found, refuse)
 	kept{p}.byNode(ctx, c, r, found.LocalDisks)
 	for _, disk := range found.LocalDisks {
 		path := "node"
@@ -98,6 +95,31 @@ func (p *planCheck) moving(ctx context.Context, c *Checker, r Request) {
 			refuse(path, fmt.Sprintf("The volume %s is a linked clone of a base image that only node %s has. Make the VM a "+
 				"full clone, or use a shared storage.", disk.Volume, m.From))
 		}
+	}
+}
+
+// devices reports the devices that a VM cannot take along. PVE migrates mapped ones if the guest is off and the target
+// has the mapping (qemu-server QemuMigrate.pm prepare), although it lists some as local; and the update shuts a guest
+// down before it migrates the VM. A few options are in the way of a running guest only (QemuMigrate/Helpers.pm
+// check_non_migratable_resources); "virtiofs" is listed beside each virtiofsN.
+func devices(p *planCheck, r Request, found pve.Preconditions, refuse func(path, detail string)) {
+	for _, device := range found.LocalResources {
+		moves := slices.Contains(found.Mapped, device) ||
+			slices.Contains([]string{"amd-sev", "intel-tdx", "clipboard=vnc"}, device)
+		switch {
+		case device == "virtiofs", moves && !(r.Running && found.Running):
+		case moves:
+			refuse(device, fmt.Sprintf("PVE does not migrate a running VM with %s. Set power_state = \"stopped\" in "+
+				"the same change, which shuts the guest down first, and start it on node %s in the next apply.", device,
+				p.node))
+		default:
+			refuse(device, fmt.Sprintf("%s is a device of node %s. Take it out in an apply of its own, or use a resource "+
+				"mapping that both nodes have, which a VM that is off takes along.", device, r.Moving.From))
+		}
+	}
+	for _, device := range found.Unmapped[p.node] {
+		refuse(device, fmt.Sprintf("%s has a resource mapping that node %s is not in. Take the device out in an apply of "+
+			"its own, or add the node to the mapping.", device, p.node))
 	}
 }
 

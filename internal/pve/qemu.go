@@ -183,6 +183,10 @@ type Preconditions struct {
 	// LocalDisks are the volumes that only its node has; LocalResources its passed-through devices of that node, by slot.
 	LocalDisks     []LocalDisk
 	LocalResources []string
+	// Mapped are the slots whose devices are mapped, some of LocalResources among them; Unmapped says of the other nodes
+	// which of the mappings they are not in.
+	Mapped   []string
+	Unmapped map[string][]string
 	// Dependent are HA's names, "vm:100" and "ct:101", of the guests that HA keeps together with one that it manages: they
 	// go to the node too, unless they are there. All servers with HA rules tell them (qemu-server since 9.0.14).
 	Dependent []string
@@ -203,6 +207,7 @@ type preconditionsWire struct {
 	Allowed []string  `json:"allowed_nodes"`
 	Refused map[string]struct {
 		Storages []string `json:"unavailable_storages"`
+		Unmapped []string `json:"unavailable-resources"`
 		Blocking []struct {
 			SID string `json:"sid"`
 		} `json:"blocking-ha-resources"`
@@ -216,6 +221,7 @@ type preconditionsWire struct {
 		Snapshots map[string]wire.Int `json:"referenced_in_snapshot"`
 	} `json:"local_disks"`
 	LocalResources []string `json:"local_resources"`
+	Mapped         []string `json:"mapped-resources"`
 	Dependent      []string `json:"dependent-ha-resources"`
 }
 
@@ -224,12 +230,12 @@ func (q QEMUReader) MigrationPreconditions(ctx context.Context, target string) (
 	w, err := fetch[preconditionsWire](ctx, q.client, "ask whether "+q.name()+" can migrate to "+target,
 		q.path("/migrate"), Params{"target": target})
 	p := Preconditions{Running: bool(w.Running), Allowed: w.Allowed, LocalResources: w.LocalResources,
-		Dependent: w.Dependent}
+		Mapped: w.Mapped, Dependent: w.Dependent}
 	for name, lacks := range w.Refused {
 		if p.Refused == nil {
-			p.Refused, p.Blocking = map[string][]string{}, map[string][]string{}
+			p.Refused, p.Blocking, p.Unmapped = map[string][]string{}, map[string][]string{}, map[string][]string{}
 		}
-		p.Refused[name] = lacks.Storages
+		p.Refused[name], p.Unmapped[name] = lacks.Storages, lacks.Unmapped
 		for _, b := range lacks.Blocking {
 			p.Blocking[name] = append(p.Blocking[name], b.SID)
 		}

@@ -356,3 +356,61 @@ func TestTPMOfARunningVMStays(t *testing.T) {
 		})
 	}
 }
+
+// TestMigrateMappedDevices: a VM that is off takes its mapped devices along, one that power_state stops in the same change
+// too. The plan refuses a running one, and a device whose mapping the target is not in, also one that leaves with the plan.
+func TestMigrateMappedDevices(t *testing.T) {
+	t.Parallel()
+	const devices = "usb = { usb0 = { mapping = \"key\" } }\npci = { hostpci0 = { mapping = \"gpu\" } }\nvirtiofs = { virtiofs0 = { dirid = \"share\" } }"
+	body := func(node, power, more string) string {
+		return fmt.Sprintf("resource \"proxmox_vm\" \"a\" {\nname = \"a\"\nvmid = 400\nnode = %q\ndisks = { scsi0 = { storage = \"shared-nfs\", size = \"1G\" } }\npower_state = %q\n%s\n}\n", node, power, more)
+	}
+	for name, c := range map[string]struct {
+		power, then, more string
+		without           string // the mapping that pve2 is not in
+		says              []string
+	}{
+		"off":                          {power: "stopped", then: "stopped", more: devices},
+		"off, and started":             {power: "stopped", then: "running", more: devices},
+		"stopped in the same change":   {power: "running", then: "stopped", more: devices},
+		"running":                      {power: "running", then: "running", more: devices, says: []string{`pci["hostpci0"]`, `usb["usb0"]`, `virtiofs["virtiofs0"]`, `power_state = "stopped"`}},
+		"no such mapping":              {power: "stopped", then: "stopped", more: devices, without: "gpu", says: []string{`pci["hostpci0"]`, "a resource mapping that node pve2 is not in"}},
+		"no such mapping, and removed": {power: "stopped", then: "stopped", without: "key", says: []string{"usb0 has a resource mapping that node pve2 is not in"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := threeNodes(t)
+			w.ExpectPowerOffs(state.PowerShutdown)
+			w.Change(func(world *state.World) {
+				world.Mappings = nil
+				for id, kind := range map[string]string{"key": "usb", "gpu": "pci", "share": "dir"} {
+					nodes := []string{"pve1", "pve2"}
+					if id == c.without {
+						nodes = []string{"pve1"}
+					}
+					world.Mappings = append(world.Mappings, &state.Mapping{Kind: kind, ID: id, Nodes: nodes})
+				}
+			})
+			s := w.Session(t, rig.TokenNoSSH, body("pve1", c.power, devices))
+			rig.Must(t, s.Converge(t.Context()))
+			w.Reconfigure(t, s, rig.TokenNoSSH, body("pve2", c.then, c.more))
+			if len(c.says) == 0 {
+				rig.Must(t, s.Converge(t.Context()))
+				if on := rig.GuestOf(w, 400).Node; on != "pve2" {
+					t.Errorf("it is on %s", on)
+				}
+				return
+			}
+			_, err := s.Plan(t.Context())
+			text := fmt.Sprint(s.Diagnostics().Errors())
+			if err == nil || strings.Count(text, "virtiofs") > 4 {
+				t.Errorf("%v", err)
+			}
+			for _, part := range c.says {
+				if !strings.Contains(text, part) {
+					t.Errorf("%s is not in %s", part, text)
+				}
+			}
+		})
+	}
+}
