@@ -67,7 +67,7 @@ func (r *Resource) Read(ctx context.Context, req resource.ReadRequest, resp *res
 		if resp.Diagnostics.Append(private.Refuse(attempt, found)...); resp.Diagnostics.HasError() {
 			return
 		}
-		r.run.NoteFormer(found.VMID, state.FormerNames(func(slot string) string { return found.Spec.Disks[slot].Volume }))
+		r.run.NoteDisks(&state, found)
 		resp.Diagnostics.Append(model.WriteAgent(ctx, resp.Private, found, private)...)
 		noted, diags := private.NoteDetached(ctx, resp.Private, &state, found)
 		resp.Diagnostics.Append(diags...)

@@ -1,6 +1,8 @@
 package lifecycle_test
 
 import (
+	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -312,7 +314,7 @@ func TestDiskThatWaitsToLeaveIsKept(t *testing.T) {
 }
 
 // TestDiskDetachedByHandIsNamed: a plan that makes a new, empty disk in a slot that a third party has emptied names the detached one and the line
-// that takes it back with its data. It says nothing of a disk that an earlier configuration has let go, nor of one on another storage or of another size.
+// that takes it back with its data. It says nothing of a disk that an earlier configuration has let go.
 func TestDiskDetachedByHandIsNamed(t *testing.T) {
 	t.Parallel()
 	body := func(disks ...string) string {
@@ -327,8 +329,8 @@ func TestDiskDetachedByHandIsNamed(t *testing.T) {
 	}{
 		"running":         {"", disk("scsi1", "local-zfs", "2G"), true, true},
 		"off":             {rig.Stopped, disk("scsi1", "local-zfs", "2G"), true, true},
-		"another size":    {"", disk("scsi1", "local-zfs", "3G"), true, false},
-		"another storage": {"", disk("scsi1", "local-lvm", "2G"), true, false},
+		"another size":    {"", disk("scsi1", "local-zfs", "3G"), true, true},
+		"another storage": {"", disk("scsi1", "local-lvm", "2G"), true, true},
 		"let go before":   {"", disk("scsi1", "local-zfs", "2G"), false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -355,6 +357,48 @@ func TestDiskDetachedByHandIsNamed(t *testing.T) {
 			}
 			l.To(l.Named(c.power + body("scsi1 = { imported_disk = { volume = <unused0> } }")))
 			l.Want(map[string]string{"scsi0": "scsi0", "scsi1": "scsi1"})
+		})
+	}
+}
+
+// TestDiskThatLeftItsSlotIsNamed: a plan that makes a new, empty disk in a slot of which a third party has put the disk into another slot, given it
+// to another VM or destroyed it says so, and the way that it names makes no new disk.
+func TestDiskThatLeftItsSlotIsNamed(t *testing.T) {
+	t.Parallel()
+	body := func(slot string) string {
+		return fmt.Sprintf("disks = {\nscsi0 = { storage = \"local-zfs\", size = \"1G\" }\n%s = { storage = \"local-zfs\", size = \"2G\" }\n}\n", slot)
+	}
+	for name, c := range map[string]struct {
+		power string
+		act   func(w *state.World, g *state.Guest, volume string)
+		says  string
+	}{
+		"to another slot": {"", func(_ *state.World, g *state.Guest, volume string) { g.Config["scsi5"] = volume + ",size=2G" }, "It is in scsi5 of the VM now"},
+		"to another slot, off": {rig.Stopped, func(_ *state.World, g *state.Guest, volume string) { g.Config["scsi5"] = volume + ",size=2G" },
+			"It is in scsi5 of the VM now"},
+		"destroyed": {rig.Stopped, func(w *state.World, _ *state.Guest, volume string) {
+			maps.DeleteFunc(w.Volumes, func(_ state.VolumeKey, v *state.Volume) bool { return v.Volid() == volume })
+		}, "another VM may have got it"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := rig.NewVM(t, c.power+body("scsi1"))
+			volume := l.Volume("scsi1")
+			l.Guest(func(w *state.World, g *state.Guest) {
+				delete(g.Config, "scsi1")
+				c.act(w, g, volume)
+				if g.Running != nil {
+					g.Running.Booted = maps.Clone(g.Config)
+				}
+			})
+			l.Plan(c.power + body("scsi1"))
+			l.Warned(`disks["scsi1"]`, "scsi1 of VM 400 on pve1 will be a new, empty disk", "lost its disk outside of Terraform", c.says, volume)
+			if strings.Contains(c.says, "scsi5") {
+				l.To(c.power + body("scsi5"))
+				if is := l.Volume("scsi5"); is != volume {
+					t.Errorf("scsi5 has %s, not %s", is, volume)
+				}
+			}
 		})
 	}
 }

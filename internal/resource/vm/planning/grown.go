@@ -6,17 +6,20 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/framework/plan"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/preflight"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/kit"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/model"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/shell"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/property"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
 )
 
@@ -181,4 +184,67 @@ func (p restart) keepsLeaving(slot string, is preflight.InForce) bool {
 // isOpen reports whether it is not known yet if a disk is a certain volume.
 func (p restart) isOpen(slot string) bool {
 	return !p.Config.At("disks." + slot + ".imported_disk.volume").IsKnown()
+}
+
+// lostDisk is a disk that a refresh has not found in the slot that it has in state.
+type lostDisk struct{ volume, now string } // now: the slot of the VM that it is in, or ""
+
+// NoteDisks notes former names of the disks of a VM in state, and which slots have lost theirs since the state was
+// written. A disk that leaves its slot at the next stop is kept by an update that wants it.
+func (r *Run) NoteDisks(prior *model.Model, now guest.Guest) {
+	r.NoteFormer(now.VMID, prior.FormerNames(func(slot string) string { return now.Spec.Disks[slot].Volume }))
+	lost := map[string]lostDisk{}
+	for slot, disk := range prior.Disks {
+		volume := now.NameOf(model.Value(disk.Volume))
+		if _, stays := now.Spec.Disks[slot]; stays || volume == "" || now.Leaving[slot] != "" {
+			continue
+		}
+		gone := lostDisk{volume: volume}
+		for other, is := range now.Spec.Disks {
+			if is.Volume == volume {
+				gone.now = other
+			}
+		}
+		lost[slot] = gone
+	}
+	if len(lost) > 0 {
+		r.note(now.VMID, func(vm *seenVM) { vm.lost = lost })
+	}
+}
+
+// warnLost tells that the disk of a slot which has lost its own will be an empty one, and where the old one is, or
+// which detached disk of the VM may be it.
+func (p warnings) warnLost(slot string) {
+	is := p.Plan.Disks[slot]
+	size, err := property.ParseSize(model.Value(is.Size))
+	var like []string
+	for _, volume := range slices.Sorted(maps.Values(p.Prior.UnusedVolumes)) {
+		if err == nil && p.managed("disks."+slot) && p.private.Others[slot] == "" && !p.volumes.attaches(volume) &&
+			slices.Contains(p.private.Detached, volume) && volid.Storage(volume) == model.Value(is.Storage) &&
+			vm.FitsSize(p.private.Sizes[volume], size) {
+			like = append(like, volume)
+		}
+	}
+	gone, lost := p.Run.seen(int(model.Value(p.Prior.VMID))).lost[slot]
+	_, follows := p.Plan.Disks[gone.now]
+	back := "To put %s back with its data instead, name its volume: disks.%s.imported_disk = { volume = %q }."
+	detail := ""
+	switch {
+	case len(like) > 0:
+		detail = fmt.Sprintf("Detached disks of the VM, on the same storage and of the same size: %s. "+back,
+			strings.Join(like, ", "), "one", slot, like[0])
+	case !lost || follows || p.volumes.attaches(gone.volume):
+		return
+	case gone.now != "":
+		detail = fmt.Sprintf("It is in %s of the VM now, %s. To keep it there and have no other, write %s in the place "+
+			"of %s in disks.", gone.now, gone.volume, gone.now, slot)
+	case slices.Contains(slices.Collect(maps.Values(p.Prior.UnusedVolumes)), gone.volume):
+		detail = fmt.Sprintf("It is a detached disk of the VM now, %s. "+back, gone.volume, "it", slot, gone.volume)
+	default:
+		detail = fmt.Sprintf("The VM has %s no more: another VM may have got it, under another name, or it was destroyed. "+
+			"To have it back, take it from that VM before this apply, and name it in disks.%s.imported_disk.", gone.volume,
+			slot)
+	}
+	p.diags.AddAttributeWarning(path.Root("disks").AtMapKey(slot), fmt.Sprintf("%s of %s will be a new, empty disk", slot,
+		p.Prior.Thing()), "The slot lost its disk outside of Terraform. "+detail)
 }

@@ -46,8 +46,9 @@ type seenVM struct {
 	asleep   bool // its guest was suspended to disk when it was refreshed
 	// former are names by which its disks were attached, and that they do not have any more
 	former    []string
-	snapshots map[string]int64 // those that a proxmox_vm_snapshot removes
-	rules     map[string]bool  // the ids of each proxmox_ha_rule that names it
+	lost      map[string]lostDisk // by slot
+	snapshots map[string]int64    // those that a proxmox_vm_snapshot removes
+	rules     map[string]bool     // the ids of each proxmox_ha_rule that names it
 }
 
 // refreshedVM is not changed once it is noted: the plans of many new VMs share it.
@@ -208,9 +209,7 @@ func (r *Run) notShown() map[int]*refreshedVM {
 
 // NoteFormer notes former names of the disks of a VM in state.
 func (r *Run) NoteFormer(vmid int, names []string) {
-	if len(names) > 0 {
-		r.note(vmid, func(vm *seenVM) { vm.former = append(vm.former, names...) })
-	}
+	r.note(vmid, func(vm *seenVM) { vm.former = append(vm.former, names...) })
 }
 
 // NotePlanned notes a VM that is planned. Resources that depend on it are planned later, and will not find it on the

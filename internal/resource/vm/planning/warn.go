@@ -3,7 +3,6 @@ package planning
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -15,7 +14,6 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/model"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/validation"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/property"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
 )
 
@@ -186,7 +184,7 @@ func (p warnings) warnRemovedVolume(at path.Path, slot string, volume, size *str
 }
 
 // warnNewEmptyDisks tells where a new, empty disk is to be made although one like it leaves another slot: most likely
-// the disk was to be moved. So it does where a third party has detached a disk like it, or a roll-back has.
+// the disk was to be moved. So it does where the slot has lost its disk, as to a third party or a roll-back.
 func (p warnings) warnNewEmptyDisks() {
 	for _, slot := range model.SortedSlots(p.Plan.Disks) {
 		at := "disks." + slot
@@ -194,7 +192,7 @@ func (p warnings) warnNewEmptyDisks() {
 			!p.Config.At(at+".import_from").IsNull() {
 			continue
 		}
-		p.warnDetached(slot)
+		p.warnLost(slot)
 		for _, old := range model.SortedSlots(p.Prior.Disks) {
 			if !p.leavesLike(old, p.Plan.Disks[slot]) {
 				continue
@@ -207,28 +205,6 @@ func (p warnings) warnNewEmptyDisks() {
 					old, volume, old, slot, slot, volume))
 			break
 		}
-	}
-}
-
-// warnDetached names the detached disks of the VM that the one may be which a slot of the last configuration has lost.
-func (p warnings) warnDetached(slot string) {
-	is := p.Plan.Disks[slot]
-	size, err := property.ParseSize(model.Value(is.Size))
-	if err != nil || !p.managed("disks."+slot) || p.private.Others[slot] != "" {
-		return
-	}
-	var like []string
-	for _, volume := range slices.Sorted(maps.Values(p.Prior.UnusedVolumes)) {
-		if slices.Contains(p.private.Detached, volume) && !p.volumes.attaches(volume) &&
-			volid.Storage(volume) == model.Value(is.Storage) && vm.FitsSize(p.private.Sizes[volume], size) {
-			like = append(like, volume)
-		}
-	}
-	if len(like) > 0 {
-		p.diags.AddAttributeWarning(path.Root("disks").AtMapKey(slot), fmt.Sprintf("%s of %s will be a new, empty disk", slot,
-			p.Prior.Thing()), fmt.Sprintf("The slot lost its disk outside of Terraform. Detached disks of the VM, on the same "+
-			"storage and of the same size: %s. To put one back with its data instead, name its volume: "+
-			"disks.%s.imported_disk = { volume = %q }.", strings.Join(like, ", "), slot, like[0]))
 	}
 }
 
