@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"sync"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/destroy"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guard"
@@ -80,33 +79,13 @@ func (c *Creator) readSource(ctx context.Context, node string, vmid int) (map[st
 	return config.Values, err
 }
 
-// withNames is the listing in which the source is looked for. PVE lists a VM without name and template flag until the
-// next round of pvestatd, about 10 s after its create (pve-manager API2Tools.pm, extract_vm_stats), and an apply may
-// clone a VM that it has just made. Where no listed VM is meant, the few of which PVE tells too little are read. Those
-// of nodes that are away cannot be.
-func withNames(ctx context.Context, guests *guest.Guests, resources pve.Resources,
-	clone *guest.Clone) pve.Resources {
-	const most = 20
+// withNames is the listing in which the source is looked for. Where no listed VM is meant, those of which PVE tells too
+// little are read: an apply may clone a VM that it has just made.
+func withNames(ctx context.Context, guests *guest.Guests, resources pve.Resources, clone *guest.Clone) pve.Resources {
 	if slices.ContainsFunc(resources, clone.Means) {
 		return resources
 	}
-	untold := slices.DeleteFunc(clone.Untold(resources), func(r pve.Resource) bool {
-		node, ok := resources.Node(r.Node)
-		return !ok || node.Status != "online"
-	})
-	resources = slices.Clone(resources)
-	var reading sync.WaitGroup
-	for _, r := range untold[:min(most, len(untold))] {
-		at := slices.IndexFunc(resources, func(l pve.Resource) bool { return l.ID == r.ID })
-		reading.Go(func() {
-			if config, err := guests.SourceConfig(ctx, r.Node, r.VMID); err == nil {
-				r.Name, r.Template, r.Status = config["name"], config["template"] == "1", ""
-				resources[at] = r
-			}
-		})
-	}
-	reading.Wait()
-	return resources
+	return guest.WithNames(ctx, guests, resources, clone)
 }
 
 // cloned looks at the source of a clone, and at the lock on it.

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/nearest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/ownership"
@@ -173,6 +174,30 @@ func (c *Clone) Untold(resources pve.Resources) []pve.Resource {
 		filter.Template = new(true)
 	}
 	return slices.DeleteFunc(resources.Untold(filter, false), func(r pve.Resource) bool { return !c.isTagged(r) })
+}
+
+// WithNames is a listing with the names of VMs that may be meant and of which PVE tells too little. It lists a VM
+// without name and template flag until the next round of pvestatd, about 10 s after its create (pve-manager
+// API2Tools.pm, extract_vm_stats). A few are read; those of nodes that are away cannot be.
+func WithNames(ctx context.Context, g *Guests, resources pve.Resources, clone *Clone) pve.Resources {
+	const most = 20
+	untold := slices.DeleteFunc(clone.Untold(resources), func(r pve.Resource) bool {
+		node, ok := resources.Node(r.Node)
+		return !ok || node.Status != "online"
+	})
+	resources = slices.Clone(resources)
+	var reading sync.WaitGroup
+	for _, r := range untold[:min(most, len(untold))] {
+		at := slices.IndexFunc(resources, func(l pve.Resource) bool { return l.ID == r.ID })
+		reading.Go(func() {
+			if config, err := g.SourceConfig(ctx, r.Node, r.VMID); err == nil {
+				r.Name, r.Template, r.Status = config["name"], config["template"] == "1", ""
+				resources[at] = r
+			}
+		})
+	}
+	reading.Wait()
+	return resources
 }
 
 // Path is the argument that says which VM is meant.

@@ -196,7 +196,11 @@ func (p *planCheck) source(ctx context.Context, c *Checker, r Request) {
 	if clone == nil {
 		return
 	}
-	found, err := guest.FindSource(p.resources, clone)
+	resources := p.resources
+	if !r.Acting || !slices.ContainsFunc(resources, clone.Means) { // in an apply each clone would read those before it
+		resources = guest.WithNames(ctx, c.guests, resources, clone)
+	}
+	found, err := guest.FindSource(resources, clone)
 	if err != nil {
 		p.unseen(ctx, c, clone, err)
 		return
@@ -205,7 +209,7 @@ func (p *planCheck) source(ctx context.Context, c *Checker, r Request) {
 		p.node = found.Node
 	}
 	p.origin = found
-	if untold := clone.Untold(p.resources); len(untold) > 0 && !r.Acting {
+	if untold := clone.Untold(resources); len(untold) > 0 && !r.Acting {
 		p.say(sourceUntold, clone.Path(), fmt.Sprintf("VM %d (%s, node %s) is cloned. %s. Where several are meant, "+
 			"the create is refused as soon as PVE tells. clone.vmid names the VM for certain", found.VMID, found.Name,
 			found.Node, guest.UntoldText(untold)))

@@ -105,7 +105,7 @@ func cases() map[string]one {
 		"No VM to clone": {nil, here(Request{Clone: &guest.Clone{Name: "none"}})},
 		"Several VMs to clone": {func(w *world) { w.change(twin); w.sim.Advance(time.Minute) },
 			here(Request{Clone: &guest.Clone{Name: "existing"}})},
-		"Another VM may be":                     {alter(twin), here(Request{Clone: &guest.Clone{Name: "existing"}})},
+		"Another VM may be":                     {alter(twinAway), here(Request{Clone: &guest.Clone{Name: "existing"}})},
 		"VM 9000 cannot be cloned to node pve2": {nil, made(Request{Node: "pve2", Clone: golden})},
 		"A linked clone stays":                  {nil, here(Request{Clone: &guest.Clone{VMID: 9000, Storage: "local-lvm"}})},
 		"VM 9000 cannot be cloned like":         {nil, here(Request{Clone: golden, Planned: disks("", 1), Whole: true})},
@@ -239,6 +239,39 @@ func image(w *state.World) {
 
 func twin(w *state.World) {
 	w.Guests[8001] = &state.Guest{VMID: 8001, Type: "qemu", Node: "pve1", Config: map[string]string{"name": "existing"}}
+}
+
+// twinAway is on a node that is away, so that its name cannot be read.
+func twinAway(w *state.World) {
+	twin(w)
+	w.Guests[8001].Node, w.Nodes["pve2"].Online = "pve2", false
+}
+
+// TestPlanReadsNamesOfNewVMs: the first seconds after their create, PVE lists VMs without names. The plan of a clone by
+// name reads them: one of another name is not the source, a second one of that name is, and so is the only one.
+func TestPlanReadsNamesOfNewVMs(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		twin, source string
+		want         []string
+	}{
+		"another name":  {"web", "existing", nil},
+		"the same name": {"existing", "existing", []string{"clone.name: Several VMs to clone"}},
+		"the only one":  {"fresh", "fresh", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.change(func(all *state.World) {
+				twin(all)
+				all.Guests[8001].Config["name"] = c.twin
+			})
+			has := found(w.Check(t.Context(), Request{Creating: true, Node: "pve1", Clone: &guest.Clone{Name: c.source}}))
+			if !slices.EqualFunc(has, c.want, says) {
+				t.Errorf("found %q, want %q", has, c.want)
+			}
+		})
+	}
 }
 
 // group is a volume group of 100 GiB.
