@@ -174,6 +174,11 @@ func (i *idChooser) exhausted(lower, upper int) error {
 	if len(i.tried) > 0 {
 		detail += fmt.Sprintf(", or has volumes left over from other VMs (%s)", i.triedIDs())
 	}
+	if i.request.Range[1] != 0 {
+		detail += ". Widen vmid_range in the provider's configuration, or give the VM a vmid outside of it"
+	} else {
+		detail += ". Widen the range of the datacenter (Options > Next Free VMID Range), or set vmid or vmid_range"
+	}
 	return &guest.FieldError{Path: "vmid", Summary: "No free VMID", Detail: detail, Err: errors.New("range exhausted")}
 }
 

@@ -418,4 +418,9 @@ func TestLastIDOfARange(t *testing.T) {
 	if got := many(t, 1, other, r); !slices.Equal(got, []int{3001}) {
 		t.Errorf("got %v", got)
 	}
+	var none *guest.FieldError
+	if _, err := other.Create(t.Context(), r); !errors.As(err, &none) || none.Summary != "No free VMID" ||
+		!strings.Contains(none.Detail, "vmid_range") {
+		t.Errorf("the range is full: %v", err)
+	}
 }

@@ -121,7 +121,7 @@ func TestIDsStayInTheDatacentersRange(t *testing.T) {
 			s := w.Session(t, rig.RootTicket, rig.VMBlock("node = \"pve1\"\n"+rig.OneDisk))
 			err := s.Run(t.Context())
 			if last == 401 {
-				rig.MustSay(t, err, "No free VMID", "401")
+				rig.MustSay(t, err, "No free VMID", "401", "Widen the range of the datacenter")
 				return
 			}
 			if g := rig.GuestOf(w, 402); err != nil || g.VMID != 402 {
