@@ -240,8 +240,8 @@ func keptBySnapshots(ctx context.Context, u *update, volumes map[string]string) 
 }
 
 // checkMovable refuses, before the guest is shut down, to move a disk that a snapshot has: PVE would refuse it
-// afterwards (qemu-server API2/Qemu.pm, load_and_check_move), and leave the guest off. A cloud-init drive it moves, which
-// is an optical one (QemuServer/Drive.pm is_volume_in_use). Disks that a migration moves are judged by it.
+// afterwards (qemu-server API2/Qemu.pm, load_and_check_move), and leave the guest off. A cloud-init drive it moves,
+// which is an optical one (QemuServer/Drive.pm is_volume_in_use). Disks that a migration moves are judged by it.
 func checkMovable(ctx context.Context, u *update, t todo) error {
 	moves := t.change.Moves
 	if u.r.PowerState != guest.Stopped || len(moves) == 0 || u.r.Node != "" && u.r.Node != u.view.Node() {

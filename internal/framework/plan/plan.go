@@ -165,8 +165,9 @@ func (p *planner) slots(a spot) tftypes.Value {
 		}
 		was, exists := before[key]
 		device := spot{node: a.node, at: join(a.at, key), config: element, prior: was}
+		mayBeThere := p.creating && p.Inherits || !p.creating && !exists && p.mayExist(device.at)
 		values[key] = p.attributes(device, elementType(typ),
-			surroundings{fresh: a.fresh || !exists, inherits: p.creating && p.Inherits || !p.creating && !exists && p.mayExist(device.at)})
+			surroundings{fresh: a.fresh || !exists, inherits: mayBeThere})
 	}
 	return tftypes.NewValue(typ, values)
 }
