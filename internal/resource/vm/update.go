@@ -70,7 +70,7 @@ func (r *Resource) Update(ctx context.Context, req resource.UpdateRequest, resp 
 		}
 		_, diags := private.NoteDetached(ctx, resp.Private, &prior, guest)
 		resp.Diagnostics.Append(diags...)
-		resp.Diagnostics.Append(private.NoteLeaving(ctx, resp.Private, &prior, &plan, guest)...)
+		resp.Diagnostics.Append(private.NoteLeaving(ctx, resp.Private, guest)...)
 		resp.Diagnostics.Append(private.NoteOwed(ctx, resp.Private, guest.Pending, sentBy(request, err))...)
 	}
 	guest = prior.WithKnownAddresses(guest)

@@ -1,6 +1,7 @@
 package destroy_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -12,7 +13,7 @@ import (
 
 // TestPlanNamesADiskWhoseRemovalWaits: a third party has asked PVE to detach a disk of a running guest, and PVE keeps the
 // removal for the next stop. The disk is destroyed with the VM, so the plan of the destroy names it, also where an update is the first to
-// see it. One that an update has removed was told of before.
+// see it, or has removed the disk itself.
 func TestPlanNamesADiskWhoseRemovalWaits(t *testing.T) {
 	t.Parallel()
 	const running, added = "power_state = \"running\"\nreboot_policy = \"never\"\nhotplug = []", "local-zfs:vm-400-disk-7"
@@ -77,8 +78,8 @@ func TestPlanNamesADiskWhoseRemovalWaits(t *testing.T) {
 			}
 			pl, err := s.Plan(t.Context(), terraformtest.ToDestroy())
 			rig.Must(t, err)
-			if named := strings.Contains(pl.Diagnostics.String(), volume); named == c.ours {
-				t.Errorf("the plan names %s: %t\n%s", volume, named, pl.Diagnostics)
+			if !strings.Contains(pl.Diagnostics.String(), volume) {
+				t.Errorf("the plan does not name %s:\n%s", volume, pl.Diagnostics)
 			}
 			rig.Must(t, s.Apply(t.Context(), pl))
 			w.MustBeClean(t)
@@ -90,4 +91,53 @@ func addSATA(world *state.World) {
 	world.Put(&state.Volume{Storage: "local-zfs", Node: "pve1", Name: "vm-400-disk-7", Content: "images", VMID: 400, Format: "raw",
 		Size: 1 << 30, Data: "the user's data"})
 	world.Guests[400].Config["sata0"] = "local-zfs:vm-400-disk-7,size=1G"
+}
+
+// TestPlanNamesADiskWhoseExchangeWaits: another volume waits for the next stop in the slot of a running guest, since that is not restarted or has
+// not obeyed. PVE destroys the disk in force with the VM as well (qemu-server QemuServer.pm destroy_vm). The state has the other one, so each plan
+// that destroys or replaces the VM names the disk in force, with and without a refresh. The plan of the exchange has said that it goes with the VM.
+func TestPlanNamesADiskWhoseExchangeWaits(t *testing.T) {
+	t.Parallel()
+	const never, obeys = "reboot_policy = \"never\"\n", "shutdown_timeout = \"5s\"\ntimeouts = { update = \"1m\" }\n"
+	toDestroy, unread := terraformtest.ToDestroy(), terraformtest.WithoutRefresh()
+	for name, c := range map[string]struct {
+		policy string
+		vmid   string
+		with   []terraformtest.PlanOption
+	}{
+		"destroy":                   {never, "400", []terraformtest.PlanOption{toDestroy}},
+		"destroy without a refresh": {never, "400", []terraformtest.PlanOption{toDestroy, unread}},
+		"replacement":               {never, "401", nil},
+		"deaf guest":                {obeys, "400", []terraformtest.PlanOption{toDestroy}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			body := func(more string) string {
+				return "power_state = \"running\"\nhotplug = [\"network\"]\n" + c.policy + "disks = { scsi0 = { storage = \"local-zfs\", size = \"1G\" }" + more + " }\n"
+			}
+			const second = ", scsi1 = { storage = \"local-zfs\", size = \"2G\" }"
+			off := strings.NewReplacer("running", "stopped")
+			l := rig.NewVM(t, off.Replace(body(second+", scsi2 = { storage = \"local-zfs\", size = \"3G\" }")))
+			l.World.ExpectPowerOffs(state.PowerStop, state.PowerShutdown, state.PowerReboot)
+			a, b := l.Volume("scsi1"), l.Volume("scsi2")
+			l.To(off.Replace(body(second)))
+			l.To(body(second))
+			l.Disobeys(true)
+			exchange := body(fmt.Sprintf(", scsi1 = { imported_disk = { volume = %q } }", b))
+			pl := l.Plan(exchange)
+			rig.MustSay(t, fmt.Errorf("%s", pl.Diagnostics), a, "is destroyed with the VM")
+			if err := l.Session.Apply(t.Context(), pl); (err != nil) != (c.policy == obeys) {
+				t.Fatal(err)
+			}
+			l.Disobeys(false)
+			if c.vmid != "400" {
+				l.World.Reconfigure(t, l.Session, rig.TokenNoSSH, strings.Replace(rig.NodeVMBlock(body(second)), "400", c.vmid, 1))
+			}
+			pl, err := l.Session.Plan(t.Context(), c.with...)
+			rig.Must(t, err)
+			if !strings.Contains(pl.Diagnostics.String(), "scsi1: "+a) {
+				t.Errorf("the plan does not name %s: %s", a, pl.Diagnostics)
+			}
+		})
+	}
 }

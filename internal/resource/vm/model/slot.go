@@ -193,13 +193,14 @@ func AddedOf(others map[string]string, inherited []string) map[string]string {
 // them: its state tells no disk of its source from one that a third party has added, unless its roll-back has named it
 // as left. A disk that comes into another
 // slot is news, whatever its name: PVE gives the first free name to a new disk (pve-storage Plugin.pm
-// get_next_vm_diskname), and the state does not have the slot. So is one of another size. A disk whose removal waits
-// for the guest's stop is in no slot of the state, and goes with the VM: it is news, unless an update has removed it
-// and told of that. It is noted, too, that the slots of a VM that a failed create has left were seen.
+// get_next_vm_diskname), and the state does not have the slot. So is one of another size. A disk that waits to leave
+// its slot at the guest's stop is in no slot of the state, and PVE frees it with the VM (qemu-server QemuServer.pm
+// destroy_vm). So it is news to each plan of a destroy, also where an update has removed or exchanged it. It is noted,
+// too, that the slots of a VM that a failed create has left were seen.
 func (p PrivateState) NoteOthers(ctx context.Context, out kit.PrivateWriter, prior *Model,
 	now guest.Guest) (PrivateState, diag.Diagnostics) {
-	others, added := OthersOf(prior, now), p.leaving(prior, now)
-	was := prior.sizes(p)
+	others, added, was := OthersOf(prior, now), map[string]string{}, prior.sizes(p)
+	maps.Copy(added, now.Leaving)
 	if prior.IsUnseen(p) { // all comes into the state now, but for what another provider did not know
 		maps.DeleteFunc(others, func(slot, _ string) bool { return !p.Moved.leaves(slot) })
 	}
@@ -234,41 +235,19 @@ func (p PrivateState) isLeft(volume string, size int64) bool {
 	})
 }
 
-// NoteLeaving writes which disks wait to leave slots in which an update was to keep them, whether it failed or not: a
-// third party has asked for that. The state has them no more, so a refresh would take their removals for those of an
-// update, which has told of them.
-func (p PrivateState) NoteLeaving(ctx context.Context, out kit.PrivateWriter, prior, planned *Model,
-	now guest.Guest) diag.Diagnostics {
-	added, was, is := maps.Clone(p.Added), prior.volumes(), planned.volumes()
-	for slot, volume := range now.Leaving {
-		volumeNow, stays := is[slot]
-		had, wanted := now.NameOf(was[slot]), now.NameOf(volumeNow)
-		if !stays || had != volume || wanted != "" && wanted != volume {
-			continue
-		}
-		if added == nil {
-			added = map[string]string{}
-		}
-		added[slot] = volume
+// NoteLeaving writes which disks wait to leave their slots after an update, whether it failed or not. The state has
+// none of them.
+func (p PrivateState) NoteLeaving(ctx context.Context, out kit.PrivateWriter, now guest.Guest) diag.Diagnostics {
+	added := maps.Clone(p.Added)
+	maps.DeleteFunc(added, func(slot, volume string) bool { return p.Others[slot] != volume }) // they have waited before
+	if added == nil {
+		added = map[string]string{}
 	}
+	maps.Copy(added, now.Leaving)
 	if maps.Equal(added, p.Added) {
 		return nil
 	}
 	return kit.Note[map[string]string](KeyAdded).Write(ctx, out, added)
-}
-
-// leaving are the disks whose removal waits for the guest's stop, by slot, unless an update has removed them and told
-// of that.
-func (p PrivateState) leaving(prior *Model, now guest.Guest) map[string]string {
-	all := maps.Clone(now.Leaving)
-	maps.DeleteFunc(all, func(slot, volume string) bool {
-		isNews := slices.Contains(prior.slotted(), volume) || !slices.Contains(p.Detached, volume)
-		return !isNews && p.Added[slot] != volume
-	})
-	if all == nil {
-		return map[string]string{}
-	}
-	return all
 }
 
 // FormerNames are the names by which disks in state were attached, and that they do not have any more. volumeIn tells

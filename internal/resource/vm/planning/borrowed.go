@@ -11,6 +11,7 @@ import (
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/model"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/volumeuse"
 )
 
@@ -143,11 +144,14 @@ func (p warnings) warnExchanged() {
 		if was == "" || !isOpen && (!attached || model.Value(p.Plan.Disks[slot].Volume) == was) || p.volumes.attaches(was) {
 			continue
 		}
-		gets, when, stays := "gets", "", "with the VM"
+		gets, when, stays := "gets", "", "with the VM as an unused disk, and is destroyed with the VM"
 		if isOpen {
 			gets, when = "may get", "Which one it gets is not known yet. If it is another one: "
 		}
-		if p.Prior.Borrows(was) {
+		switch {
+		case volid.IsDevice(was):
+			stays = "on its node"
+		case p.Prior.Borrows(was):
 			stays = "on its storage: it carries the id of another VM"
 		}
 		p.diags.AddAttributeWarning(path.Root("disks").AtMapKey(slot).AtName("imported_disk"),
