@@ -216,7 +216,8 @@ func (s slots) giveBack(ctx context.Context, slot, volume string) error {
 // again: the one that was the VM's in state is still attached, with its data. One that is to be elsewhere moves then.
 // One that cannot be the planned disk is an error before anything is sent: no empty disk takes its place. The removal
 // of a disk that was never in state stands: it is a third party's, and the slot gets the new disk of the plan when that
-// one leaves it.
+// one leaves it. Another disk that waits in the place of one is taken back, too, if the slot is to go back to that one:
+// PVE makes an unused disk of it (qemu-server API2/Qemu.pm update_vm_api, revert).
 func (d disks) keepPendingDisks(ctx context.Context, t todo) (todo, error) {
 	current, merged, config, err := d.view.Spec(ctx)
 	if err != nil {
@@ -228,7 +229,8 @@ func (d disks) keepPendingDisks(ctx context.Context, t todo) (todo, error) {
 		is, wanted := has[slot], planned[slot]
 		ours := slices.Contains(d.r.Detached, is.Volume) || d.r.Others[slot] == is.Volume // the plan tells of the others
 		isOther := wanted.Volume != "" && wanted.Volume != is.Volume
-		if is.Volume == "" || !ours || isOther || hasDisk(known, slot) || hasDisk(next, slot) {
+		stays := is.Volume != "" && ours && !isOther && !hasDisk(known, slot) && !hasDisk(next, slot)
+		if !stays && !goesBack(is, wanted, known[slot], next[slot]) {
 			continue
 		}
 		if !vm.CanStay(slot, d.r.Sizes[is.Volume], current, t.planned) {
@@ -251,6 +253,12 @@ func (d disks) keepPendingDisks(ctx context.Context, t todo) (todo, error) {
 	}
 	noteOthers(d.update, config, func(slot string) bool { return slices.Contains(slots, slot) })
 	return compare(d.update, config, t.prior, t.planned, t.loose)
+}
+
+// goesBack reports whether a slot is to have the disk in force again, in whose place the one in state waits.
+func goesBack(is, wanted, known, next vm.Disk) bool {
+	return is.Volume != "" && wanted.Volume == is.Volume && known.Volume != is.Volume && known.Volume != "" &&
+		known.Volume == next.Volume
 }
 
 // lacksOnly reports whether the boot order that waits is the one in force less disks that are about to leave, some of

@@ -1,6 +1,7 @@
 package lifecycle_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -84,5 +85,69 @@ func TestWindowsPassword(t *testing.T) {
 		if plain != (stored == "Secret-13") || !plain && !strings.HasPrefix(stored, "$") {
 			t.Errorf("%s: stored as %q", ostype, stored)
 		}
+	}
+}
+
+// waitingExchange is a running VM in whose scsi1 another volume of it waits for the next stop, and a body of it. Its disk in force has two
+// gigabytes, and the other one three.
+func waitingExchange(t *testing.T) (l *rig.VM, inForce, waits string, body func(policy, scsi1 string) string) {
+	t.Helper()
+	body = func(policy, scsi1 string) string {
+		return "power_state = \"running\"\nhotplug = [\"network\"]\n" + policy +
+			"disks = { scsi0 = { storage = \"local-zfs\", size = \"1G\" }, scsi1 = { " + scsi1 + " } }\n"
+	}
+	const two = "storage = \"local-zfs\", size = \"2G\""
+	off := strings.NewReplacer("running", "stopped", "}, scsi1", "}, scsi2 = { storage = \"local-zfs\", size = \"3G\" }, scsi1")
+	l = rig.NewVM(t, off.Replace(body(neverRestart, two)))
+	inForce, waits = l.Volume("scsi1"), l.Volume("scsi2")
+	l.To(strings.Replace(body(neverRestart, two), "running", "stopped", 1))
+	l.To(body(neverRestart, two))
+	l.To(body(neverRestart, importOf(waits)))
+	l.WantWaiting("scsi1")
+	return l, inForce, waits, body
+}
+
+func importOf(volume string) string { return fmt.Sprintf("imported_disk = { volume = %q }", volume) }
+
+// TestSlotGoesBackToTheDiskInForce: another volume waits in the slot of a running guest, and the configuration names the disk in force again. The
+// plan says that the apply takes the pending change back. Nothing is restarted, and the other volume is an unused disk.
+func TestSlotGoesBackToTheDiskInForce(t *testing.T) {
+	t.Parallel()
+	for name, policy := range map[string]string{"never restarted": neverRestart, "restarted if need be": ""} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l, inForce, waits, body := waitingExchange(t)
+			pl := l.Plan(body(policy, importOf(inForce)))
+			said := pl.Diagnostics.String()
+			if !strings.Contains(said, "takes back the pending change of scsi1") || strings.Contains(said, "restarted\n") ||
+				strings.Contains(said, "running with the old values") {
+				t.Errorf("the plan says: %s", said)
+			}
+			rig.Must(t, l.Session.Apply(t.Context(), pl))
+			l.WantWaiting()
+			if is, unused := l.Volume("scsi1"), l.Volume("unused0"); is != inForce || unused != waits {
+				t.Errorf("scsi1 has %s, and %s is unused", is, unused)
+			}
+			if next, err := l.Session.Plan(t.Context()); err != nil || !next.Empty() {
+				t.Errorf("the next plan: %v %s", err, next)
+			}
+		})
+	}
+}
+
+// TestPlanTellsThatADiskWhichWaitsCannotBeShaped: a disk waits for the next stop and start of a guest, and none comes. PVE would move or grow the
+// disk in force, so the apply refuses both, and the plan says so.
+func TestPlanTellsThatADiskWhichWaitsCannotBeShaped(t *testing.T) {
+	t.Parallel()
+	for shaped, by := range map[string]string{"grown": "size = \"5G\"", "moved": "storage = \"local-lvm\""} {
+		t.Run(shaped, func(t *testing.T) {
+			t.Parallel()
+			l, inForce, _, body := waitingExchange(t)
+			pl := l.Plan(body(neverRestart, importOf(l.Attr("disks.scsi1.volume"))+", "+by))
+			rig.MustSay(t, fmt.Errorf("%s", pl.Diagnostics), "scsi1 of VM 400", "cannot be "+shaped+" yet")
+			if err := l.Session.Apply(t.Context(), pl); err == nil || l.Volume("scsi1") != inForce {
+				t.Errorf("scsi1 has %s: %v", l.Volume("scsi1"), err)
+			}
+		})
 	}
 }

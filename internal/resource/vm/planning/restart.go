@@ -175,6 +175,7 @@ func (p restart) warnOfLostDisks(ctx context.Context) {
 		return
 	}
 	maps.DeleteFunc(is.Removed, func(slot, _ string) bool { return p.warnOfLeaving(slot, is) || p.warnOfBoth(slot, is) })
+	p.warnNotYet(is, before, vm.Diff(before, after))
 	if is.Running && !p.Plan.EndsStopped() || !is.Running && !writes {
 		return
 	}
@@ -193,6 +194,30 @@ func (p restart) warnOfLostDisks(ctx context.Context) {
 		p.diags.AddAttributeWarning(p.attributeOf(slot), slot+" of "+p.Prior.Thing()+" loses a disk",
 			fmt.Sprintf("A change of the slot waits, and PVE carries it out %s: %s. To keep that disk in %s, take the change "+
 				"back before this apply: %s on node %s.", when, is.Removed[slot], slot, keep, *p.Prior.Node))
+	}
+}
+
+// warnNotYet tells of disks that the plan moves or grows while they wait for a restart of the guest, where none is to
+// come: PVE would move or grow the disk that is in force until then (qemu-server API2/Qemu.pm move_vm_disk, resize_vm).
+func (p restart) warnNotYet(is preflight.InForce, before vm.Spec, change vm.Change) {
+	if !is.Running || p.restarts || p.Plan.EndsStopped() {
+		return
+	}
+	shaped := map[string]string{}
+	for _, m := range change.Moves {
+		shaped[m.Slot] = "moved"
+	}
+	for _, g := range change.Grow {
+		shaped[g.Slot] = "grown"
+	}
+	for _, slot := range slices.Sorted(maps.Keys(shaped)) {
+		waits, has := before.Disks[slot].Volume, is.Spec.Disks[slot].Volume
+		if is.Removed[slot] == "" || waits == "" || waits == has {
+			continue
+		}
+		p.diags.AddAttributeWarning(path.Root("disks").AtMapKey(slot), fmt.Sprintf("%s of %s cannot be %s yet", slot,
+			p.Prior.Thing(), shaped[slot]), fmt.Sprintf("%s waits for the next stop and start of the VM, which still has %s: "+
+			"the apply will be refused. Stop and start the VM first.", waits, has))
 	}
 }
 
@@ -264,12 +289,14 @@ func (p restart) certain(ctx context.Context, options []string, after vm.Spec) (
 		return options, now
 	}
 	var back []string
-	has, gets := vm.Encode(now.Spec), vm.Encode(after)
+	has, planned, needs := vm.Encode(now.Spec), vm.Encode(after), vm.NeedsRestart(now.Spec, after)
 	for _, option := range options {
-		waits, keeps := slices.Contains(p.Prior.PendingChanges, option), p.keepsLeaving(option, now)
+		gets := p.volumes.attached[option]
+		goesBack := gets != "" && gets == guest.VolumeOf(has[option]) && !slices.Contains(needs, option)
+		waits, keeps := slices.Contains(p.Prior.PendingChanges, option), p.keepsLeaving(option, now) || goesBack
 		switch {
 		case waits && keeps && p.isOpen(option): // it stays, or the apply is refused
-		case waits && (keeps || has[option] == gets[option]):
+		case waits && (keeps || has[option] == planned[option]):
 			back = append(back, option)
 		default:
 			left = append(left, option)

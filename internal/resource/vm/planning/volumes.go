@@ -225,6 +225,8 @@ func (v *volumeNames) askServer(ctx context.Context, slot, volume, other string)
 			occupant)
 	case unused && err == nil && size > wanted:
 		v.refuseVolume(slot, "size", "%s has %s and cannot be shrunk.", volume, property.FormatSize(size))
+	case exists && occupant == volume: // the one in state waits in its place, and the update takes that back
+		v.attached[slot] = volume
 	case unused, other != "":
 		v.exchange(slot, volume)
 	case there != "":
