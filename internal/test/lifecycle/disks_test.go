@@ -143,6 +143,8 @@ func TestDetachAndAttachAgain(t *testing.T) {
 	l.Warned(`disks["scsi1"]`, volume, "2G", "stays with the VM", "scsi1")
 	l.Want(map[string]string{"scsi0": "scsi0", "unused0": "scsi1", "scsi2": "scsi2"})
 	l.WantSent("PUT config delete=scsi1")
+	l.Plan(rig.ThreeDisks) // as by a revert of the configuration
+	l.Warned(`disks["scsi1"]`, "will be a new, empty disk", "Detached disks of the VM", "imported_disk", volume)
 
 	with := func(disk string) string {
 		return strings.Replace(less, "disks = {", "disks = { scsi7 = { "+disk+" },", 1)

@@ -219,7 +219,7 @@ func (p warnings) warnLost(slot string) {
 	size, err := property.ParseSize(model.Value(is.Size))
 	var like []string
 	for _, volume := range slices.Sorted(maps.Values(p.Prior.UnusedVolumes)) {
-		if err == nil && p.managed("disks."+slot) && p.private.Others[slot] == "" && !p.volumes.attaches(volume) &&
+		if err == nil && p.private.Others[slot] == "" && !p.volumes.attaches(volume) &&
 			slices.Contains(p.private.Detached, volume) && volid.Storage(volume) == model.Value(is.Storage) &&
 			vm.FitsSize(p.private.Sizes[volume], size) {
 			like = append(like, volume)
@@ -245,6 +245,43 @@ func (p warnings) warnLost(slot string) {
 			"To have it back, take it from that VM before this apply, and name it in disks.%s.imported_disk.", gone.volume,
 			slot)
 	}
+	if lost || p.managed("disks."+slot) {
+		detail = "The slot lost its disk outside of Terraform. " + detail
+	}
 	p.diags.AddAttributeWarning(path.Root("disks").AtMapKey(slot), fmt.Sprintf("%s of %s will be a new, empty disk", slot,
-		p.Prior.Thing()), "The slot lost its disk outside of Terraform. "+detail)
+		p.Prior.Thing()), detail)
+}
+
+// warnNewEmptyDisks tells where a new, empty disk is to be made although one like it leaves another slot: most likely
+// the disk was to be moved. So it does where the slot has lost its disk, as to a third party or a roll-back,
+// or has had one by an earlier configuration.
+func (p warnings) warnNewEmptyDisks() {
+	for _, slot := range model.SortedSlots(p.Plan.Disks) {
+		at := "disks." + slot
+		if _, existed := p.Prior.Disks[slot]; existed || !p.Config.At(at+".imported_disk").IsNull() ||
+			!p.Config.At(at+".import_from").IsNull() {
+			continue
+		}
+		p.warnLost(slot)
+		for _, old := range model.SortedSlots(p.Prior.Disks) {
+			if !p.leavesLike(old, p.Plan.Disks[slot]) {
+				continue
+			}
+			volume := *p.Prior.Disks[old].Volume
+			p.diags.AddAttributeWarning(path.Root("disks").AtMapKey(slot), fmt.Sprintf("%s of %s will be a new, empty disk",
+				slot, p.Prior.Thing()),
+				fmt.Sprintf("%s leaves the configuration, with %s on the same storage and of the same size. To move that disk "+
+					"with its data from %s to %s instead, name its volume: disks.%s.imported_disk = { volume = %q }.",
+					old, volume, old, slot, slot, volume))
+			break
+		}
+	}
+}
+
+// leavesLike reports whether the disk in a slot leaves the VM and is of the storage and size of another one.
+func (p warnings) leavesLike(slot string, is model.Disk) bool {
+	was := p.Prior.Disks[slot]
+	return p.leaves(slot) && was.Volume != nil && !p.volumes.attaches(*was.Volume) &&
+		model.Value(was.Storage) == model.Value(is.Storage) && was.Size != nil && is.Size != nil &&
+		model.SameSize(model.Text(*was.Size), model.Text(*is.Size))
 }

@@ -183,43 +183,10 @@ func (p warnings) warnRemovedVolume(at path.Path, slot string, volume, size *str
 	}
 }
 
-// warnNewEmptyDisks tells where a new, empty disk is to be made although one like it leaves another slot: most likely
-// the disk was to be moved. So it does where the slot has lost its disk, as to a third party or a roll-back.
-func (p warnings) warnNewEmptyDisks() {
-	for _, slot := range model.SortedSlots(p.Plan.Disks) {
-		at := "disks." + slot
-		if _, existed := p.Prior.Disks[slot]; existed || !p.Config.At(at+".imported_disk").IsNull() ||
-			!p.Config.At(at+".import_from").IsNull() {
-			continue
-		}
-		p.warnLost(slot)
-		for _, old := range model.SortedSlots(p.Prior.Disks) {
-			if !p.leavesLike(old, p.Plan.Disks[slot]) {
-				continue
-			}
-			volume := *p.Prior.Disks[old].Volume
-			p.diags.AddAttributeWarning(path.Root("disks").AtMapKey(slot), fmt.Sprintf("%s of %s will be a new, empty disk",
-				slot, p.Prior.Thing()),
-				fmt.Sprintf("%s leaves the configuration, with %s on the same storage and of the same size. To move that disk "+
-					"with its data from %s to %s instead, name its volume: disks.%s.imported_disk = { volume = %q }.",
-					old, volume, old, slot, slot, volume))
-			break
-		}
-	}
-}
-
 // leaves reports whether it is known that a disk in state leaves the VM.
 func (p *Planning) leaves(slot string) bool {
 	_, stays := p.Plan.Disks[slot]
 	return !stays && p.Config.At("disks").IsKnown() && p.managed("disks."+slot)
-}
-
-// leavesLike reports whether the disk in a slot leaves the VM and is of the storage and size of another one.
-func (p warnings) leavesLike(slot string, is model.Disk) bool {
-	was := p.Prior.Disks[slot]
-	return p.leaves(slot) && was.Volume != nil && !p.volumes.attaches(*was.Volume) &&
-		model.Value(was.Storage) == model.Value(is.Storage) && was.Size != nil && is.Size != nil &&
-		model.SameSize(model.Text(*was.Size), model.Text(*is.Size))
 }
 
 // warnResets tells of options without which a guest may not start any more, where they leave the configuration.
