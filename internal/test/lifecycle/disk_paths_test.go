@@ -151,3 +151,31 @@ func TestPlanTellsThatADiskWhichWaitsCannotBeShaped(t *testing.T) {
 		})
 	}
 }
+
+// TestPlanPromisesNoDestructionThatCannotCome: a running guest is not restarted, and PVE lets go of a disk in IDE or SATA, of an EFI disk and of the
+// state of a TPM at its stop only. With removed_disks = "destroy" the plan says that the volume is not destroyed.
+func TestPlanPromisesNoDestructionThatCannotCome(t *testing.T) {
+	t.Parallel()
+	const to = "removed_disks = \"destroy\"\n" + neverRestart + withoutFirmware
+	for attribute, from := range map[string]string{
+		`disks["sata1"]`: strings.Replace(to, "disks = {", "disks = { sata1 = { storage = \"local-zfs\", size = \"2G\" },", 1),
+		"efi_disk":       to + "efi_disk = { storage = \"local-zfs\" }\n",
+	} {
+		t.Run(attribute, func(t *testing.T) {
+			t.Parallel()
+			l := rig.NewVM(t, from)
+			volume := l.Volume(map[string]string{"efi_disk": "efidisk0", `disks["sata1"]`: "sata1"}[attribute])
+			pl := l.Plan(to)
+			l.Warned(attribute, "is not destroyed", volume, "at its next stop only")
+			if said := pl.Diagnostics.String(); strings.Contains(said, "for good") {
+				t.Errorf("the plan says: %s", said)
+			}
+			rig.Must(t, l.Session.Apply(t.Context(), pl))
+			l.Guest(func(world *state.World, _ *state.Guest) {
+				if world.Volume("pve1", volume) == nil {
+					t.Errorf("%s is gone", volume)
+				}
+			})
+		})
+	}
+}

@@ -172,6 +172,11 @@ func (p warnings) warnRemovedVolume(at path.Path, slot string, volume, size *str
 		p.diags.AddAttributeWarning(at, fmt.Sprintf("%s of %s may be destroyed with its data", slot, p.Prior.Thing()),
 			fmt.Sprintf("The slot leaves the configuration, and removed_disks is not known yet. If it is \"destroy\", volume "+
 				"%s is destroyed in the apply, for good; otherwise it stays with the VM as an unused disk.%s", what, loses))
+	case model.Value(p.Plan.RemovedDisks) == "destroy" && p.keepsUntilStop(slot):
+		p.diags.AddAttributeWarning(at, fmt.Sprintf("%s of %s is not destroyed", slot, p.Prior.Thing()),
+			fmt.Sprintf("The slot leaves the configuration, and reboot_policy = \"never\" leaves the VM running: PVE takes "+
+				"volume %s out of %s at its next stop only. It is an unused disk of the VM from then on, and is destroyed with "+
+				"the VM.", what, slot))
 	case model.Value(p.Plan.RemovedDisks) == "destroy":
 		p.diags.AddAttributeWarning(at, fmt.Sprintf("%s of %s is destroyed with its data", slot, p.Prior.Thing()),
 			fmt.Sprintf("The slot leaves the configuration, and removed_disks = \"destroy\": volume %s is destroyed in the "+
@@ -181,6 +186,13 @@ func (p warnings) warnRemovedVolume(at path.Path, slot string, volume, size *str
 			"destroyed with the VM. %s removed_disks = \"destroy\" destroys such volumes instead.%s", what,
 			p.howToUseAgain(slot, name), loses))
 	}
+}
+
+// keepsUntilStop reports whether the guest keeps a disk in its slot after the apply, since it is not restarted
+// (qemu-server QemuServer.pm vmconfig_hotplug_pending).
+func (p warnings) keepsUntilStop(slot string) bool {
+	return p.runs() && !p.Plan.EndsStopped() && model.Value(p.Plan.RebootPolicy) == "never" &&
+		!vm.TakesDisk(slot, p.Prior.Hotplug)
 }
 
 // leaves reports whether it is known that a disk in state leaves the VM.
