@@ -63,6 +63,31 @@ func TestFirmwareThatWaitsToLeaveIsKept(t *testing.T) {
 	}
 }
 
+// TestDetachedFirmwareIsNamed: the EFI disk or the state of the TPM of a VM was detached, by hand or by an earlier configuration, and the plan makes
+// a new, empty one. It names the old one, which has the keys, and the attribute that makes a copy of it.
+func TestDetachedFirmwareIsNamed(t *testing.T) {
+	t.Parallel()
+	for slot, attribute := range firmwareSlots() {
+		for name, byHand := range map[string]bool{"by hand": true, "by the configuration": false} {
+			t.Run(slot+" "+name, func(t *testing.T) {
+				t.Parallel()
+				l := rig.NewVM(t, rig.Stopped+withFirmware)
+				volume := l.Volume(slot)
+				if byHand {
+					l.Guest(func(_ *state.World, g *state.Guest) {
+						delete(g.Config, slot)
+						g.Config["unused0"] = volume
+					})
+				} else {
+					l.To(rig.Stopped + withoutFirmware)
+				}
+				l.Plan(rig.Stopped + withFirmware)
+				l.Warned(attribute, slot+" of VM 400 on pve1 will be new and empty", fmt.Sprintf("%s.import_from = %q", attribute, volume))
+			})
+		}
+	}
+}
+
 // TestFirmwareOfAnotherTypeIsNotReplaced: the state of the TPM that waits to leave has another version than the configuration now says. PVE changes
 // none, so the plan says that the apply will be refused. No empty one takes its place.
 func TestFirmwareOfAnotherTypeIsNotReplaced(t *testing.T) {

@@ -188,18 +188,20 @@ func (m *Model) slotted() []string {
 	return slices.DeleteFunc(slices.Collect(maps.Values(m.volumes())), func(volume string) bool { return volume == "" })
 }
 
+// SizeOfEFIDisk and SizeOfTPMState are the sizes that are noted of these, in bytes: vm.FitsSize takes up to 4 MiB more.
+const SizeOfEFIDisk, SizeOfTPMState int64 = 1, 4 << 20
+
 // sizes are those that disks of a VM in state are known to have, in bytes, by volume. The state has none of an EFI
 // disk, which PVE makes smaller than 4 MiB, but for aarch64 (qemu-server QemuServer/OVMF.pm get_efivars_size), and none
 // of a TPM state, which has 4 MiB (QemuServer/Drive.pm TPMSTATE_DISK_SIZE).
 func (m *Model) sizes(private PrivateState) map[string]int64 {
-	const least, tpm = 1, 4 << 20 // vm.FitsSize takes up to 4 MiB more
 	sizes := map[string]int64{}
 	maps.Copy(sizes, private.Sizes)
 	if e := m.EFIDisk; e != nil && e.Volume != nil && Value(m.Arch) != "aarch64" {
-		sizes[*e.Volume] = least
+		sizes[*e.Volume] = SizeOfEFIDisk
 	}
 	if s := m.TPMState; s != nil && s.Volume != nil {
-		sizes[*s.Volume] = tpm
+		sizes[*s.Volume] = SizeOfTPMState
 	}
 	for _, disk := range m.Disks {
 		if size, err := property.ParseSize(Value(disk.Size)); err == nil && disk.Volume != nil {

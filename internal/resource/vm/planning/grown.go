@@ -285,3 +285,28 @@ func (p warnings) leavesLike(slot string, is model.Disk) bool {
 		model.Value(was.Storage) == model.Value(is.Storage) && was.Size != nil && is.Size != nil &&
 		model.SameSize(model.Text(*was.Size), model.Text(*is.Size))
 }
+
+// warnNewFirmware names the detached volumes of the VM that may have been its EFI disk or the state of its TPM, where
+// the plan makes a new, empty one. The size that was noted tells which a volume was. Neither has imported_disk.
+func (p warnings) warnNewFirmware() {
+	for _, of := range []struct {
+		attribute, slot string
+		isNew           bool
+		size            int64
+	}{
+		{"efi_disk", "efidisk0", p.Prior.EFIDisk == nil && p.Plan.EFIDisk != nil, model.SizeOfEFIDisk},
+		{"tpm_state", "tpmstate0", p.Prior.TPMState == nil && p.Plan.TPMState != nil, model.SizeOfTPMState},
+	} {
+		if !of.isNew || !p.Config.At(of.attribute+".import_from").IsNull() {
+			continue
+		}
+		was := slices.DeleteFunc(slices.Sorted(maps.Values(p.Prior.UnusedVolumes)), func(volume string) bool {
+			return !slices.Contains(p.private.Detached, volume) || p.private.Sizes[volume] != of.size
+		})
+		if len(was) > 0 {
+			p.diags.AddAttributeWarning(path.Root(of.attribute), fmt.Sprintf("%s of %s will be new and empty", of.slot,
+				p.Prior.Thing()), fmt.Sprintf("The VM has detached such volumes, with the keys that were in them: %s. To begin "+
+				"with a copy of one: %s.import_from = %q.", strings.Join(was, ", "), of.attribute, was[0]))
+		}
+	}
+}

@@ -168,6 +168,7 @@ func (p *Planning) update(ctx context.Context) {
 	warnings{p}.warnTakenOver()
 	warnings{p}.warnEjected()
 	warnings{p}.warnNewEmptyDisks()
+	warnings{p}.warnNewFirmware()
 	warnings{p}.refuseWaitWithoutAgent()
 	restart{p}.warn(ctx)
 	restart{p}.warnOfCloudInit(ctx)
