@@ -135,9 +135,7 @@ func TestPlanNamesADiskWhoseExchangeWaits(t *testing.T) {
 			}
 			pl, err := l.Session.Plan(t.Context(), c.with...)
 			rig.Must(t, err)
-			if !strings.Contains(pl.Diagnostics.String(), "scsi1: "+a) {
-				t.Errorf("the plan does not name %s: %s", a, pl.Diagnostics)
-			}
+			rig.MustSay(t, fmt.Errorf("%s", pl.Diagnostics), "scsi1: "+a, "While the VM runs, detach the disk first, or shut the VM down")
 		})
 	}
 }

@@ -148,9 +148,12 @@ func ownDisks(vmid int64, added map[string]string) []string {
 	return lines
 }
 
+// howToKeep says how a disk does not go with its VM. PVE gives away none in a slot of a VM that runs (qemu-server
+// API2/Qemu.pm move_vm_disk, "Cannot move disk to another VM while the source VM is running - detach first").
 func howToKeep(vmid int64) string {
 	return fmt.Sprintf("To keep one, give it to another VM first: \"Reassign Disk\" in PVE's interface, or "+
-		"\"qm disk move %d <slot> --target-vmid <other>\"", vmid)
+		"\"qm disk move %d <slot> --target-vmid <other>\". While the VM runs, detach the disk first, or shut the VM down: "+
+		"one that waits to leave its slot is unusedN then", vmid)
 }
 
 func (p warnings) warnRemovedVolume(at path.Path, slot string, volume, size *string) {
