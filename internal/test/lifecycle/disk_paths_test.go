@@ -179,3 +179,16 @@ func TestPlanPromisesNoDestructionThatCannotCome(t *testing.T) {
 		})
 	}
 }
+
+// TestImportBesideAnExchangeThatWaits: a running VM is imported while another volume waits in a slot of it. The apply of the import restarts nothing,
+// and the plan after it is empty.
+func TestImportBesideAnExchangeThatWaits(t *testing.T) {
+	t.Parallel()
+	l, _, waits, body := waitingExchange(t)
+	l.Configure(body("removed_disks = \"destroy\"\n", importOf(waits)))
+	l.Session.Forget(rig.VMAddress)
+	rig.Must(t, l.Session.Import(t.Context(), rig.VMAddress, "400"))
+	rig.Must(t, l.Session.Converge(t.Context()))
+	l.WantRunning()
+	l.WantWaiting("scsi1")
+}
