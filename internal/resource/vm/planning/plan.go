@@ -185,7 +185,9 @@ func (p *Planning) update(ctx context.Context) {
 // compute plans attribute by attribute.
 func (p *Planning) compute(ctx context.Context, config tftypes.Value) {
 	planned := p.Shape.Plan(plan.Input{Config: config, Prior: p.State, Managed: p.private.Managed,
-		Inherits: p.Config.Copies(), MayExist: p.private.MayHave})
+		Inherits: p.Config.Copies(), MayExist: func(slot string) bool { // a disk that is there brings its options along
+			return p.private.MayHave(slot) || !p.Config.At(slot+".imported_disk").IsNull()
+		}})
 	p.Value, p.changed, p.forgotten = p.volumes.withUnknowns(planned.Value), planned.Changed, planned.Forgotten
 	if p.private.Lost {
 		p.doubtful = p.Shape.Doubtful(plan.Input{Config: config, Prior: p.State, Managed: p.private.Managed,
