@@ -233,6 +233,28 @@ func TestDisksOfACreateThatNeverGetsIntoItsPool(t *testing.T) {
 	}
 }
 
+// TestUndoThatDoesNotGetTheLockOfUserConfig: a start fails, and the destroy of the undo frees the disks and then does
+// not get the lock of user.cfg. What is left of the VM is its own: it goes once the lock is free, or is named.
+func TestUndoThatDoesNotGetTheLockOfUserConfig(t *testing.T) {
+	for name, who := range map[string]func(*pve.Config, pvesim.Credentials){"token": token, "ticket": ticket} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := benchOf(t, pvesim.Options{Clock: clock.Real{}, Latency: -1}, who)
+				b.sim.SetFaults([]fault.Rule{startRefused})
+				pvesim.HoldUserConfig(b.sim, 20*time.Second)
+				created, err := b.Create(t.Context(), twoDisks())
+				if said := fmt.Sprint(created.Warnings, created.Left, err); strings.Contains(said, "another user") {
+					t.Errorf("there is no other user: %s", said)
+				}
+				vm, named := b.vms()[150], len(created.Left) > 0 && created.Guest.VMID == 150
+				if (vm != nil) != (name == "token") || named != (vm != nil) {
+					t.Errorf("there is %v, and named are %v: %v", vm, created.Left, created.Warnings)
+				}
+			})
+		})
+	}
+}
+
 // TestUndoOfAVMThatHasLeftThePool: an identity has its privileges on guests by its pool alone. An administrator moves the
 // new VM to another pool while its create starts it, and the start fails. The undo does not see it any more: it is
 // named, and stays in state.

@@ -89,9 +89,9 @@ func orphanAttributes() map[string]schema.Attribute {
 		"kind": kit.ComputedString("`volume`: it carries an id that no guest has, and no guest uses it. " +
 			"`half_made`: a VM that a create, clone or restore that was killed has left locked, or one that was made without " +
 			"a disk, was never started, and has nothing to start from or is one of several of its name. `half_destroyed`: the " +
-			"lock of a destroy that was killed, and nothing else of the VM. `expired_create`: a VM with the mark of a create " +
-			"of this provider that is over. `lock`: a guest that is locked although no task holds the lock. `ha_resource`, " +
-			"`pool_member`, `acl_entry`: an entry for an id that no guest has."),
+			"lock of a destroy that was killed or failed late, and nothing else of the VM. `expired_create`: a VM with the " +
+			"mark of a create of this provider that is over. `lock`: a guest that is locked although no task holds the lock. " +
+			"`ha_resource`, `pool_member`, `acl_entry`: an entry for an id that no guest has."),
 		"id":      kit.ComputedString("Volume id, id of the guest, or the entry."),
 		"vmid":    kit.ComputedInt64("Id that it carries."),
 		"name":    kit.ComputedString("Name of the guest, if there is one."),

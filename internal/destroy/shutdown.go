@@ -261,7 +261,8 @@ func (r *removal) follow(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if r.Owns != nil && !r.Owns(config.Current()) { // by now; the next look tells
+	// by now; the next look tells. What is left of a half-destroyed VM has no identity
+	if r.Owns != nil && !r.Owns(config.Current()) && config.Digest != r.view.config.Digest {
 		return nil
 	}
 	if r.refuse != nil {

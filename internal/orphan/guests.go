@@ -11,6 +11,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/ownership"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/shell"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
@@ -93,8 +94,12 @@ func (l *look) lockedItem(i Item, r volumeuse.Reading, lock string, how held, de
 		"program outside PVE may have set it, or a person", lock)
 	if how == deadTask {
 		i.Certainty = Certain
-		i.Reason = fmt.Sprintf("it is locked (%s), and task %s of %s (%s), which took the lock, was "+
-			"killed", lock, dead.UPID.Type(), dead.UPID.User(), dead.UPID)
+		ended := "was killed"
+		if dead.Status != fault.KilledStatus {
+			ended = fmt.Sprintf("has failed (%s)", dead.Status)
+		}
+		i.Reason = fmt.Sprintf("it is locked (%s), and task %s of %s (%s), which took the lock, %s", lock, dead.UPID.Type(),
+			dead.UPID.User(), dead.UPID, ended)
 		i.Command = shell.VM("qm unlock {vmid}", i.VMID)
 		switch lock { // which the lock's end does not mend
 		case "rollback":

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 )
@@ -113,6 +114,28 @@ func TestOrphansHalfMadeAndHalfDestroyed(t *testing.T) {
 	guestThat(600, "qemu", map[string]string{"scsi5": "local-zfs:vm-302-disk-7,size=1G"})(r)
 	if report = r.find(); report.Items[1].Certainty != Unknown || !strings.Contains(report.Items[1].Reason, "also used by VM 600") {
 		t.Errorf("%+v", report.Items[1])
+	}
+}
+
+// TestOrphanOfADestroyThatDidNotGetTheLockOfUserConfig: the task was not killed, and says that it came as far as that
+// lock, which it takes when the disks are gone. It is proved as half destroyed, and removed.
+func TestOrphanOfADestroyThatDidNotGetTheLockOfUserConfig(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.make(pve.Params{"vmid": "303", "scsi0": "local-zfs:1"})
+	pvesim.HoldUserConfig(r.sim, time.Hour)
+	upid, err := r.api.QEMU("pve1", 303).Destroy(t.Context(), true)
+	if err == nil {
+		_, err = r.api.Tasks().Wait(t.Context(), upid)
+	}
+	if err == nil {
+		t.Fatal("the destroy did not fail")
+	}
+	r.sim.Advance(time.Hour)
+	report := r.find()
+	r.mustFind("a destroy that failed", report, "half_destroyed 303 certain qm unlock 303 && qm destroy 303 --purge")
+	if reason := report.Items[0].Reason; !strings.Contains(reason, "has failed (access permissions cleanup for VM 303") {
+		t.Error(reason)
 	}
 }
 

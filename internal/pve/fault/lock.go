@@ -118,13 +118,18 @@ func (t *TaskError) contended() bool {
 // clone writes the target's configuration, and then copies the firewall's file under a lock of the cluster before
 // anything would clean up (qemu-server API2/Qemu.pm clone_vm; pve-firewall Firewall.pm clone_vmfw_conf). A restore
 // takes its lock away, and nothing else (API2/Qemu.pm create_vm, "state is NOT cleaned up"). Without quorum no
-// configuration is removed, which a create says in its log ("failed to remove config file"), and a clone nowhere.
+// configuration is removed, which a create says in its log ("failed to remove config file"), and a clone nowhere. A
+// destroy takes locks of the cluster when the disks are gone, and only (lock: destroyed) is left of the configuration
+// (API2/Qemu.pm destroy_vm; pve-access-control AccessControl.pm remove_vm_access; pve-ha-manager HA/Config.pm).
 func (t *TaskError) LeavesHalf() bool {
 	switch t.UPID.Type() {
 	case "qmrestore":
 		return t.ExitStatus != "" && t.ExitStatus != "OK" && !strings.HasPrefix(t.ExitStatus, "WARNINGS: ")
 	case "qmclone":
 		return strings.HasPrefix(t.ExitStatus, "cfs-lock 'firewall-vm-") || isReadOnly(t.ExitStatus)
+	case "qmdestroy":
+		return strings.Contains(t.ExitStatus, "cfs-lock '") || isReadOnly(t.ExitStatus) ||
+			strings.HasPrefix(t.ExitStatus, "failed to remove config file: ") // guest-common AbstractConfig.pm
 	}
 	return t.UPID.Type() == "qmcreate" && isReadOnly(t.ExitStatus)
 }

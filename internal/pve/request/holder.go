@@ -83,10 +83,11 @@ func (h Holder) MayHold(task pve.UPID) bool {
 }
 
 // Died finds the task that took a configuration's lock and ended without giving it back: the last one of its kind on
-// some nodes, where it was killed, or its node crashed. Without such a one, which is no error, the lock may have been
-// set by hand, or by a program outside PVE. Without Sys.Audit only this identity's own tasks are seen. Of several that
-// may be the last all must have been killed. A killed backup of many guests proves nothing: it names none of them. Nor
-// does a task that was killed before the guest was seen without a lock.
+// some nodes, where it was killed, or its node crashed, or where it says that it has left its VM half destroyed.
+// Without such a one, which is no error, the lock may have been set by hand, or by a program outside PVE. Without
+// Sys.Audit only this identity's own tasks are seen. Of several that may be the last all must have been killed. A
+// killed backup of many guests proves nothing: it names none of them. Nor does a task that was killed before the
+// guest was seen without a lock.
 func (r *Runner) Died(ctx context.Context, h Holder, nodes ...string) (pve.Task, error) {
 	types := Holders(h.Lock)
 	var all []pve.Task
@@ -105,8 +106,9 @@ func (r *Runner) Died(ctx context.Context, h Holder, nodes ...string) (pve.Task,
 	lasts, err := r.Youngest(ctx, all)
 	provesNothing := func(t pve.Task) bool {
 		named := h.Lock == "clone" || h.names(t.UPID) // a clone's task has the id of its source
-		killed := (&pve.TaskError{UPID: t.UPID, ExitStatus: t.Status}).Killed()
-		return !named || !killed || !slices.Contains(types, t.UPID.Type())
+		ended := &pve.TaskError{UPID: t.UPID, ExitStatus: t.Status}
+		left := ended.Killed() || t.UPID.Type() == "qmdestroy" && ended.LeavesHalf()
+		return !named || !left || !slices.Contains(types, t.UPID.Type())
 	}
 	if err != nil || len(lasts) == 0 || slices.ContainsFunc(lasts, provesNothing) {
 		return pve.Task{}, err

@@ -63,15 +63,33 @@ func (r *Request) AddToPool(vmid int, pool string) error {
 	if pool == "" {
 		return nil
 	}
+	if err := r.lockUserConfig(fmt.Sprintf("can't add VM %d to pool '%s'", vmid, pool)); err != nil {
+		return err
+	}
+	if p := r.W.Pools[pool]; p != nil && !slices.Contains(p.Guests, vmid) {
+		p.Guests = append(p.Guests, vmid)
+	}
+	return nil
+}
+
+// LeaveAccess takes what user.cfg has of a guest's id out of it, under its lock (pve-access-control AccessControl.pm
+// remove_vm_access).
+func (r *Request) LeaveAccess(vmid int) error {
+	err := r.lockUserConfig(fmt.Sprintf("access permissions cleanup for VM %d failed", vmid))
+	if err == nil {
+		state.LeaveAccess(r.W, vmid)
+	}
+	return err
+}
+
+// lockUserConfig waits for the lock of user.cfg (AccessControl.pm lock_user_config). The work under it takes no time.
+func (r *Request) lockUserConfig(failed string) error {
 	free := func() bool { return r.Engine.Locks[UserConfigLock] == nil }
 	if !free() {
 		r.Engine.Wait(LockTimeout, free)
 	}
 	if !free() {
-		return perl.Die("can't add VM %d to pool '%s': cfs-lock 'file-user_cfg' error: got lock request timeout", vmid, pool)
-	}
-	if p := r.W.Pools[pool]; p != nil && !slices.Contains(p.Guests, vmid) {
-		p.Guests = append(p.Guests, vmid)
+		return perl.Die("%s: cfs-lock 'file-user_cfg' error: got lock request timeout", failed)
 	}
 	return nil
 }

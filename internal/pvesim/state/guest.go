@@ -125,12 +125,17 @@ func (w *World) PoolOf(vmid int) string {
 // ForgetGuest takes a VMID out of all pools and access lists (PVE::AccessControl::remove_vm_access) and removes its
 // firewall file, as a destroy does.
 func ForgetGuest(w *World, vmid int) {
+	LeaveAccess(w, vmid)
+	delete(w.Firewall, vmid)
+}
+
+// LeaveAccess takes a guest's id out of pools and permissions.
+func LeaveAccess(w *World, vmid int) {
 	for _, p := range w.Pools {
 		p.Guests = slices.DeleteFunc(p.Guests, func(id int) bool { return id == vmid })
 	}
 	path := fmt.Sprintf("/vms/%d", vmid)
 	w.ACL = slices.DeleteFunc(w.ACL, func(e ACLEntry) bool { return e.Path == path })
-	delete(w.Firewall, vmid)
 }
 
 // NextConfig is the configuration that the guest has after its next start: with what waits for it.

@@ -71,6 +71,10 @@ func destroyWorker(r *engine.Request, w *engine.Worker, skiplock bool) error {
 	}
 	g.Config, g.Pending, g.Deletes, g.Snaps = map[string]string{}, nil, nil, nil
 	g.SetLock("destroyed", w.Task.UPID)
+	if err := r.LeaveAccess(vmid); err != nil {
+		g.SetLock("destroyed", "failure") // which stays, and so does what follows
+		return err
+	}
 	state.ForgetGuest(r.W, vmid)
 	if r.Flag("purge") {
 		w.Logf("purging VM %d from related configurations..", vmid)
