@@ -103,6 +103,9 @@ func (d *Destroyer) Delete(ctx context.Context, r Request) ([]saga.Residue, []gu
 		remove = d.deleteUncommitted
 	}
 	left, warnings, err := remove(ctx, r)
+	for i := range left { // a volume that was not seen as it was noted
+		left[i].Size = cmp.Or(left[i].Size, r.Sizes[left[i].ID])
+	}
 	if err != nil {
 		return merge(r.Left, left), warnings, err
 	}

@@ -73,27 +73,31 @@ func (d *Destroyer) clearVolume(ctx context.Context, r Request, leftover saga.Re
 
 // proveRemembered makes sure that a volume is the one that state remembers, and not a later one of its name: it has the
 // same size and was made at the same time. A storage that tells no time, or a volume that was not seen when it was
-// noted, proves that only as far as no other cluster may use the storage.
+// noted, proves that only as far as no other cluster may use the storage. One whose size state does not know either is
+// not proved at all.
 func (d *Destroyer) proveRemembered(ctx context.Context, vmid int, was saga.Residue) error {
 	found, err := d.guests.Volumes(ctx, was.Node, volid.Storage(was.ID), vmid)
 	if err != nil {
 		return err
 	}
 	at := slices.IndexFunc(found, func(v pve.Volume) bool { return v.ID == was.ID })
-	if at < 0 || was.Size == 0 {
+	if at < 0 {
 		return d.ProveOrphaned(ctx, was.Node, vmid, []string{was.ID})
 	}
-	now := found[at]
-	if isOther := now.Size != 0 && now.Size != was.Size; isOther || !hasSize(now, was.Size) ||
-		!now.CreatedAt.Equal(was.CreatedAt) {
+	now, seen := found[at], !was.CreatedAt.IsZero()
+	isOther := seen && now.Size != 0 && now.Size != was.Size
+	switch {
+	case was.Size == 0:
+		return errors.New("its size is not known, so the volume that has the name now may be another one. It was not " +
+			"touched. Find its owner; `terraform state rm` makes Terraform forget the leftover")
+	case isOther || !hasSize(now, was.Size) || seen && !now.CreatedAt.Equal(was.CreatedAt):
 		return fmt.Errorf("another volume has its name now: it has %d bytes and not %d, or was made at another time. It was "+
 			"not touched. Find its owner; `terraform state rm` makes Terraform forget the leftover",
 			cmp.Or(now.Size, now.Approximate), was.Size)
+	case seen:
+		return d.ProveLeftOver(ctx, was.Node, vmid, []string{was.ID})
 	}
-	if was.CreatedAt.IsZero() { // ZFS and RBD list no time (pve-storage, list_images of the plugins)
-		return d.ProveOrphaned(ctx, was.Node, vmid, []string{was.ID})
-	}
-	return d.ProveLeftOver(ctx, was.Node, vmid, []string{was.ID})
+	return d.ProveOrphaned(ctx, was.Node, vmid, []string{was.ID}) // ZFS and RBD list no time (pve-storage, list_images)
 }
 
 // Recheck returns the remembered leftovers of a VM in state that are still there.
@@ -197,9 +201,12 @@ func (d *Destroyer) exists(ctx context.Context, ref guest.Ref, leftover *saga.Re
 	if leftover.Kind != "guest" {
 		now, there, err := d.HasVolume(ctx, leftover.Node, leftover.ID)
 		known := fact{size: leftover.Size, createdAt: leftover.CreatedAt}
-		if vmid, ok := volid.Owner(leftover.ID); ok && now.ID != "" && !known.fits(now) {
+		vmid, ok := volid.Owner(leftover.ID)
+		if ok && now.ID != "" && !known.fits(now) {
 			leftover.Reason = "another volume has its name now: it has another size, or was made at another time. Find its " +
 				"owner, or have Terraform forget the leftover (`terraform state rm`)"
+		}
+		if ok && now.ID != "" && (!known.fits(now) || known.size == 0) {
 			leftover.Command = shell.VM("pvesm list {} --vmid {vmid}", vmid, volid.Storage(leftover.ID))
 		}
 		return there, err

@@ -153,3 +153,61 @@ func TestRememberedNameOfAnotherVMsDisk(t *testing.T) {
 		}
 	}
 }
+
+// TestRememberedVolumeThatWasNotSeen: a storage is away when the leftovers of a VM are noted. They have the sizes that
+// state knows, and by the next destroy a volume of such a name is freed only if it has that size. Without a size nothing
+// tells whose it is: it is named.
+func TestRememberedVolumeThatWasNotSeen(t *testing.T) {
+	for name, c := range map[string]struct {
+		sizes map[string]int64 // in state
+		now   int64            // the volume's; 0: it is gone
+		kept  bool
+	}{
+		"as it was":                {sizes: map[string]int64{rescanned: 1 << 30}, now: 1 << 30},
+		"another's of its name":    {sizes: map[string]int64{rescanned: 1 << 30}, now: 7 << 30, kept: true},
+		"of an unknown size":       {now: 1 << 30, kept: true},
+		"gone, of an unknown size": {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, asToken)
+			ref := r.vm(300)
+			put := func(w *state.World, size int64) {
+				w.Put(&state.Volume{Storage: "local2", Node: "pve1", Name: "300/vm-300-disk-7.raw", VMID: 300, Content: "images",
+					Format: "raw", Size: size})
+			}
+			r.change(func(w *state.World) {
+				put(w, 1<<30)
+				w.Guests[300].Config["scsi1"] = rescanned + ",size=1G"
+			})
+			r.answered = func(method, path string) {
+				if method == http.MethodDelete && strings.HasSuffix(path, "/qemu/300") {
+					r.change(func(w *state.World) { w.Storages["local2"].Offline = true })
+				}
+			}
+			left, _, err := r.s.Delete(t.Context(), Request{Ref: ref, Disks: Disks{Known: []string{rescanned}, Sizes: c.sizes}})
+			if err == nil || len(left) != 1 || left[0].Size != c.sizes[rescanned] {
+				t.Fatalf("%v, left %+v", err, left)
+			}
+			r.answered = func(string, string) {}
+			r.change(func(w *state.World) {
+				w.Storages["local2"].Offline = false
+				delete(w.Guests, 300)
+				for key, v := range w.Volumes {
+					if v.Volid() == rescanned {
+						delete(w.Volumes, key)
+					}
+				}
+				if c.now > 0 {
+					put(w, c.now)
+				}
+			})
+			rest, _, err := r.s.Delete(t.Context(), Request{Ref: ref, Left: left})
+			if _, kept := r.has(300, rescanned); kept != c.kept || (err != nil) != c.kept || (len(rest) > 0) != c.kept {
+				t.Errorf("it is there %t, left %+v: %v", kept, rest, err)
+			}
+			if len(rest) > 0 && rest[0].Command != "pvesm list local2 --vmid 300" {
+				t.Errorf("the command: %s", rest[0].Command)
+			}
+		})
+	}
+}
