@@ -255,23 +255,61 @@ func TestUndoThatDoesNotGetTheLockOfUserConfig(t *testing.T) {
 	}
 }
 
+// poolOnly leaves the token its privileges on guests by the pool alone.
+func poolOnly(b bench) {
+	b.change(func(w *state.World) {
+		w.ACL = slices.DeleteFunc(w.ACL, func(e state.ACLEntry) bool {
+			return e.Path == "/" && strings.HasPrefix(e.Subject, "terraform@pve")
+		})
+		for _, who := range []string{"terraform@pve", "terraform@pve!prov"} {
+			for _, path := range []string{"/storage", "/sdn", "/mapping", "/pool/web"} {
+				w.ACL = append(w.ACL, state.ACLEntry{Path: path, Subject: who, Role: "TerraformProvider", Propagate: true})
+			}
+			w.ACL = append(w.ACL, state.ACLEntry{Path: "/nodes", Subject: who, Role: "PVEAuditor", Propagate: true})
+		}
+	})
+}
+
+// TestHiddenCloneElsewhereThatDoesNotGetIntoItsPool: an identity has its privileges on guests by its pool alone. A clone
+// to another node does not get the lock of user.cfg. Its configuration stands there already, and PVE removes it on the
+// source's node only, so the identity does not see it. It is named, stays in state, and no other id is tried.
+func TestHiddenCloneElsewhereThatDoesNotGetIntoItsPool(t *testing.T) {
+	for _, vmid := range []int{0, 150} {
+		for node, stands := range map[string]bool{"pve1": false, "pve2": true} {
+			t.Run(fmt.Sprint(vmid, node), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					b := benchOf(t, pvesim.Options{Clock: clock.Real{}, Latency: -1}, token)
+					b.change(func(w *state.World) {
+						w.Guests[9000].Config = map[string]string{"name": "tpl", "template": "1", "scsi0": "none,media=cdrom"}
+						w.Pools["web"].Guests = append(w.Pools["web"].Guests, 9000)
+					})
+					poolOnly(b)
+					pvesim.HoldUserConfig(b.sim, 12*time.Second)
+					r := ofTemplate()
+					r.Node, r.VMID, r.Pool = node, vmid, "web"
+					created, err := b.Create(t.Context(), r)
+					named := fmt.Sprint(created.Left)
+					if (err != nil) != stands || (len(created.Left) > 0) != stands {
+						t.Errorf("left %v: %v", created.Left, err)
+					}
+					for id := range b.vms() {
+						if isIt := created.Guest.VMID == id; id < 1000 && (!isIt || stands && !strings.Contains(named, fmt.Sprintf("VM %d", id))) {
+							t.Errorf("VM %d stands, and the create has VM %d and names %s", id, created.Guest.VMID, named)
+						}
+					}
+				})
+			})
+		}
+	}
+}
+
 // TestUndoOfAVMThatHasLeftThePool: an identity has its privileges on guests by its pool alone. An administrator moves the
 // new VM to another pool while its create starts it, and the start fails. The undo does not see it any more: it is
 // named, and stays in state.
 func TestUndoOfAVMThatHasLeftThePool(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := benchOf(t, pvesim.Options{Clock: clock.Real{}, Latency: -1}, token)
-		b.change(func(w *state.World) {
-			w.ACL = slices.DeleteFunc(w.ACL, func(e state.ACLEntry) bool {
-				return e.Path == "/" && strings.HasPrefix(e.Subject, "terraform@pve")
-			})
-			for _, who := range []string{"terraform@pve", "terraform@pve!prov"} {
-				for _, path := range []string{"/storage", "/sdn", "/mapping", "/pool/web"} {
-					w.ACL = append(w.ACL, state.ACLEntry{Path: path, Subject: who, Role: "TerraformProvider", Propagate: true})
-				}
-				w.ACL = append(w.ACL, state.ACLEntry{Path: "/nodes", Subject: who, Role: "PVEAuditor", Propagate: true})
-			}
-		})
+		poolOnly(b)
 		go func() { // while the request to start is delayed
 			time.Sleep(4 * time.Second)
 			b.change(func(w *state.World) {

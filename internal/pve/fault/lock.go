@@ -146,20 +146,24 @@ func isReadOnly(message string) bool {
 // LeavesVolumes reports whether a task that failed has removed its guest's configuration, and none of its volumes: a
 // create frees them only where an error comes before the guest is to enter its pool, for which the lock of user.cfg may
 // not be got (qemu-server API2/Qemu.pm create_vm; pve-access-control AccessControl.pm add_vm_to_pool). A clone says the
-// same behind "clone failed: ", and frees them.
+// same behind "clone failed: ", and frees them (CleansUp).
 func (t *TaskError) LeavesVolumes() bool {
 	return t.UPID.Type() == "qmcreate" && strings.HasPrefix(t.ExitStatus, "can't add VM "+t.UPID.ID()+" to pool ") &&
 		!isReadOnly(t.ExitStatus)
 }
 
 // CleansUp reports whether a task has taken back what it had made where it failed, or had made nothing. A clone that
-// failed says so by what stands before its error, or by an error that comes before its first write.
+// failed says so by what stands before its error, or by an error that comes before its first write. Before it enters
+// its pool one to another node has moved its configuration there, and does not remove it (qemu-server API2/Qemu.pm
+// clone_vm).
 func (t *TaskError) CleansUp() bool {
 	switch {
 	case t.Killed() || t.IsUntold() || t.LeavesHalf() || t.LeavesVolumes():
 		return false
 	case t.UPID.Type() != "qmclone" || t.ExitStatus == "OK" || strings.HasPrefix(t.ExitStatus, "WARNINGS: "):
 		return true
+	case strings.HasPrefix(t.ExitStatus, "clone failed: can't add VM "):
+		return false
 	}
 	return strings.HasPrefix(t.ExitStatus, "clone failed: ") || t.contended() ||
 		slices.Contains([]Kind{Exists, Denied, Invalid}, kindOfMessage(t.ExitStatus))

@@ -119,7 +119,7 @@ func TestWhatTasksLeave(t *testing.T) {
 		{"qmclone", "clone failed: " + noQuorum, false, true},
 		{"qmclone", "clone failed: " + readOnly, false, true},
 		{"qmclone", "clone failed: Failed to move config to node 'pve2' - rename failed: Permission denied", false, true},
-		{"qmclone", "clone failed: " + userConfig, true, false},
+		{"qmclone", "clone failed: " + userConfig, false, false}, // on another node its configuration stays
 		{"qmrestore", userConfig, false, true},
 		{"qmdestroy", "access permissions cleanup for VM 100 failed: cfs-lock 'file-user_cfg' error: got lock request timeout", false, true},
 		{"qmdestroy", "delete resource failed: cfs-lock 'domain-ha' error: no quorum!", false, true},
