@@ -347,3 +347,28 @@ func TestSlowImportOfALargerImageIsTakenBack(t *testing.T) {
 		})
 	}
 }
+
+// TestSlowCloneOfADiskWithAnOldSizeIsTakenBack: the disk of the template was grown on its storage (lvextend), and no
+// rescan has told its configuration. PVE gives the copy the size that the volume has (qemu-server QemuServer.pm
+// clone_disk).
+func TestSlowCloneOfADiskWithAnOldSizeIsTakenBack(t *testing.T) {
+	t.Parallel()
+	for _, full := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			b := benchOf(t, pvesim.Options{Clock: clock.Real{}, Latency: -1}, token)
+			b.change(func(w *state.World) {
+				g := w.Guests[9000]
+				delete(g.Config, "protection")
+				w.Volume("pve1", guest.VolumeOf(g.Config["scsi0"])).Size = 8 << 30
+			})
+			r := ofTemplate()
+			r.VMID, r.Start, r.Clone.Full = 150, true, to(full)
+			b.sim.SetTaskTime(3 * time.Minute)
+			b.sim.SetFaults([]fault.Rule{startRefused})
+			created, err := b.Create(t.Context(), r)
+			if err == nil || b.vms()[150] != nil || len(created.Warnings) > 0 {
+				t.Errorf("full %t, there is %v: %v; %v", full, b.vms()[150]["scsi0"], err, created.Warnings)
+			}
+		})
+	}
+}

@@ -287,10 +287,12 @@ func worksWith(p plan, config map[string]string, made *destroy.Made) string {
 	return ""
 }
 
-// grownSince is a disk of an uncommitted VM that is larger than the create makes it, and its size in bytes; "": none.
-// An import has the size of its image, which may be larger: PVE then refuses to shrink the disk. Storages round up, LVM
-// to whole extents of its volume group, which may be large (pve-storage LVMPlugin.pm alloc_image). PVE's
-// interface counts growth in GiB (pve-manager www/manager6/qemu/HDResize.js), so less shows no user.
+// grownSince is a disk of an uncommitted VM that is larger than the create makes it, and its size in bytes; "":
+// none. An import has the size of its image, which may be larger: PVE then refuses to shrink the disk. A copy has
+// the size of its source's volume, which may have grown without the source's configuration (qemu-server
+// QemuServer.pm clone_disk). Storages round up, LVM to whole extents of its volume group, which may be large (pve-
+// storage LVMPlugin.pm alloc_image). PVE's interface counts growth in GiB (pve-manager
+// www/manager6/qemu/HDResize.js), so less shows no user.
 func grownSince(p plan, config map[string]string, made *destroy.Made) (slot string, size int64) {
 	const least = 1 << 30
 	var copies, today vm.Spec
@@ -302,7 +304,7 @@ func grownSince(p plan, config map[string]string, made *destroy.Made) (slot stri
 		is, want := has[slot].Bytes(), p.spec.Disks[slot]
 		copied, known := p.copiedSize(copies.Disks, today.Disks, slot)
 		largest := max(want.Bytes(), copied)
-		if want.ImportFrom != nil && made != nil {
+		if made != nil && (want.ImportFrom != nil || copied > 0) {
 			largest = max(largest, made.FirstSize(slot))
 		}
 		if known && largest > 0 && is-largest >= least {
