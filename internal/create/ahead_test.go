@@ -15,7 +15,7 @@ import (
 
 // TestCopyNamesTheFirewallThatItReplaces: a clone and a restore put the firewall of their source in the place of one that
 // an administrator has set for a configured id ahead of its VM (pve-firewall Firewall/Helpers.pm clone_vmfw_conf). That
-// is said, unless the create sets the firewall itself.
+// is said, unless the configuration has all of it.
 func TestCopyNamesTheFirewallThatItReplaces(t *testing.T) {
 	yes := true
 	for name, c := range map[string]struct {
@@ -72,6 +72,54 @@ func TestRestoreNamesTheFirewallThatItReplaces(t *testing.T) {
 		said, replaced := fmt.Sprint(created.Warnings), c.set != nil && c.backedUp != nil
 		if err != nil || strings.Contains(said, "PVE has put those of the source in their place") != replaced {
 			t.Errorf("%s: said %s: %v", name, said, err)
+		}
+	}
+}
+
+// TestCreateNamesRulesSetAhead: an administrator has set rules for a configured id ahead of its VM. A create that sets the
+// firewall removes them, and names those that the configuration does not have.
+func TestCreateNamesRulesSetAhead(t *testing.T) {
+	theirs := map[string]string{"type": "in", "action": "DROP", "source": "10.0.0.0/8", "enable": "1"}
+	for name, c := range map[string]struct {
+		r    Request
+		want guest.Firewall
+		says bool
+	}{
+		"scratch":             {r: onZFS(), says: true},
+		"scratch, other ones": {r: onZFS(), want: guest.Firewall{Rules: []guest.FirewallRule{}}, says: true},
+		"scratch, the same":   {r: onZFS(), want: guest.Firewall{Rules: []guest.FirewallRule{{Type: to("in"), Action: to("DROP"), Source: to("10.0.0.0/8")}}}},
+		"clone":               {r: ofTemplate(), says: true},
+		"clone, other ones":   {r: ofTemplate(), want: guest.Firewall{Rules: []guest.FirewallRule{}}, says: true},
+	} {
+		b := newBench(t, token)
+		b.change(func(w *state.World) {
+			w.Firewall[150] = &state.FirewallFile{Options: map[string]string{"enable": "1"}, Rules: []map[string]string{theirs}}
+		})
+		c.want.Enabled = to(true)
+		c.r.VMID, c.r.Firewall = 150, &c.want
+		created, err := b.Create(t.Context(), c.r)
+		if said := fmt.Sprint(created.Warnings); err != nil || strings.Contains(said, "in DROP source=10.0.0.0/8") != c.says {
+			t.Errorf("%s: said %s: %v", name, said, err)
+		}
+	}
+}
+
+// TestFailedCloneNamesTheFirewallThatWentWithIt: PVE removes the firewall of the id where a clone fails (qemu-server
+// API2/Qemu.pm clone_vm, remove_vmfw_conf), and puts none in its place.
+func TestFailedCloneNamesTheFirewallThatWentWithIt(t *testing.T) {
+	for _, firewall := range []*guest.Firewall{nil, {Enabled: to(true)}} {
+		b := newBench(t, token)
+		b.change(func(w *state.World) {
+			w.Firewall[150] = &state.FirewallFile{Options: map[string]string{"enable": "1", "policy_out": "DROP"}}
+		})
+		b.sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: http.MethodPost, Path: "/nodes/{node}/qemu/{vmid}/clone"},
+			Phase: fault.Task, Reason: "clone failed: no space"}})
+		r := ofTemplate()
+		r.VMID, r.Firewall = 150, firewall
+		created, err := b.Create(t.Context(), r)
+		said := fmt.Sprint(created.Warnings)
+		if err == nil || !strings.Contains(said, "PVE has removed them with the copy that failed") {
+			t.Errorf("with %v: said %s: %v", firewall, said, err)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package create
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -119,7 +120,8 @@ func ahead(ctx context.Context, a *attempt) []string {
 
 // sendCopy sends the first write of a clone or a restore. PVE puts the firewall of the source, or none, in the place of
 // one that was set for the VMID ahead of its VM (pve-firewall Firewall/Helpers.pm clone_vmfw_conf; qemu-server
-// QemuServer.pm restore_vma_archive), and a warning says so. A create that sets the firewall itself replaces it anyway.
+// QemuServer.pm restore_vma_archive), and removes it where a clone fails (API2/Qemu.pm clone_vm, remove_vmfw_conf). A
+// warning says so.
 func sendCopy(ctx context.Context, a *attempt, r request.Request) error {
 	was, _ := firewallNow(ctx, a)
 	err := a.sendFirst(ctx, r)
@@ -130,22 +132,44 @@ func sendCopy(ctx context.Context, a *attempt, r request.Request) error {
 	defer cancel()
 	now, failed := firewallNow(late, a)
 	fate := "PVE has put those of the source in their place"
-	if failed != nil {
+	switch {
+	case failed != nil:
 		fate = fmt.Sprintf("Whether PVE has put those of the source in their place is not known: %v", failed)
+	case err != nil && now == nil:
+		fate = "PVE has removed them with the copy that failed. Set them again before the next apply"
 	}
 	if failed != nil || !reflect.DeepEqual(was, now) {
-		a.warnings = append(a.warnings, guest.Warning{Summary: fmt.Sprintf("Firewall of VM %d", a.vmid),
-			Detail: fmt.Sprintf("Firewall options or rules were set for the id %d before, and not by this create. %s", a.vmid,
-				fate)})
+		warnAhead(a, guest.BeyondFirewall(was, cmp.Or(now, &guest.Firewall{})), fate)
 	}
 	return err
 }
 
-// firewallNow is the firewall under a configured VMID, as far as this identity sees it; nil if it is not in force, or
-// if the create sets it. Without the option "enable" none of a guest's rules is in force (pve-firewall Firewall.pm,
-// compile_iptables_filter), so one request tells in most cases.
+// nameReplaced names the firewall that a create from scratch replaces. One that cannot be read is not set either.
+func nameReplaced(ctx context.Context, a *attempt) {
+	if was, _ := firewallNow(ctx, a); was != nil {
+		warnAhead(a, was, "This create replaces them")
+	}
+}
+
+// warnAhead warns of the part of a firewall that was set ahead and is gone, unless the configuration has all of it.
+func warnAhead(a *attempt, gone *guest.Firewall, fate string) {
+	if want := a.r.Firewall; want != nil {
+		lines := append(guest.OtherOptions(guest.OptionsSet(gone), want), guest.UnknownRules(gone, want.Rules)...)
+		if len(lines) == 0 {
+			return
+		}
+		fate += ". The configuration does not have these:\n  " + strings.Join(lines, "\n  ")
+	}
+	a.warnings = append(a.warnings, guest.Warning{Summary: fmt.Sprintf("Firewall of VM %d", a.vmid),
+		Detail: fmt.Sprintf("Firewall options or rules were set for the id %d before, and not by this create. %s", a.vmid,
+			fate)})
+}
+
+// firewallNow is the firewall under a configured VMID, as far as this identity sees it; nil if it is not in force.
+// Without the option "enable" none of a guest's rules is in force (pve-firewall Firewall.pm, compile_iptables_filter),
+// so one request tells in most cases.
 func firewallNow(ctx context.Context, a *attempt) (*guest.Firewall, error) {
-	if a.r.VMID == 0 || a.r.Firewall != nil {
+	if a.r.VMID == 0 {
 		return nil, nil
 	}
 	options, err := a.creator.api.Firewall(a.node, a.vmid).Options(ctx)

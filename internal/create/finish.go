@@ -115,15 +115,18 @@ func (a *borrowing) start(ctx context.Context) error {
 	return err
 }
 
-// setFirewall enforces the configured firewall. A clone keeps what its template has beside it. A VM made from scratch
-// may find a file that an earlier VM of its VMID left, which PVE does not remove; it keeps nothing of that. If another
-// run has made it, an administrator may have worked on its firewall since, or the file is an earlier VM's: that is
-// named.
+// setFirewall enforces the configured firewall. A clone keeps what its template has beside it. A VM made from
+// scratch may find a file that an earlier VM of its VMID left, which PVE does not remove; it keeps nothing of that,
+// and names it where the id is configured: an administrator may have set it ahead of the VM. If another run has made
+// it, an administrator may have worked on its firewall since, or the file is an earlier VM's: that is named.
 func (a *attempt) setFirewall(ctx context.Context) error {
 	want, clean := *a.r.Firewall, a.from == nil && !a.resumed
 	switch {
-	case clean && want.Rules == nil:
-		want.Rules = []guest.FirewallRule{}
+	case clean:
+		if want.Rules == nil {
+			want.Rules = []guest.FirewallRule{}
+		}
+		nameReplaced(ctx, a)
 	case a.resumed:
 		nameFirewall(ctx, a)
 	}
