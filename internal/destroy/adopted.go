@@ -2,6 +2,7 @@ package destroy
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -136,7 +137,8 @@ func unadopted(d *destruction) error {
 // another that PVE has given the name of a removed one. So it is with a snapshot (snapped). touched says what was done
 // already.
 func unforeseen(ctx context.Context, d *destruction, node string, now pve.PendingConfig, touched string) error {
-	if err := snapped(ctx, d, node, now, touched); err != nil || d.r.Slots == nil {
+	if err := errors.Join(snapped(ctx, d, node, now, touched), unastray(ctx, d, node, now, touched)); err != nil ||
+		d.r.Slots == nil {
 		return err
 	}
 	look := slotLook{Disks: d.r.Disks, d: d.d, vmid: d.r.Ref.VMID, node: node, resources: d.resources,

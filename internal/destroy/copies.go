@@ -37,7 +37,8 @@ func (d *destruction) nameCopies(ctx context.Context, r *removal, left []saga.Re
 	for _, at := range d.locations() {
 		volumes, err := d.d.api.Storage(at.node, at.storage).Content(ctx, "images", d.r.Ref.VMID)
 		if err != nil {
-			unseen = append(unseen, fmt.Sprintf("  on node %s, storage %s could not be looked at: %v", at.node, at.storage, err))
+			unseen = append(unseen, fmt.Sprintf("  on node %s, storage %s could not be looked at (%s): %v", at.node,
+				at.storage, at.why, err))
 		}
 		for _, v := range volumes {
 			named := slices.ContainsFunc(left, func(l saga.Residue) bool { return l.ID == v.ID && l.Node == at.node })
@@ -55,6 +56,25 @@ func (d *destruction) nameCopies(ctx context.Context, r *removal, left []saga.Re
 	return []guest.Warning{{Summary: fmt.Sprintf("Volumes with the id of VM %d are left, and may be its own",
 		d.r.Ref.VMID),
 		Detail: "Nothing proves whose they are, so they were not touched:\n" + strings.Join(lines, "\n")}}
+}
+
+// unastray refuses to destroy a VM with a volume that it has by name alone (guest.Astray): PVE would free another's. One
+// that is not there is destroyed, and the node that its disks were on may have them still.
+func unastray(ctx context.Context, d *destruction, node string, now pve.PendingConfig, touched string) error {
+	vmid, configs := d.r.Ref.VMID, append(slices.Collect(maps.Values(d.snapshots)), now.Current(), now.Merged())
+	astray, err := d.d.guests.Strays(ctx, d.r.Ref, node, configs...)
+	if err != nil || len(astray.Volumes) == 0 {
+		return err
+	}
+	d.copied[astray.From] = fmt.Sprintf("%s, with %s, and nothing shows that these came along", wasThere,
+		strings.Join(astray.Volumes, ", "))
+	there, err := astray.IsOn(ctx, d.d.guests, node, vmid)
+	if err != nil || len(there) == 0 {
+		return err
+	}
+	astray.Volumes = there
+	return &guest.FieldError{Path: "node", Summary: fmt.Sprintf("VM %d may have disks of others", vmid),
+		Detail: astray.Detail(vmid, node, touched)}
 }
 
 // howToFree says how to remove a volume that is not proven to be ours, unless a guest, a program or another cluster may

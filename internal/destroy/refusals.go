@@ -161,7 +161,7 @@ func linked(vmid int, clones []string, err error) error {
 // put copies. PVE leaves those: it drops the jobs alone (pve-guest-common ReplicationConfig.pm remove_vmid_jobs).
 func (d refusals) unreferenced(ctx context.Context) error {
 	vmid := d.r.Ref.VMID
-	if d.r.Ref.Node != d.node {
+	if d.r.Ref.Node != d.node && d.copied[d.r.Ref.Node] == "" {
 		d.copied[d.r.Ref.Node] = wasThere
 	}
 	look := references{d.d, d.r, d.asked}

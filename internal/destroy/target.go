@@ -169,6 +169,9 @@ func (u *useSince) why(ctx context.Context, node string, config map[string]strin
 	if guest.IsOwnLock(config["lock"]) {
 		return "", nil
 	}
+	if why, err := u.ofNode(ctx, node, config); err != nil || why != "" {
+		return why, err
+	}
 	why, err := u.ofTasks(ctx, node)
 	if why == "" && err == nil {
 		why, err = u.ofSnapshots(ctx, node)
@@ -176,11 +179,34 @@ func (u *useSince) why(ctx context.Context, node string, config map[string]strin
 	if err != nil || why == "" {
 		return "", err
 	}
+	u.leave(node, why+", which no plan has named. The VM was not touched. A new plan names that, and its apply destroys "+
+		"the VM")
+	return why, nil
+}
+
+// leave notes that the VM was left.
+func (u *useSince) leave(node, reason string) {
 	u.left = []saga.Residue{{Kind: "guest", Node: node, ID: fmt.Sprint(u.r.Ref.VMID),
 		What: fmt.Sprintf("VM %d on node %s", u.r.Ref.VMID, node), Command: shell.VM("qm config {vmid}", u.r.Ref.VMID),
-		Reason: why + ", which no plan has named. The VM was not touched. A new plan names that, and its apply destroys " +
-			"the VM"}}
-	return why, nil
+		Reason: reason}}
+}
+
+// ofNode is what speaks against a VM on a node to which its create has not brought it: it may have disks of others.
+func (u *useSince) ofNode(ctx context.Context, node string, config map[string]string) (string, error) {
+	if slices.Contains(u.r.Ref.Proof.Nodes, node) {
+		return "", nil
+	}
+	astray, err := u.d.guests.Strays(ctx, u.r.Ref, node, config)
+	if err != nil || len(astray.Volumes) == 0 {
+		return "", err
+	}
+	there, err := astray.IsOn(ctx, u.d.guests, node, u.r.Ref.VMID)
+	if err != nil || len(there) == 0 {
+		return "", err
+	}
+	astray.Volumes = there
+	u.leave(node, astray.Detail(u.r.Ref.VMID, node, "The VM was not touched"))
+	return "it may have disks of others", nil
 }
 
 // ofTasks is the use that tasks show. The disk of a holder is looked after by itself.

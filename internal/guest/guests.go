@@ -172,6 +172,8 @@ type Ref struct {
 	Firewall, HA bool
 	// Proof stands in for the identity while a failed create of ours is all that state has.
 	Proof *Proof
+	// Astray is what an earlier look has found astray.
+	Astray Astray
 }
 
 // Guest is a VM as it was read from the server.
@@ -203,6 +205,8 @@ type Guest struct {
 	Leftover *Proof
 	// Untraced: it is gone, and no task of the cluster names its VMID.
 	Untraced bool
+	// Astray are the volumes that it may have by name alone. Read tells them.
+	Astray Astray
 }
 
 // NameOf is the present name of a volume that a VM had before an update.

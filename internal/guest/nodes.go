@@ -1,6 +1,7 @@
 package guest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,9 @@ import (
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/nearest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/shell"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
 )
 
 // KindName is what a type of guest is called in a sentence.
@@ -146,4 +150,140 @@ func (g *Guests) ImageStorages(ctx context.Context, resources pve.Resources, nod
 	}
 	slices.Sort(ids)
 	return ids, nil
+}
+
+// Astray are local volumes that a VM has by name alone: its configuration came to a node, and nothing shows that they
+// came along. HA recovers a VM from a fenced node by a rename of its configuration, as an administrator does by hand
+// (pve-ha-manager HA/Env/PVE2.pm steal_service). Such a name may mean another's volume there.
+type Astray struct {
+	From    string   `json:"from,omitempty"`    // the node where the VM is known to have had them
+	Volumes []string `json:"volumes,omitempty"` // none: all of its local ones
+}
+
+// Strays are those of a VM that was found on a node, by its configurations; none of one that has not moved. A migration
+// copies local volumes and frees them where they were (qemu-server QemuMigrate.pm phase3_cleanup). So a volume came
+// along if it is on its node with the size that its slot shows, and is not on the former one any more, or if a
+// replication job has copied it. Task lists tell less: they rotate, show others' tasks with Sys.Audit only, and that of
+// a node that is off cannot be read.
+func (g *Guests) Strays(ctx context.Context, ref Ref, node string, configs ...map[string]string) (Astray, error) {
+	was := ref.Astray
+	if ref.Node != "" && ref.Node != node { // also where it was elsewhere before
+		was = Astray{From: cmp.Or(was.From, ref.Node)}
+	}
+	if was.From == "" || was.From == node {
+		return Astray{}, nil
+	}
+	resources, _, err := g.api.Listing().Recent(ctx)
+	if err != nil {
+		return Astray{}, fmt.Errorf("see whether the disks of VM %d came along to node %s: %w", ref.VMID, node, err)
+	}
+	local := slices.DeleteFunc(OwnVolumes(ref.VMID, configs...), func(volume string) bool {
+		isOther := len(was.Volumes) > 0 && !slices.Contains(was.Volumes, volume)
+		return isOther || volid.IsCloudInit(volume) || !isLocal(resources, volume) // a generated one holds no data
+	})
+	formers := slices.DeleteFunc([]string{was.From, ref.Node}, func(n string) bool { return n == "" || n == node })
+	sizes := map[string]int64{}
+	for _, config := range configs {
+		for _, disk := range vm.Decode(config).Disks {
+			sizes[disk.Volume] = disk.Bytes()
+		}
+	}
+	var replicated *bool
+	came := func(volume string) bool {
+		is, size := g.findOn(ctx, resources, node, ref.VMID, volume)
+		if is != isThere || !vm.FitsSize(size, sizes[volume]) {
+			return false
+		}
+		left := true
+		for _, former := range slices.Compact(formers) {
+			is, _ := g.findOn(ctx, resources, former, ref.VMID, volume)
+			left = left && is == notThere
+		}
+		if !left && replicated == nil {
+			replicated = new(g.isReplicated(ctx, ref.VMID, append(formers, node)))
+		}
+		return left || *replicated
+	}
+	astray := Astray{From: was.From, Volumes: slices.DeleteFunc(local, came)}
+	if len(astray.Volumes) == 0 {
+		return Astray{}, nil
+	}
+	return astray, nil
+}
+
+// isLocal reports whether a volume is on a storage that is listed, on whichever node, and not shared.
+func isLocal(resources pve.Resources, volume string) bool {
+	return slices.ContainsFunc(resources, func(r pve.Resource) bool {
+		return r.Type == "storage" && r.Storage == volid.Storage(volume) && !r.Shared
+	})
+}
+
+// whether is what a look for a volume on a node has shown.
+type whether int
+
+const (
+	untold whether = iota
+	notThere
+	isThere
+)
+
+// findOn looks for a volume on a node, and tells its size.
+func (g *Guests) findOn(ctx context.Context, resources pve.Resources, node string, vmid int,
+	volume string) (whether, int64) {
+	at, ok := resources.Node(node)
+	if !ok || at.Status == "offline" {
+		return untold, 0
+	}
+	storage, has := resources.Storage(node, volid.Storage(volume))
+	switch {
+	case !has:
+		return notThere, 0
+	case !HoldsImages(storage): // PVE lists none of it
+		return untold, 0
+	}
+	on, err := g.volumes(ctx, resources, node, storage.Storage, vmid)
+	if err != nil {
+		return untold, 0
+	}
+	for _, v := range on {
+		if v.ID == volume {
+			return isThere, v.Size
+		}
+	}
+	return notThere, 0
+}
+
+// isReplicated reports whether a replication job of a VM goes to one of some nodes: a migration, and a recovery by HA,
+// turns it round (pve-guest-common ReplicationConfig.pm switch_replication_job_target).
+func (g *Guests) isReplicated(ctx context.Context, vmid int, nodes []string) bool {
+	jobs, err := g.api.Cluster().ReplicationJobs(ctx)
+	return err == nil && slices.ContainsFunc(jobs, func(j pve.ReplicationJob) bool {
+		return j.VMID == vmid && slices.Contains(nodes, j.Target)
+	})
+}
+
+// IsOn are those of them of which the node where the VM is has a volume of that name, or may have one.
+func (a Astray) IsOn(ctx context.Context, g *Guests, node string, vmid int) ([]string, error) {
+	resources, _, err := g.api.Listing().Recent(ctx)
+	return slices.DeleteFunc(slices.Clone(a.Volumes), func(volume string) bool {
+		is, _ := g.findOn(ctx, resources, node, vmid, volume)
+		return is == notThere
+	}), err
+}
+
+// Detail says what is in doubt, and what to do. touched says what was done.
+func (a Astray) Detail(vmid int, node, touched string) string {
+	var looks []string
+	for _, volume := range a.Volumes {
+		looks = append(looks, shell.Or(shell.VM("pvesm list {} --vmid {vmid}", vmid, volid.Storage(volume)), shell.ByHand))
+	}
+	slices.Sort(looks)
+	return fmt.Sprintf("The VM was on node %[1]s and is on node %[2]s, and nothing shows that these disks came along: "+
+		"%[3]s. HA's recovery from a fenced node moves the configuration alone, and so does an administrator by hand. On "+
+		"node %[2]s their names may mean volumes of others, so no destroy and no migration takes them. %[4]s.\nLook at "+
+		"both nodes: %[5]s. If the VM's disks are on node %[1]s, stop the VM and move %[6]d.conf back, from "+
+		"/etc/pve/nodes/%[2]s/qemu-server to /etc/pve/nodes/%[1]s/qemu-server. If they are on node %[2]s, remove those of "+
+		"these names on node %[1]s, and the next refresh finds that. Where node %[1]s does not come back, \"terraform "+
+		"state rm\" and an import take the VM as it is", a.From, node, strings.Join(a.Volumes, ", "), touched,
+		strings.Join(slices.Compact(looks), ", "), vmid)
 }

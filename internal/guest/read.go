@@ -54,7 +54,9 @@ func (g *Guests) Read(ctx context.Context, ref Ref) (Guest, Presence, error) {
 			guest.Leftover = nil
 		}
 	}
-	err = g.complete(ctx, ref, at.Listed, &guest, asked)
+	if err = g.complete(ctx, ref, at.Listed, &guest, asked); err == nil {
+		guest.Astray, err = g.Strays(ctx, ref, at.Node, at.Config.Current(), at.Config.Merged())
+	}
 	return guest, Found, err
 }
 

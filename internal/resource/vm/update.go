@@ -68,6 +68,7 @@ func (r *Resource) Update(ctx context.Context, req resource.UpdateRequest, resp 
 		if err == nil || reached(err).Options && !ownership.IsMark(model.Value(guest.Spec.Description)) {
 			resp.Diagnostics.Append(private.Accept(ctx, vmid, resp.Private)...)
 		}
+		resp.Diagnostics.Append(private.NoteFollowed(ctx, resp.Private, &prior, request.Node, guest)...)
 		_, diags := private.NoteDetached(ctx, resp.Private, &prior, guest)
 		resp.Diagnostics.Append(diags...)
 		resp.Diagnostics.Append(private.NoteLeaving(ctx, resp.Private, guest)...)

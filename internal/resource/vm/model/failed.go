@@ -27,6 +27,7 @@ type FailedVM struct {
 	Added    map[string]string `json:",omitempty"`
 	Sizes    map[string]int64  `json:",omitempty"`
 	Detached []string          `json:",omitempty"`
+	Astray   guest.Astray      `json:",omitzero"`
 }
 
 // IsFailed reports whether a create or a destroy of the VM has left something. Else it is a VM like others.
@@ -35,7 +36,7 @@ func (f FailedVM) IsFailed() bool { return f.Proof != nil || len(f.Residues) > 0
 // Failed is what a refresh knows of a VM for its destroy. seen is its identity on the server, zero if it was not read.
 func (p PrivateState) Failed(seen guest.Identity) FailedVM {
 	f := FailedVM{Identity: p.Identity, Residues: p.Residues, Proof: p.Proof, Others: p.Others, Sizes: p.Sizes,
-		Added: p.Added, Detached: p.Detached}
+		Added: p.Added, Detached: p.Detached, Astray: p.Astray}
 	if p.Proof == nil && !seen.IsZero() {
 		f.Identity = seen
 	}
@@ -58,6 +59,8 @@ func (p *PrivateState) RestoreFailed(ctx context.Context, vmid int, store interf
 	}
 	p.Identity, p.Residues, p.Proof = was.Identity, was.Residues, was.Proof
 	p.Others, p.Sizes, p.Added, p.Detached = was.Others, was.Sizes, was.Added, was.Detached
+	p.Astray = was.Astray
+	diags.Append(kit.Note[guest.Astray](KeyAstray).Write(ctx, store, p.Astray)...)
 	if was.IsFailed() {
 		diags.Append(p.Write(ctx, store)...)
 	} else {

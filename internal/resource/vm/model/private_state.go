@@ -2,6 +2,7 @@ package model
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strconv"
 
@@ -26,6 +27,7 @@ const (
 	KeyFailed = "failed"
 	KeySilent = "silent"      // the guest agent did not answer the last refresh
 	KeyGone   = "gone"        // the last refresh found no VM any more, only what a destroy left of it
+	KeyAstray = "astray"      // disks that the VM may have by name alone, since it moved: guest.Astray
 	KeyLegacy = "legacy_boot" // the boot order is in the old notation, which names kinds of devices
 	KeyGrown  = "grown"       // the sizes that disks had in state before a third party grew them, by slot
 	KeyMoved  = "moved"       // the state came from another provider, and the server was not asked since; null: it was
@@ -51,24 +53,29 @@ type PrivateState struct {
 	Proof    *guest.Proof
 	Unproven bool
 	Replaces int
-	Silent   bool
-	Gone     bool
-	// LegacyBoot: PVE has the boot order in the old notation.
-	LegacyBoot bool
-	Grown      map[string]string
-	Moved      *Moved
-	Former     *Former
-	Made       bool
-	Detached   []string
-	Others     map[string]string // nil: none, or no refresh has seen the slots
-	Sizes      map[string]int64
-	Added      map[string]string
-	Drives     map[string]string
-	Owed       []string
+	LastSeen
+	Grown    map[string]string
+	Moved    *Moved
+	Former   *Former
+	Made     bool
+	Detached []string
+	Others   map[string]string // nil: none, or no refresh has seen the slots
+	Sizes    map[string]int64
+	Added    map[string]string
+	Drives   map[string]string
+	Owed     []string
 	// Lost: there is a state, and nothing that was noted beside it. Terraform writes none when a provider is killed in an
 	// update (terraform internal/terraform, node_resource_abstract_instance.go, apply: the private data of an answer that
 	// never came).
 	Lost bool
+}
+
+// LastSeen is what the last refresh has seen, and no attribute tells.
+type LastSeen struct {
+	Silent, Gone bool
+	// LegacyBoot: PVE has the boot order in the old notation.
+	LegacyBoot bool
+	Astray     guest.Astray
 }
 
 // ReadPrivateState reads it. A missing key is zero.
@@ -102,6 +109,7 @@ func ReadPrivateState(ctx context.Context, private kit.PrivateReader) (PrivateSt
 	readNote(ctx, private, KeyOwed, &m.Owed, &diags)
 	readNote(ctx, private, KeyFormer, &m.Former, &diags)
 	readNote(ctx, private, KeyReplaces, &m.Replaces, &diags)
+	readNote(ctx, private, KeyAstray, &m.Astray, &diags)
 	return m, diags
 }
 
@@ -181,6 +189,30 @@ func WriteLegacyBoot(ctx context.Context, out kit.PrivateWriter, legacy bool, pr
 	return out.SetKey(ctx, KeyLegacy, []byte(strconv.FormatBool(legacy)))
 }
 
+// NoteAstray writes which disks a VM may have by name alone, where that is news, and warns of them then.
+func (p *PrivateState) NoteAstray(ctx context.Context, out kit.PrivateWriter, found guest.Guest) diag.Diagnostics {
+	if was := p.Astray; was.From == found.Astray.From && slices.Equal(was.Volumes, found.Astray.Volumes) {
+		return nil
+	}
+	p.Astray = found.Astray
+	diags := kit.Note[guest.Astray](KeyAstray).Write(ctx, out, found.Astray)
+	if len(found.Astray.Volumes) > 0 {
+		diags.AddWarning(fmt.Sprintf("VM %d may not have its disks on node %s", found.VMID, found.Node),
+			found.Astray.Detail(found.VMID, found.Node, "Nothing was changed"))
+	}
+	return diags
+}
+
+// NoteFollowed writes that an update has found the VM on another node than it was to be on: the next refresh looks
+// whether its disks came along.
+func (p PrivateState) NoteFollowed(ctx context.Context, out kit.PrivateWriter, prior *Model, target string,
+	now guest.Guest) diag.Diagnostics {
+	if was := Value(prior.Node); was == "" || now.Node == was || now.Node == target || p.Astray.From != "" {
+		return nil
+	}
+	return kit.Note[guest.Astray](KeyAstray).Write(ctx, out, guest.Astray{From: Value(prior.Node)})
+}
+
 // WriteReplaced tells the second plan of a replacement, which knows no prior state, what is replaced.
 func WriteReplaced(ctx context.Context, out kit.PrivateWriter, prior Model) diag.Diagnostics {
 	return kit.Note[int64](KeyReplaces).Write(ctx, out, Value(prior.VMID))
@@ -241,7 +273,7 @@ func (m *Model) Ref(private PrivateState) guest.Ref {
 		next = Value(m.SMBIOS.UUID)
 	}
 	return guest.Ref{VMID: int(Value(m.VMID)), Node: Value(m.Node), Identity: identity, NextUUID: next,
-		Proof:  private.Proof,
+		Proof: private.Proof, Astray: private.Astray,
 		Status: Value(m.Status),
 		Agent: agent.Memory{Enabled: m.Agent != nil && Value(m.Agent.Enabled) && !slices.Contains(m.PendingChanges, "agent"),
 			Silent: private.Silent},
