@@ -44,6 +44,15 @@ func (b bench) left() (uuid string, kept bool) {
 	return uuid, kept
 }
 
+// hasTheirsOn reports whether a node has a third party's volume of the name of the VM's first disk.
+func (b bench) hasTheirsOn(node string) (is bool) {
+	b.change(func(w *state.World) {
+		v := w.Volume(node, "local-zfs:vm-150-disk-0")
+		is = v != nil && v.Data == "theirs"
+	})
+	return is
+}
+
 // eachDeadVM kills a run of a create before each of its requests. It hands on the clusters in which the create's VM is
 // left, with its uuid.
 func eachDeadVM(t *testing.T, r Request, then func(t *testing.T, b bench, n int, was string)) {
@@ -316,5 +325,27 @@ func TestDiskExchangedInADeadVM(t *testing.T) {
 		if given < 2 {
 			t.Errorf("%d GiB: %d disks were exchanged", size, given)
 		}
+	}
+}
+
+// TestDeadVMThatHARecovered: HA brings a dead run's VM to another node without its local disk, whose name is another's
+// there. No further run completes or removes it.
+func TestDeadVMThatHARecovered(t *testing.T) {
+	met := 0
+	eachDeadVM(t, startedVM(), func(t *testing.T, b bench, n int, was string) {
+		b.change(func(w *state.World) {
+			w.Guests[150].Node, w.Guests[150].Running = "pve2", nil
+			w.Put(&state.Volume{Storage: "local-zfs", Node: "pve2", Name: "vm-150-disk-0", VMID: 150, Content: "images", Format: "raw",
+				Size: 1 << 30, Data: "theirs"})
+		})
+		time.Sleep(startUp)
+		met++
+		_, err := creatorOf(t, b.sim, token).Create(t.Context(), startedVM())
+		if is, _ := b.left(); err == nil || is != was || !b.hasTheirsOn("pve2") {
+			t.Errorf("killed before %d: the VM stands %t, another's volume %t: %v", n, is == was, b.hasTheirsOn("pve2"), err)
+		}
+	})
+	if met < 2 {
+		t.Errorf("%d VMs were left", met)
 	}
 }

@@ -359,3 +359,30 @@ func TestRefreshOfALeftoverAsksNoNodeThatIsOff(t *testing.T) {
 		}
 	}
 }
+
+// TestLeftoverThatHARecovered: the node is lost before the commit, and HA brings the VM to another one without its local
+// disk, whose name is another's there. The next apply names the VM and leaves it.
+func TestLeftoverThatHARecovered(t *testing.T) {
+	for _, off := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			b := benchOf(t, pvesim.Options{Clock: clock.Real{}, Latency: -1}, ticket)
+			b.theirs("pve2", "vm-150-disk-0", 1<<30)
+			b.sim.SetThirdParties([]thirdparty.Order{{Act: thirdparty.NodeCrash, Node: "pve1",
+				Before: fault.Match{Method: http.MethodPut, Path: "/nodes/{node}/qemu/{vmid}/config"}}})
+			failed, err := b.Create(t.Context(), startedVM())
+			if err == nil || failed.Proof == nil {
+				t.Fatalf("the create leaves %v: %v", failed.Left, err)
+			}
+			b.change(func(w *state.World) {
+				w.Nodes["pve1"].Online = !off
+				w.Guests[150].Node, w.Guests[150].Running = "pve2", nil
+			})
+			time.Sleep(10 * time.Minute)
+			rest, said := b.again(t, ticket, failed)
+			is, _ := b.left()
+			if named := fmt.Sprint(rest); is == "" || !b.hasTheirsOn("pve2") || !strings.Contains(named, "on node pve") {
+				t.Errorf("node off %t: the VM stands %t, another's volume %t: %v, %s", off, is != "", b.hasTheirsOn("pve2"), rest, said)
+			}
+		})
+	}
+}

@@ -94,8 +94,8 @@ func isWhole(a *attempt, config map[string]string) bool {
 // (qemu-server QemuServer.pm update_disk_config), disks in slots that neither the configuration nor the source has, and
 // disks in slots that only a later task of the create fills, unless one says that it has, and disks in slots that are
 // to hold another guest's disk (borrows). A third party has put them there, mostly with a request that leaves no task.
-// A removal or a roll-back would destroy them. A cloud-init drive is generated from the VM's own options, and the
-// create chooses its slot.
+// Others are those that it may have by name alone since it moved. A removal or a roll-back would destroy them. A
+// cloud-init drive is generated from the VM's own options, and the create chooses its slot.
 func notMade(ctx context.Context, c *Creator, p plan, u unfinished, v ownership.Verdict) ([]string, error) {
 	wanted, first := vm.Encode(p.spec), p.filledAtFirst()
 	if p.from == nil && v.Whole { // then its log tells of each disk (qemu-server API2/Qemu.pm create_disks)
@@ -113,7 +113,13 @@ func notMade(ctx context.Context, c *Creator, p plan, u unfinished, v ownership.
 		}
 	}
 	unmade, err := destroy.Unmade(ctx, c.api.Reader(), v.Work, u.listed.VMID, later)
-	return append(guest.OwnVolumes(u.listed.VMID, others), unmade...), err
+	if err != nil {
+		return nil, err
+	}
+	astray, err := c.guests.MadeElsewhere(ctx, v.Work, u.listed.Node, u.listed.VMID, u.config)
+	all := slices.Concat(guest.OwnVolumes(u.listed.VMID, others), unmade, astray)
+	slices.Sort(all)
+	return slices.Compact(all), err
 }
 
 // foreign are the slots of an uncommitted VM with a volume of another guest, and the volumes: a third party has

@@ -211,6 +211,17 @@ func (g *Guests) Strays(ctx context.Context, ref Ref, node string, configs ...ma
 	return astray, nil
 }
 
+// MadeElsewhere are the volumes that a VM may have by name alone since the first of some tasks has made it on another
+// node.
+func (g *Guests) MadeElsewhere(ctx context.Context, tasks []string, node string, vmid int,
+	config map[string]string) ([]string, error) {
+	if len(tasks) == 0 {
+		return nil, nil
+	}
+	astray, err := g.Strays(ctx, Ref{VMID: vmid, Node: pve.UPID(tasks[0]).Node()}, node, config)
+	return astray.Volumes, err
+}
+
 // isLocal reports whether a volume is on a storage that is listed, on whichever node, and not shared.
 func isLocal(resources pve.Resources, volume string) bool {
 	return slices.ContainsFunc(resources, func(r pve.Resource) bool {

@@ -178,6 +178,11 @@ func (l *look) judgeMark(ctx context.Context, i Item, mark ownership.Mark, confi
 		if unmade, err = destroy.Unmade(ctx, l.api, v.Work, i.VMID, config); err != nil {
 			return err
 		}
+		astray, err := l.guests.MadeElsewhere(ctx, v.Work, i.Node, i.VMID, config)
+		if err != nil {
+			return err
+		}
+		unmade = append(unmade, astray...)
 	}
 	switch {
 	case v.Owner != ownership.Ours:
