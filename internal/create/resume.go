@@ -116,7 +116,7 @@ func notMade(ctx context.Context, c *Creator, p plan, u unfinished, v ownership.
 	if err != nil {
 		return nil, err
 	}
-	astray, err := c.guests.MadeElsewhere(ctx, v.Work, u.listed.Node, u.listed.VMID, u.config)
+	astray, err := guest.MadeElsewhere(ctx, c.guests, v.Work, u.listed.Node, u.listed.VMID, u.config)
 	all := slices.Concat(guest.OwnVolumes(u.listed.VMID, others), unmade, astray)
 	slices.Sort(all)
 	return slices.Compact(all), err

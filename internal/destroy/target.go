@@ -196,7 +196,7 @@ func (u *useSince) ofNode(ctx context.Context, node string, config map[string]st
 	if slices.Contains(u.r.Ref.Proof.Nodes, node) {
 		return "", nil
 	}
-	astray, err := u.d.guests.Strays(ctx, u.r.Ref, node, config)
+	astray, err := guest.Strays(ctx, u.d.guests, u.r.Ref, node, config)
 	if err != nil || len(astray.Volumes) == 0 {
 		return "", err
 	}

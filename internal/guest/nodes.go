@@ -165,7 +165,7 @@ type Astray struct {
 // along if it is on its node with the size that its slot shows, and is not on the former one any more, or if a
 // replication job has copied it. Task lists tell less: they rotate, show others' tasks with Sys.Audit only, and that of
 // a node that is off cannot be read.
-func (g *Guests) Strays(ctx context.Context, ref Ref, node string, configs ...map[string]string) (Astray, error) {
+func Strays(ctx context.Context, g *Guests, ref Ref, node string, configs ...map[string]string) (Astray, error) {
 	was := ref.Astray
 	if ref.Node != "" && ref.Node != node { // also where it was elsewhere before
 		was = Astray{From: cmp.Or(was.From, ref.Node)}
@@ -190,17 +190,17 @@ func (g *Guests) Strays(ctx context.Context, ref Ref, node string, configs ...ma
 	}
 	var replicated *bool
 	came := func(volume string) bool {
-		is, size := g.findOn(ctx, resources, node, ref.VMID, volume)
+		is, size := findOn(ctx, g, resources, node, ref.VMID, volume)
 		if is != isThere || !vm.FitsSize(size, sizes[volume]) {
 			return false
 		}
 		left := true
 		for _, former := range slices.Compact(formers) {
-			is, _ := g.findOn(ctx, resources, former, ref.VMID, volume)
+			is, _ := findOn(ctx, g, resources, former, ref.VMID, volume)
 			left = left && is == notThere
 		}
 		if !left && replicated == nil {
-			replicated = new(g.isReplicated(ctx, ref.VMID, append(formers, node)))
+			replicated = new(isReplicated(ctx, g, ref.VMID, append(formers, node)))
 		}
 		return left || *replicated
 	}
@@ -213,12 +213,12 @@ func (g *Guests) Strays(ctx context.Context, ref Ref, node string, configs ...ma
 
 // MadeElsewhere are the volumes that a VM may have by name alone since the first of some tasks has made it on another
 // node.
-func (g *Guests) MadeElsewhere(ctx context.Context, tasks []string, node string, vmid int,
+func MadeElsewhere(ctx context.Context, g *Guests, tasks []string, node string, vmid int,
 	config map[string]string) ([]string, error) {
 	if len(tasks) == 0 {
 		return nil, nil
 	}
-	astray, err := g.Strays(ctx, Ref{VMID: vmid, Node: pve.UPID(tasks[0]).Node()}, node, config)
+	astray, err := Strays(ctx, g, Ref{VMID: vmid, Node: pve.UPID(tasks[0]).Node()}, node, config)
 	return astray.Volumes, err
 }
 
@@ -239,7 +239,7 @@ const (
 )
 
 // findOn looks for a volume on a node, and tells its size.
-func (g *Guests) findOn(ctx context.Context, resources pve.Resources, node string, vmid int,
+func findOn(ctx context.Context, g *Guests, resources pve.Resources, node string, vmid int,
 	volume string) (whether, int64) {
 	at, ok := resources.Node(node)
 	if !ok || at.Status == "offline" {
@@ -266,7 +266,7 @@ func (g *Guests) findOn(ctx context.Context, resources pve.Resources, node strin
 
 // isReplicated reports whether a replication job of a VM goes to one of some nodes: a migration, and a recovery by HA,
 // turns it round (pve-guest-common ReplicationConfig.pm switch_replication_job_target).
-func (g *Guests) isReplicated(ctx context.Context, vmid int, nodes []string) bool {
+func isReplicated(ctx context.Context, g *Guests, vmid int, nodes []string) bool {
 	jobs, err := g.api.Cluster().ReplicationJobs(ctx)
 	return err == nil && slices.ContainsFunc(jobs, func(j pve.ReplicationJob) bool {
 		return j.VMID == vmid && slices.Contains(nodes, j.Target)
@@ -277,7 +277,7 @@ func (g *Guests) isReplicated(ctx context.Context, vmid int, nodes []string) boo
 func (a Astray) IsOn(ctx context.Context, g *Guests, node string, vmid int) ([]string, error) {
 	resources, _, err := g.api.Listing().Recent(ctx)
 	return slices.DeleteFunc(slices.Clone(a.Volumes), func(volume string) bool {
-		is, _ := g.findOn(ctx, resources, node, vmid, volume)
+		is, _ := findOn(ctx, g, resources, node, vmid, volume)
 		return is == notThere
 	}), err
 }

@@ -55,7 +55,7 @@ func (g *Guests) Read(ctx context.Context, ref Ref) (Guest, Presence, error) {
 		}
 	}
 	if err = g.complete(ctx, ref, at.Listed, &guest, asked); err == nil {
-		guest.Astray, err = g.Strays(ctx, ref, at.Node, at.Config.Current(), at.Config.Merged())
+		guest.Astray, err = Strays(ctx, g, ref, at.Node, at.Config.Current(), at.Config.Merged())
 	}
 	return guest, Found, err
 }

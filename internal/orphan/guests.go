@@ -178,7 +178,7 @@ func (l *look) judgeMark(ctx context.Context, i Item, mark ownership.Mark, confi
 		if unmade, err = destroy.Unmade(ctx, l.api, v.Work, i.VMID, config); err != nil {
 			return err
 		}
-		astray, err := l.guests.MadeElsewhere(ctx, v.Work, i.Node, i.VMID, config)
+		astray, err := guest.MadeElsewhere(ctx, l.guests, v.Work, i.Node, i.VMID, config)
 		if err != nil {
 			return err
 		}

@@ -139,7 +139,7 @@ func (m migration) checkLocalDisks(ctx context.Context) error {
 	if err != nil || len(local) == 0 {
 		return err
 	}
-	astray, err := m.changer.guests.Strays(ctx, m.r.Ref, m.view.Node(), config.Current(), config.Merged())
+	astray, err := guest.Strays(ctx, m.changer.guests, m.r.Ref, m.view.Node(), config.Current(), config.Merged())
 	if err != nil {
 		return err
 	}

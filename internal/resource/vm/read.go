@@ -98,8 +98,8 @@ func (r *Resource) Read(ctx context.Context, req resource.ReadRequest, resp *res
 }
 
 // recover makes a lost proof of the VM that a failed create has left, and names the work of others with that VM:
-// Terraform shows no plan the state of a tainted one. Of each VM it notes whether its guest sleeps, and whether its disks
-// came along where it moved.
+// Terraform shows no plan the state of a tainted one. Of each VM it notes whether its guest sleeps, and whether its
+// disks came along where it moved.
 func (r *Resource) recover(ctx context.Context, private *model.PrivateState, state *model.Model, found guest.Guest,
 	resp *resource.ReadResponse) {
 	r.run.NoteAsleep(found.VMID, found.IsAsleep())
