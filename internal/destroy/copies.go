@@ -37,8 +37,8 @@ func (d *destruction) nameCopies(ctx context.Context, r *removal, left []saga.Re
 	for _, at := range d.locations() {
 		volumes, err := d.d.api.Storage(at.node, at.storage).Content(ctx, "images", d.r.Ref.VMID)
 		if err != nil {
-			unseen = append(unseen, fmt.Sprintf("  on node %s, storage %s could not be looked at (%s): %v", at.node, at.storage,
-				at.why, err))
+			unseen = append(unseen, fmt.Sprintf("  on node %s, storage %s could not be looked at (%s): %v", at.node,
+				at.storage, at.why, err))
 		}
 		for _, v := range volumes {
 			named := slices.ContainsFunc(left, func(l saga.Residue) bool { return l.ID == v.ID && l.Node == at.node })
@@ -58,8 +58,8 @@ func (d *destruction) nameCopies(ctx context.Context, r *removal, left []saga.Re
 		Detail: "Nothing proves whose they are, so they were not touched:\n" + strings.Join(lines, "\n")}}
 }
 
-// unastray refuses to destroy a VM with a volume that it has by name alone (guest.Astray): PVE would free another's. One
-// that is not there is destroyed, and the node that its disks were on may have them still.
+// unastray refuses to destroy a VM with a volume that it may have by name alone (guest.Astray): PVE would free
+// another's. Where no volume of the name is there the VM goes, and the former node may have its disks still.
 func unastray(ctx context.Context, d *destruction, node string, now pve.PendingConfig, touched string) error {
 	vmid, configs := d.r.Ref.VMID, append(slices.Collect(maps.Values(d.snapshots)), now.Current(), now.Merged())
 	astray, err := guest.Strays(ctx, d.d.guests, d.r.Ref, node, configs...)

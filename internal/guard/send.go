@@ -119,6 +119,8 @@ type InState struct {
 	Node       string
 	VMID       int
 	Identities []guest.Identity
+	// Ref tells where state has it, for volumes that may not have come along (guest.Strays); zero: it has not moved.
+	Ref guest.Ref
 	// VolumesAt is the node of the volumes in question, if it is another.
 	VolumesAt string
 }
@@ -137,7 +139,7 @@ func (i InState) owns(config pve.GuestConfig) error {
 // ProveInState makes evidence for volumes of a VM in state that are to be freed while it stays: no other guest uses
 // them. Without volumes it proves only that the VM is the one in state.
 func (g *Guard) ProveInState(ctx context.Context, v InState, volumes []string) (Evidence, error) {
-	return g.Prove(ctx, Claim{Node: v.Node, Place: v.VolumesAt, VMID: v.VMID, Guest: v.owns, Volumes: volumes})
+	return proveOwn(ctx, g, v, Claim{Node: v.Node, Place: v.VolumesAt, VMID: v.VMID, Guest: v.owns, Volumes: volumes})
 }
 
 // CheckTaken makes sure that no other guest uses volumes which are to lose their names together with their VM in
@@ -145,7 +147,7 @@ func (g *Guard) ProveInState(ctx context.Context, v InState, volumes []string) (
 // is freed with its option (qemu-server QemuServer.pm vmconfig_register_unused_drive). PVE does not ask the other
 // guests.
 func (g *Guard) CheckTaken(ctx context.Context, v InState, volumes []string) error {
-	_, err := g.Prove(ctx, Claim{Node: v.Node, VMID: v.VMID, Guest: v.owns, Volumes: volumes, Own: true})
+	_, err := proveOwn(ctx, g, v, Claim{Node: v.Node, VMID: v.VMID, Guest: v.owns, Volumes: volumes, Own: true})
 	return err
 }
 

@@ -170,3 +170,23 @@ func isOfNode(ctx context.Context, g *Guard, resources pve.Resources, node strin
 	scope, err := g.use.Scope(ctx, resources, node, guest.OwnVolumes(vmid, config.Values))
 	return err == nil && scope == node
 }
+
+// proveOwn makes evidence for volumes of a VM in state, and refuses those that it may have by name alone.
+func proveOwn(ctx context.Context, g *Guard, v InState, c Claim) (Evidence, error) {
+	e, err := g.Prove(ctx, c)
+	if err != nil || v.VolumesAt != "" || len(c.Volumes) == 0 {
+		return e, err
+	}
+	astray, err := guest.Strays(ctx, g.guests, v.Ref, v.Node, e.Config())
+	if err != nil {
+		return Evidence{}, err
+	}
+	astray.Volumes = slices.DeleteFunc(astray.Volumes, func(volume string) bool {
+		return !slices.Contains(c.Volumes, volume)
+	})
+	if len(astray.Volumes) == 0 {
+		return e, nil
+	}
+	return Evidence{}, &guest.FieldError{Path: "node", Summary: fmt.Sprintf("VM %d may have disks of others", v.VMID),
+		Detail: astray.Detail(v.VMID, v.Node, "They were left as they are")}
+}

@@ -170,16 +170,17 @@ func Strays(ctx context.Context, g *Guests, ref Ref, node string, configs ...map
 	if ref.Node != "" && ref.Node != node { // also where it was elsewhere before
 		was = Astray{From: cmp.Or(was.From, ref.Node)}
 	}
-	if was.From == "" || was.From == node {
+	own := slices.DeleteFunc(OwnVolumes(ref.VMID, configs...), volid.IsCloudInit) // that is generated, and holds no data
+	if was.From == "" || was.From == node || len(own) == 0 {
 		return Astray{}, nil
 	}
 	resources, _, err := g.api.Listing().Recent(ctx)
 	if err != nil {
 		return Astray{}, fmt.Errorf("see whether the disks of VM %d came along to node %s: %w", ref.VMID, node, err)
 	}
-	local := slices.DeleteFunc(OwnVolumes(ref.VMID, configs...), func(volume string) bool {
+	local := slices.DeleteFunc(own, func(volume string) bool {
 		isOther := len(was.Volumes) > 0 && !slices.Contains(was.Volumes, volume)
-		return isOther || volid.IsCloudInit(volume) || !isLocal(resources, volume) // a generated one holds no data
+		return isOther || !isLocal(resources, volume)
 	})
 	formers := slices.DeleteFunc([]string{was.From, ref.Node}, func(n string) bool { return n == "" || n == node })
 	sizes := map[string]int64{}

@@ -131,7 +131,11 @@ func (c *Changer) newUpdate(r Request, at guest.Location) *update {
 
 // inState names the VM to package destroy.
 func (u *update) inState() guard.InState {
-	return guard.InState{Node: u.view.Node(), VMID: u.vmid, Identities: u.claim.Identities()}
+	v := guard.InState{Node: u.view.Node(), VMID: u.vmid, Identities: u.claim.Identities()}
+	if u.renamed == nil { // else its own migration has brought the disks along
+		v.Ref = u.r.Ref
+	}
+	return v
 }
 
 // The parts of an update: each changes one side of the VM.

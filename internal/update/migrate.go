@@ -139,14 +139,6 @@ func (m migration) checkLocalDisks(ctx context.Context) error {
 	if err != nil || len(local) == 0 {
 		return err
 	}
-	astray, err := guest.Strays(ctx, m.changer.guests, m.r.Ref, m.view.Node(), config.Current(), config.Merged())
-	if err != nil {
-		return err
-	}
-	if len(astray.Volumes) > 0 {
-		return &guest.FieldError{Path: "node", Summary: fmt.Sprintf("VM %d may have disks of others", m.vmid),
-			Detail: astray.Detail(m.vmid, m.view.Node(), "The VM was not migrated")}
-	}
 	return m.changer.destroyer.CheckTaken(ctx, m.inState(), local)
 }
 

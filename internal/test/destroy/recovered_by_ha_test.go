@@ -138,6 +138,27 @@ func TestRecoveryByHAIsNotMigrated(t *testing.T) {
 	}
 }
 
+// TestRecoveryByHAKeepsDisksInTheirPlace: a disk that changes its storage, or that is to be destroyed, may be another's.
+func TestRecoveryByHAKeepsDisksInTheirPlace(t *testing.T) {
+	t.Parallel()
+	for name, disks := range map[string]string{
+		"moved":     `disks       = { scsi0 = { storage = "local-lvm", size = "1G" } }`,
+		"destroyed": `removed_disks = "destroy"`,
+	} {
+		w, s := recovered(t, rig.TokenNoSSH, 1, onAny)
+		before := fmt.Sprintf(recoveredVM, onAny)
+		at := strings.Index(before, "disks       =")
+		w.Reconfigure(t, s, rig.TokenNoSSH, before[:at]+disks+"\n}\n")
+		err := s.Run(t.Context())
+		if err == nil || !strings.Contains(err.Error(), "may have disks of others") {
+			t.Errorf("%s: the apply says %v", name, err)
+		}
+		if own, others := disksOn(w); own != "pve1" || others != "pve2" {
+			t.Errorf("%s: the VM's disk is on %q, another's on %q", name, own, others)
+		}
+	}
+}
+
 // TestMigrationBroughtTheDisksAlong: nothing is said of a VM that was migrated, whoever did that, by an identity that does not see
 // the tasks of others. Nor is of a recovered one whose disk a replication job has copied.
 func TestMigrationBroughtTheDisksAlong(t *testing.T) {
