@@ -62,11 +62,11 @@ func TestOneListingOfALongRefresh(t *testing.T) {
 			rig.MigrateByHand(t, w, 303, "pve2")
 		}
 	})
-	if again := refresh(func(string) {}); len(again) != 6 {
-		t.Errorf("%d requests for 5 VMs of which one has moved, want 6: %s", len(again), again)
+	if again := refresh(func(string) {}); len(again) != 7 { // whether its disk came along
+		t.Errorf("%d requests for 5 VMs of which one has moved, want 7: %s", len(again), again)
 	}
 	listings := len(slices.DeleteFunc(moving, func(r string) bool { return r != "GET /cluster/resources" }))
-	if listings != 2 {
-		t.Errorf("%d listings, want one for all and one for the VM that was moved", listings)
+	if listings != 3 {
+		t.Errorf("%d listings, want one for all, one for the VM that was moved and one for its disk", listings)
 	}
 }
