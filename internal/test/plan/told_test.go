@@ -199,8 +199,8 @@ func TestPlanTellsOfDisksThatAReplacementDestroys(t *testing.T) {
 }
 
 // TestNamesThatAreNotTold: PVE tells neither the name of a VM that was just made nor whether it is a template. Where
-// such a one may be meant, it is named, with the answer or with the error; once PVE tells, there is nothing to say. That its id helps is
-// not said: the configuration of a VM whose node is away cannot be read by that either.
+// such a one may be meant, the answer or the error of a data source names it; once PVE tells, there is nothing to say. That its id helps is
+// not said: the configuration of a VM whose node is away cannot be read by that either. The plan of a clone reads it (TestPlanReadsNamesOfNewVMs).
 func TestNamesThatAreNotTold(t *testing.T) {
 	t.Parallel()
 	clone := func(source string) string {
@@ -215,13 +215,13 @@ func TestNamesThatAreNotTold(t *testing.T) {
 		"a VM by its id":                {reads: `vmid = 8000`},
 		"no VM":                         {reads: `name = "missing"`, fails: true, tells: true},
 		"no VM on another node":         {reads: "name = \"existing\"\nnode = \"pve2\"", fails: true},
-		"a clone by name":               {plans: clone(`name = "existing"`), tells: true},
-		"a clone by name and node":      {plans: clone(`name = "existing", node = "pve1"`), tells: true},
+		"a clone by name":               {plans: clone(`name = "existing"`)},
+		"a clone by name and node":      {plans: clone(`name = "existing", node = "pve1"`)},
 		"a clone by id":                 {plans: clone(`vmid = 8000`)},
-		"a clone of no VM":              {plans: clone(`name = "missing"`), fails: true, tells: true},
+		"a clone of no VM":              {plans: clone(`name = "missing"`), fails: true},
 		"a clone by name on its node":   {plans: clone(`name = "existing", node = "pve2"`), fails: true},
-		"a clone by tags":               {plans: clone(`tags = ["golden"]`), tells: true},
-		"a clone by tags of nothing":    {plans: clone(`tags = ["fresh"]`), fails: true, tells: true},
+		"a clone by tags":               {plans: clone(`tags = ["golden"]`)},
+		"a clone by tags of nothing":    {plans: clone(`tags = ["fresh"]`), fails: true},
 		"a clone by tags of another VM": {plans: clone(`tags = ["debian"]`)},
 	} {
 		t.Run(name, func(t *testing.T) {
