@@ -81,7 +81,7 @@ func (a Attempt) hints(err error) []string {
 }
 
 // anotherVM are the next steps where another VM has the id of the one in state. Each cluster has a VM 100. To adopt
-// that VM is no way out where it is on another node than the state has: it is a stranger's, which the next destroy
+// that VM is no way out where it is on another node than the state has: it is a third party's, which the next destroy
 // would destroy.
 func (a Attempt) anotherVM(e *guest.IdentityError) []string {
 	at := "the endpoint"

@@ -201,7 +201,7 @@ func TestAnotherHostWithTheSameNodes(t *testing.T) {
 }
 
 // TestAnotherClusterBehindTheEndpoint: the endpoint leads to a cluster whose node has another name. A VM there with the id of the one in
-// state is a stranger's, and nothing adopts it. Where the id is free, too, the plan says both ways in which the node may be missing.
+// state is a third party's, and nothing adopts it. Where the id is free, too, the plan says both ways in which the node may be missing.
 func TestAnotherClusterBehindTheEndpoint(t *testing.T) {
 	t.Parallel()
 	other := rig.NewWorld(t, pvesim.Options{Nodes: []string{"solo"}})
@@ -219,7 +219,7 @@ func TestAnotherClusterBehindTheEndpoint(t *testing.T) {
 	rig.MustSay(t, err, "The state has VM 400 on node pve1, and this one is on node solo, so the endpoint "+endpoint+" may be that",
 		"Otherwise a third party removed")
 	if err != nil && strings.Contains(err.Error(), "import") {
-		t.Errorf("it tells to adopt a stranger's VM: %v", err)
+		t.Errorf("it tells to adopt a third party's VM: %v", err)
 	}
 
 	rig.Must(t, w.Sim.Load(empty))

@@ -159,7 +159,7 @@ func TestRecoveryByHAKeepsDisksInTheirPlace(t *testing.T) {
 	}
 }
 
-// TestMigrationBroughtTheDisksAlong: nothing is said of a VM that was migrated, whoever did that, by an identity that does not see
+// TestMigrationBroughtTheDisksAlong: nothing is said of a VM that was migrated by any user, by an identity that does not see
 // the tasks of others. Nor is of a recovered one whose disk a replication job has copied.
 func TestMigrationBroughtTheDisksAlong(t *testing.T) {
 	t.Parallel()

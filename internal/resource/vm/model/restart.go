@@ -16,7 +16,7 @@ import (
 
 // PendingRestart are the options in state that wait for a restart of the running VM, if its policy is to restart, and
 // an apply has sent what waits: it has noted so, and could not restart the VM. One that this change sets is among them,
-// too. What nothing tells from a change by another user waits on: that an attribute is configured proves nothing, since
+// too. A change that nothing tells from another user's waits on: that an attribute is configured proves nothing, since
 // ignore_changes hands the value of that user over as the configured one.
 func PendingRestart(prior, plan Model, private PrivateState) []string {
 	if !mayRestart(prior, plan) {

@@ -228,7 +228,7 @@ func (p warnings) warnLost(slot string) {
 	gone, lost := p.Run.seen(int(model.Value(p.Prior.VMID))).lost[slot]
 	_, follows := p.Plan.Disks[gone.now]
 	back := "To put %s back with its data instead, name its volume: disks.%s.imported_disk = { volume = %q }."
-	detail := ""
+	var detail string
 	switch {
 	case len(like) > 0:
 		detail = fmt.Sprintf("Detached disks of the VM, on the same storage and of the same size: %s. "+back,

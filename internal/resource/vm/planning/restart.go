@@ -164,8 +164,8 @@ func (p restart) beside(options []string, is preflight.InForce) (said string) {
 // guest, and with the first request to a VM that is off, or its start (qemu-server QemuServer.pm vm_stop_cleanup,
 // vm_start_nolock, API2/Qemu.pm update_vm_api).
 func (p restart) warnOfLostDisks(ctx context.Context) {
-	if p.Machines == nil || p.Run.acts() || p.Prior.Node == nil || p.Prior.VMID == nil ||
-		!slices.ContainsFunc(p.Prior.PendingChanges, vm.IsSlot) {
+	isKnown := p.Machines != nil && p.Prior.Node != nil && p.Prior.VMID != nil
+	if !isKnown || p.Run.acts() || !slices.ContainsFunc(p.Prior.PendingChanges, vm.IsSlot) {
 		return
 	}
 	before, after := p.before.Spec(false), p.after.Spec(false)
@@ -185,9 +185,11 @@ func (p restart) warnOfLostDisks(ctx context.Context) {
 	}
 	has, known, gets := vm.Encode(is.Spec), vm.Encode(before), vm.Encode(after)
 	for _, slot := range slices.Sorted(maps.Keys(is.Removed)) {
-		isReplaced := known[slot] != "" && guest.VolumeOf(gets[slot]) != guest.VolumeOf(has[slot])
-		isRemoved := slices.Contains(p.private.Foreign(p.Prior), slot)
-		if gets[slot] != "" && !isReplaced || gets[slot] == "" && !isRemoved {
+		loses := known[slot] != "" && guest.VolumeOf(gets[slot]) != guest.VolumeOf(has[slot])
+		if gets[slot] == "" {
+			loses = slices.Contains(p.private.Foreign(p.Prior), slot)
+		}
+		if !loses {
 			continue
 		}
 		keep := shell.Or(shell.VM("qm set {vmid} --revert {}", int(*p.Prior.VMID), slot), shell.ByHand)
