@@ -163,7 +163,8 @@ type Astray struct {
 // Strays are those of a VM that was found on a node, by its configurations; none of one that has not moved. A migration
 // copies local volumes and frees them where they were (qemu-server QemuMigrate.pm phase3_cleanup). So a volume came
 // along if it is on its node with the size that its slot shows, and is not on the former one any more, or if a
-// replication job has copied it. Task lists tell less: they rotate, show others' tasks with Sys.Audit only, and that of
+// replication job has copied it. Where the former node is off, or left the cluster, a VM that is not under HA counts as
+// migrated: nodes are emptied before that. Task lists tell less: they rotate, show others' tasks with Sys.Audit only, and that of
 // a node that is off cannot be read.
 func Strays(ctx context.Context, g *Guests, ref Ref, node string, configs ...map[string]string) (Astray, error) {
 	was := ref.Astray
@@ -182,6 +183,8 @@ func Strays(ctx context.Context, g *Guests, ref Ref, node string, configs ...map
 		isOther := len(was.Volumes) > 0 && !slices.Contains(was.Volumes, volume)
 		return isOther || !isLocal(resources, volume)
 	})
+	listed, _ := resources.Guest(ref.VMID)
+	byHA := listed.HAState != ""
 	formers := slices.DeleteFunc([]string{was.From, ref.Node}, func(n string) bool { return n == "" || n == node })
 	sizes := map[string]int64{}
 	for _, config := range configs {
@@ -198,7 +201,7 @@ func Strays(ctx context.Context, g *Guests, ref Ref, node string, configs ...map
 		left := true
 		for _, former := range slices.Compact(formers) {
 			is, _ := findOn(ctx, g, resources, former, ref.VMID, volume)
-			left = left && is == notThere
+			left = left && (is == notThere || is == away && !byHA)
 		}
 		if !left && replicated == nil {
 			replicated = new(isReplicated(ctx, g, ref.VMID, append(formers, node)))
@@ -235,6 +238,7 @@ type whether int
 
 const (
 	untold whether = iota
+	away // the node is off, or the cluster does not have it
 	notThere
 	isThere
 )
@@ -244,7 +248,7 @@ func findOn(ctx context.Context, g *Guests, resources pve.Resources, node string
 	volume string) (whether, int64) {
 	at, ok := resources.Node(node)
 	if !ok || at.Status == "offline" {
-		return untold, 0
+		return away, 0
 	}
 	storage, has := resources.Storage(node, volid.Storage(volume))
 	switch {

@@ -29,6 +29,7 @@ func recovered(t *testing.T, id rig.Identity, theirs int64, node string) (*rig.W
 	rig.Must(t, s.Converge(t.Context()))
 	w.Change(func(world *state.World) {
 		world.Guests[400].Node = "pve2"
+		world.HA["vm:400"] = &state.HAResource{SID: "vm:400", State: "ignored"}
 		if theirs > 0 {
 			world.Put(&state.Volume{Storage: "local-zfs", Node: "pve2", Name: "vm-400-disk-0", VMID: 400, Content: "images",
 				Format: "raw", Size: theirs << 30, Data: "theirs"})
@@ -60,7 +61,7 @@ func TestRecoveryByHASparesDisksOfOthers(t *testing.T) {
 	for _, theirs := range []int64{1, 5} {
 		for _, off := range []bool{false, true} {
 			for _, refreshed := range []bool{false, true} {
-				w, s := recovered(t, rig.TokenNoSSH, theirs, onAny)
+				w, s := recovered(t, rig.RootTicket, theirs, onAny)
 				w.Change(func(world *state.World) { world.Nodes["pve1"].Online = !off })
 				about := fmt.Sprintf("theirs %d GiB, node off %t, refreshed %t", theirs, off, refreshed)
 				if refreshed {
@@ -106,7 +107,7 @@ func TestRecoveryByHANamesTheDiskLeft(t *testing.T) {
 	t.Parallel()
 	for _, off := range []bool{false, true} {
 		for _, refreshed := range []bool{false, true} {
-			w, s := recovered(t, rig.TokenNoSSH, 0, onAny)
+			w, s := recovered(t, rig.RootTicket, 0, onAny)
 			w.Change(func(world *state.World) { world.Nodes["pve1"].Online = !off })
 			if refreshed {
 				rig.Must(t, s.Refresh(t.Context()))
@@ -126,7 +127,7 @@ func TestRecoveryByHANamesTheDiskLeft(t *testing.T) {
 // TestRecoveryByHAIsNotMigrated: PVE would take another's volume along, and free it where it was.
 func TestRecoveryByHAIsNotMigrated(t *testing.T) {
 	t.Parallel()
-	w, s := recovered(t, rig.TokenNoSSH, 5, `node = "pve1"`)
+	w, s := recovered(t, rig.RootTicket, 5, `node = "pve1"`)
 	pl, err := s.Plan(t.Context())
 	rig.Must(t, err)
 	err = s.Apply(t.Context(), pl)
@@ -145,10 +146,10 @@ func TestRecoveryByHAKeepsDisksInTheirPlace(t *testing.T) {
 		"moved":     `disks       = { scsi0 = { storage = "local-lvm", size = "1G" } }`,
 		"destroyed": `removed_disks = "destroy"`,
 	} {
-		w, s := recovered(t, rig.TokenNoSSH, 1, onAny)
+		w, s := recovered(t, rig.RootTicket, 1, onAny)
 		before := fmt.Sprintf(recoveredVM, onAny)
 		at := strings.Index(before, "disks       =")
-		w.Reconfigure(t, s, rig.TokenNoSSH, before[:at]+disks+"\n}\n")
+		w.Reconfigure(t, s, rig.RootTicket, before[:at]+disks+"\n}\n")
 		err := s.Run(t.Context())
 		if err == nil || !strings.Contains(err.Error(), "may have disks of others") {
 			t.Errorf("%s: the apply says %v", name, err)
@@ -170,6 +171,10 @@ func TestMigrationBroughtTheDisksAlong(t *testing.T) {
 				for _, to := range []string{"pve2", "pve1", "pve2"} {
 					rig.MigrateByHand(t, w, 400, to)
 				}
+			},
+			"by hand, and the node goes off": func(w *rig.World) {
+				rig.MigrateByHand(t, w, 400, "pve2")
+				w.Change(func(world *state.World) { world.Nodes["pve1"].Online = false })
 			},
 			"HA, to the node of a replica": func(w *rig.World) {
 				w.Change(func(world *state.World) {
