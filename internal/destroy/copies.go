@@ -61,6 +61,9 @@ func (d *destruction) nameCopies(ctx context.Context, r *removal, left []saga.Re
 // unastray refuses to destroy a VM with a volume that it may have by name alone (guest.Astray): PVE would free
 // another's. Where no volume of the name is there the VM goes, and the former node may have its disks still.
 func unastray(ctx context.Context, d *destruction, node string, now pve.PendingConfig, touched string) error {
+	if d.r.Holder { // HA has none of these, and the VM that has the disk is looked for
+		return nil
+	}
 	vmid, configs := d.r.Ref.VMID, append(slices.Collect(maps.Values(d.snapshots)), now.Current(), now.Merged())
 	astray, err := guest.Strays(ctx, d.d.guests, d.r.Ref, node, configs...)
 	if err != nil || len(astray.Volumes) == 0 {

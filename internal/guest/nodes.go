@@ -163,9 +163,9 @@ type Astray struct {
 // Strays are those of a VM that was found on a node, by its configurations; none of one that has not moved. A migration
 // copies local volumes and frees them where they were (qemu-server QemuMigrate.pm phase3_cleanup). So a volume came
 // along if it is on its node with the size that its slot shows, and is not on the former one any more, or if a
-// replication job has copied it. Where the former node is off, or left the cluster, a VM that is not under HA counts as
-// migrated: nodes are emptied before that. Task lists tell less: they rotate, show others' tasks with Sys.Audit only, and that of
-// a node that is off cannot be read.
+// replication job has copied it. Where the former node is off, or left the cluster, a VM that is not under HA counts
+// as migrated: nodes are emptied before that. Task lists tell less: they rotate, show tasks of others with Sys.Audit
+// only, and that of a node that is off cannot be read.
 func Strays(ctx context.Context, g *Guests, ref Ref, node string, configs ...map[string]string) (Astray, error) {
 	was := ref.Astray
 	if ref.Node != "" && ref.Node != node { // also where it was elsewhere before
@@ -216,10 +216,14 @@ func Strays(ctx context.Context, g *Guests, ref Ref, node string, configs ...map
 }
 
 // MadeElsewhere are the volumes that a VM may have by name alone since the first of some tasks has made it on another
-// node.
+// node, and none of the others has brought it here or was at work here.
 func MadeElsewhere(ctx context.Context, g *Guests, tasks []string, node string, vmid int,
 	config map[string]string) ([]string, error) {
-	if len(tasks) == 0 {
+	isHere := func(task string) bool {
+		upid := pve.UPID(task)
+		return upid.Node() == node || upid.Type() == "qmigrate"
+	}
+	if len(tasks) == 0 || slices.ContainsFunc(tasks, isHere) {
 		return nil, nil
 	}
 	astray, err := Strays(ctx, g, Ref{VMID: vmid, Node: pve.UPID(tasks[0]).Node()}, node, config)
@@ -238,7 +242,7 @@ type whether int
 
 const (
 	untold whether = iota
-	away // the node is off, or the cluster does not have it
+	away           // the node is off, or the cluster does not have it
 	notThere
 	isThere
 )
