@@ -183,9 +183,8 @@ func Strays(ctx context.Context, g *Guests, ref Ref, node string, configs ...map
 		isOther := len(was.Volumes) > 0 && !slices.Contains(was.Volumes, volume)
 		return isOther || !isLocal(resources, volume)
 	})
-	listed, _ := resources.Guest(ref.VMID)
-	byHA := listed.HAState != ""
-	formers := slices.DeleteFunc([]string{was.From, ref.Node}, func(n string) bool { return n == "" || n == node })
+	formers := slices.Compact([]string{was.From, ref.Node})
+	formers = slices.DeleteFunc(formers, func(n string) bool { return n == "" || n == node })
 	sizes := map[string]int64{}
 	for _, config := range configs {
 		for _, disk := range vm.Decode(config).Disks {
@@ -198,13 +197,9 @@ func Strays(ctx context.Context, g *Guests, ref Ref, node string, configs ...map
 		if is != isThere || !vm.FitsSize(size, sizes[volume]) {
 			return false
 		}
-		left := true
-		for _, former := range slices.Compact(formers) {
-			is, _ := findOn(ctx, g, resources, former, ref.VMID, volume)
-			left = left && (is == notThere || is == away && !byHA)
-		}
+		left := hasLeft(ctx, g, resources, formers, ref.VMID, volume)
 		if !left && replicated == nil {
-			replicated = new(isReplicated(ctx, g, ref.VMID, append(formers, node)))
+			replicated = new(isReplicated(ctx, g, ref.VMID, append(slices.Clone(formers), node)))
 		}
 		return left || *replicated
 	}
@@ -213,6 +208,15 @@ func Strays(ctx context.Context, g *Guests, ref Ref, node string, configs ...map
 		return Astray{}, nil
 	}
 	return astray, nil
+}
+
+// hasLeft reports whether a volume of a VM is on none of its former nodes any more.
+func hasLeft(ctx context.Context, g *Guests, resources pve.Resources, formers []string, vmid int, volume string) bool {
+	listed, _ := resources.Guest(vmid)
+	return !slices.ContainsFunc(formers, func(former string) bool {
+		is, _ := findOn(ctx, g, resources, former, vmid, volume)
+		return is != notThere && (is != away || listed.HAState != "")
+	})
 }
 
 // MadeElsewhere are the volumes that a VM may have by name alone since the first of some tasks has made it on another
