@@ -167,12 +167,16 @@ type Astray struct {
 // as migrated: nodes are emptied before that. Task lists tell less: they rotate, show tasks of others with Sys.Audit
 // only, and that of a node that is off cannot be read.
 func Strays(ctx context.Context, g *Guests, ref Ref, node string, configs ...map[string]string) (Astray, error) {
-	was := ref.Astray
-	if ref.Node != "" && ref.Node != node { // also where it was elsewhere before
-		was = Astray{From: cmp.Or(was.From, ref.Node)}
+	from := ref.former(node)
+	if from == "" {
+		return Astray{}, nil
+	}
+	was := Astray{From: from}
+	if ref.Node == "" || ref.Node == node { // else it has moved since the volumes were noted
+		was.Volumes = ref.Astray.Volumes
 	}
 	own := slices.DeleteFunc(OwnVolumes(ref.VMID, configs...), volid.IsCloudInit) // that is generated, and holds no data
-	if was.From == "" || was.From == node || len(own) == 0 {
+	if len(own) == 0 {
 		return Astray{}, nil
 	}
 	resources, _, err := g.api.Listing().Recent(ctx)
@@ -208,6 +212,18 @@ func Strays(ctx context.Context, g *Guests, ref Ref, node string, configs ...map
 		return Astray{}, nil
 	}
 	return astray, nil
+}
+
+// former is the node where the VM is known to have had its local volumes, if it is on another one; else "".
+func (r Ref) former(node string) string {
+	from := r.Astray.From
+	if r.Node != "" && r.Node != node { // also where it was elsewhere before
+		from = cmp.Or(from, r.Node)
+	}
+	if from == node {
+		return ""
+	}
+	return from
 }
 
 // hasLeft reports whether a volume of a VM is on none of its former nodes any more.

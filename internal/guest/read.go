@@ -54,7 +54,7 @@ func (g *Guests) Read(ctx context.Context, ref Ref) (Guest, Presence, error) {
 			guest.Leftover = nil
 		}
 	}
-	if err = g.complete(ctx, ref, at.Listed, &guest, asked); err == nil {
+	if err = g.complete(ctx, ref, at.Listed, &guest, asked); err == nil && ref.former(at.Node) != "" {
 		guest.Astray, err = Strays(ctx, g, ref, at.Node, at.Config.Current(), at.Config.Merged())
 	}
 	return guest, Found, err
