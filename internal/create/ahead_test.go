@@ -6,11 +6,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/firewall"
 )
 
 // TestCopyNamesTheFirewallThatItReplaces: a clone and a restore put the firewall of their source in the place of one that
@@ -21,12 +21,12 @@ func TestCopyNamesTheFirewallThatItReplaces(t *testing.T) {
 	for name, c := range map[string]struct {
 		vmid  int
 		set   bool
-		wants *guest.Firewall
+		wants *firewall.Settings
 		says  bool
 	}{
 		"set ahead":              {vmid: 150, set: true, says: true},
 		"nothing set":            {vmid: 150},
-		"set, and configured":    {vmid: 150, set: true, wants: &guest.Firewall{Enabled: &yes}},
+		"set, and configured":    {vmid: 150, set: true, wants: &firewall.Settings{Enabled: &yes}},
 		"an id that PVE chooses": {},
 	} {
 		b := newBench(t, ticket)
@@ -82,14 +82,14 @@ func TestCreateNamesRulesSetAhead(t *testing.T) {
 	theirs := map[string]string{"type": "in", "action": "DROP", "source": "10.0.0.0/8", "enable": "1"}
 	for name, c := range map[string]struct {
 		r    Request
-		want guest.Firewall
+		want firewall.Settings
 		says bool
 	}{
 		"scratch":             {r: onZFS(), says: true},
-		"scratch, other ones": {r: onZFS(), want: guest.Firewall{Rules: []guest.FirewallRule{}}, says: true},
-		"scratch, the same":   {r: onZFS(), want: guest.Firewall{Rules: []guest.FirewallRule{{Type: to("in"), Action: to("DROP"), Source: to("10.0.0.0/8")}}}},
+		"scratch, other ones": {r: onZFS(), want: firewall.Settings{Rules: []firewall.Rule{}}, says: true},
+		"scratch, the same":   {r: onZFS(), want: firewall.Settings{Rules: []firewall.Rule{{Type: to("in"), Action: to("DROP"), Source: to("10.0.0.0/8")}}}},
 		"clone":               {r: ofTemplate(), says: true},
-		"clone, other ones":   {r: ofTemplate(), want: guest.Firewall{Rules: []guest.FirewallRule{}}, says: true},
+		"clone, other ones":   {r: ofTemplate(), want: firewall.Settings{Rules: []firewall.Rule{}}, says: true},
 	} {
 		b := newBench(t, token)
 		b.change(func(w *state.World) {
@@ -107,7 +107,7 @@ func TestCreateNamesRulesSetAhead(t *testing.T) {
 // TestFailedCloneNamesTheFirewallThatWentWithIt: PVE removes the firewall of the id where a clone fails (qemu-server
 // API2/Qemu.pm clone_vm, remove_vmfw_conf), and puts none in its place.
 func TestFailedCloneNamesTheFirewallThatWentWithIt(t *testing.T) {
-	for _, firewall := range []*guest.Firewall{nil, {Enabled: to(true)}} {
+	for _, firewall := range []*firewall.Settings{nil, {Enabled: to(true)}} {
 		b := newBench(t, token)
 		b.change(func(w *state.World) {
 			w.Firewall[150] = &state.FirewallFile{Options: map[string]string{"enable": "1", "policy_out": "DROP"}}
@@ -148,12 +148,12 @@ func TestUndoNamesWhatWasSetAhead(t *testing.T) {
 	permission, rules, sets := "/vms/150", "firewall options or rules", "office"
 	for name, c := range map[string]struct {
 		pool     string
-		firewall *guest.Firewall
+		firewall *firewall.Settings
 		set      bool
 		says     []string
 	}{"nothing": {}, "nothing, in a pool": {pool: "web"}, "set": {set: true, says: []string{permission, rules, sets, "gate"}},
 		"in a pool":            {pool: "web", set: true, says: []string{permission, rules, sets}},
-		"rules are configured": {firewall: &guest.Firewall{Enabled: to(true)}, set: true, says: []string{permission, sets}}} {
+		"rules are configured": {firewall: &firewall.Settings{Enabled: to(true)}, set: true, says: []string{permission, sets}}} {
 		b := benchOf(t, pvesim.Options{}, token)
 		if c.set {
 			b.change(func(w *state.World) {

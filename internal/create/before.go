@@ -15,6 +15,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/firewall"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/volumeuse"
 )
@@ -139,7 +140,7 @@ func sendCopy(ctx context.Context, a *attempt, r request.Request) error {
 		fate = "PVE has removed them with the copy that failed. Set them again before the next apply"
 	}
 	if failed != nil || !reflect.DeepEqual(was, now) {
-		warnAhead(a, guest.BeyondFirewall(was, cmp.Or(now, &guest.Firewall{})), fate)
+		warnAhead(a, firewall.Beyond(was, cmp.Or(now, &firewall.Settings{})), fate)
 	}
 	return err
 }
@@ -152,9 +153,9 @@ func nameReplaced(ctx context.Context, a *attempt) {
 }
 
 // warnAhead warns of the part of a firewall that was set ahead and is gone, unless the configuration has all of it.
-func warnAhead(a *attempt, gone *guest.Firewall, fate string) {
+func warnAhead(a *attempt, gone *firewall.Settings, fate string) {
 	if want := a.r.Firewall; want != nil {
-		lines := append(guest.OtherOptions(guest.OptionsSet(gone), want), guest.UnknownRules(gone, want.Rules)...)
+		lines := append(firewall.OtherOptions(firewall.OptionsSet(gone), want), firewall.UnknownRules(gone, want.Rules)...)
 		if len(lines) == 0 {
 			return
 		}
@@ -168,7 +169,7 @@ func warnAhead(a *attempt, gone *guest.Firewall, fate string) {
 // firewallNow is the firewall under a configured VMID, as far as this identity sees it; nil if it is not in force.
 // Without the option "enable" none of a guest's rules is in force (pve-firewall Firewall.pm, compile_iptables_filter),
 // so one request tells in most cases.
-func firewallNow(ctx context.Context, a *attempt) (*guest.Firewall, error) {
+func firewallNow(ctx context.Context, a *attempt) (*firewall.Settings, error) {
 	if a.r.VMID == 0 {
 		return nil, nil
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/firewall"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/property"
 )
 
@@ -115,16 +116,15 @@ func (a *borrowing) start(ctx context.Context) error {
 	return err
 }
 
-// setFirewall enforces the configured firewall. A clone keeps what its template has beside it. A VM made from
-// scratch may find a file that an earlier VM of its VMID left, which PVE does not remove; it keeps nothing of that,
-// and names it where the id is configured: an administrator may have set it ahead of the VM. If another run has made
-// it, an administrator may have worked on its firewall since, or the file is an earlier VM's: that is named.
+// setFirewall enforces the configured firewall. A clone keeps what its template has beside it. A VM made from scratch
+// may find the file of an earlier VM of its VMID, or one set ahead of it: nothing of that stays, and it is named where
+// the id is configured. If another run has made the VM, an administrator may have set more since: that is named.
 func (a *attempt) setFirewall(ctx context.Context) error {
 	want, clean := *a.r.Firewall, a.from == nil && !a.resumed
 	switch {
 	case clean:
 		if want.Rules == nil {
-			want.Rules = []guest.FirewallRule{}
+			want.Rules = []firewall.Rule{}
 		}
 		nameReplaced(ctx, a)
 	case a.resumed:
@@ -150,14 +150,14 @@ func nameFirewall(ctx context.Context, a *attempt) {
 	case a.from != nil:
 		or = "are those that the source had when it was cloned"
 		if of, err := a.creator.guests.ReadFirewall(ctx, a.from.node, a.from.vmid); err == nil {
-			has = guest.BeyondFirewall(has, of)
+			has = firewall.Beyond(has, of)
 		}
 	}
-	stays, goes := guest.OtherOptions(has, a.r.Firewall), guest.UnknownRules(has, a.r.Firewall.Rules)
+	stays, goes := firewall.OtherOptions(has, a.r.Firewall), firewall.UnknownRules(has, a.r.Firewall.Rules)
 	if a.r.Firewall.Rules == nil {
 		stays, goes = append(stays, goes...), nil
 	}
-	goes = append(goes, guest.ChangedOptions(has, a.r.Firewall)...)
+	goes = append(goes, firewall.ChangedOptions(has, a.r.Firewall)...)
 	var text []string
 	if len(stays) > 0 {
 		text = append(text, "This create does not set these, and leaves them:\n  "+strings.Join(stays, "\n  "))

@@ -20,6 +20,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/kinds"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/share"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/firewall"
 )
 
 // TestMovedWhileItIsMade: an administrator or HA moves the new VM to another node, before any request after the first
@@ -35,7 +36,7 @@ func TestMovedWhileItIsMade(t *testing.T) {
 	for i, name := range slices.Sorted(maps.Keys(requests)) {
 		r := requests[name]
 		r.VMID, r.Start = 150, true
-		r.Firewall, r.HA = &guest.Firewall{Enabled: to(true)}, &guest.HA{State: to("started")}
+		r.Firewall, r.HA = &firewall.Settings{Enabled: to(true)}, &guest.HA{State: to("started")}
 		for n, more := 1+i%step, true; more; n += step {
 			b := newBench(t, ticket)
 			b.backedUp(nil)
@@ -77,7 +78,7 @@ func TestMovedAndThenUndone(t *testing.T) {
 		b := newBench(t, ticket)
 		before := b.everything()
 		r := onZFS()
-		r.VMID, r.Start, r.Firewall = 150, true, &guest.Firewall{Enabled: to(true)}
+		r.VMID, r.Start, r.Firewall = 150, true, &firewall.Settings{Enabled: to(true)}
 		b.sim.ResetOps()
 		b.sim.SetThirdParties([]thirdparty.Order{{Act: thirdparty.Migrate, VMID: 150, Node: "pve2", Before: fault.Match{Seq: n}}})
 		start := fault.Match{Method: http.MethodPost, Path: "/nodes/{node}/qemu/{vmid}/status/start"}

@@ -6,6 +6,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/saga"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/firewall"
 )
 
 // OnFailure says what a failed create does.
@@ -34,8 +35,8 @@ type Request struct {
 	Range    [2]int   // inclusive bounds of automatic ids; zero = PVE's
 	Spec     vm.Spec  // only what is configured
 	Pool     string
-	Firewall *guest.Firewall // nil: left alone
-	HA       *guest.HA       // nil: none
+	Firewall *firewall.Settings // nil: left alone
+	HA       *guest.HA          // nil: none
 	Clone    *guest.Clone
 	// AsPlanned compares the source of the clone, as the create finds it, with the plan; nil: nothing of it is planned.
 	AsPlanned func(guest.Source) error `json:"-"`

@@ -8,12 +8,12 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/clock"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/share"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/firewall"
 )
 
 // sourcesFirewall is that of the template and of the backup.
@@ -61,22 +61,22 @@ type resumedBeneath struct {
 // Configured rules are all rules: then his goes, and that is said. Without him nothing is said, unless the firewall of a
 // copy's source is not known.
 func TestResumeKeepsTheFirewallOfOthers(t *testing.T) {
-	own := []guest.FirewallRule{{Type: to("in"), Action: to("DROP"), DPort: to("80"), Proto: to("tcp")},
+	own := []firewall.Rule{{Type: to("in"), Action: to("DROP"), DPort: to("80"), Proto: to("tcp")},
 		{Type: to("in"), Action: to("ACCEPT"), DPort: to("443"), Proto: to("tcp")}}
 	copied := func(r Request) Request { r.VMID, r.Start, r.Spec.Name = 150, true, to("web"); return r }
 	clone := func() Request { return copied(ofTemplate()) }
 	for way, by := range map[string]resumedBeneath{"scratch": {startedVM, false, false, 0}, "clone": {clone, false, false, 1},
 		"clone of a source that is not seen": {clone, true, true, 1}, "restore": {func() Request { return copied(aRestore()) }, false, true, 1}} {
 		for name, c := range map[string]struct {
-			want guest.Firewall
+			want firewall.Settings
 			sets bool
 			says []string
 			left int // rules, but for the source's
 		}{
-			"no rules configured": {guest.Firewall{Enabled: to(true)}, true, []string{"leaves them:\n  policy_in: REJECT\n  in ACCEPT dport=22"}, 1},
-			"rules configured":    {guest.Firewall{Enabled: to(true), Rules: own}, true, []string{"leaves them:\n  policy_in: REJECT", "are replaced:\n  in ACCEPT dport=22"}, 2},
-			"policy configured":   {guest.Firewall{PolicyIn: to("DROP")}, true, []string{"are replaced:\n  policy_in: REJECT, becomes DROP"}, 1},
-			"without him":         {guest.Firewall{Enabled: to(true), PolicyIn: to("DROP"), Rules: own}, false, nil, 2},
+			"no rules configured": {firewall.Settings{Enabled: to(true)}, true, []string{"leaves them:\n  policy_in: REJECT\n  in ACCEPT dport=22"}, 1},
+			"rules configured":    {firewall.Settings{Enabled: to(true), Rules: own}, true, []string{"leaves them:\n  policy_in: REJECT", "are replaced:\n  in ACCEPT dport=22"}, 2},
+			"policy configured":   {firewall.Settings{PolicyIn: to("DROP")}, true, []string{"are replaced:\n  policy_in: REJECT, becomes DROP"}, 1},
+			"without him":         {firewall.Settings{Enabled: to(true), PolicyIn: to("DROP"), Rules: own}, false, nil, 2},
 		} {
 			request := func() Request { r := by.request(); r.Firewall = &c.want; return r }
 			resumed := 0

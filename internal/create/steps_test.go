@@ -19,6 +19,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/thirdparty"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/firewall"
 )
 
 func to[T any](v T) *T { return &v }
@@ -52,10 +53,10 @@ func TestCloneIsConfigured(t *testing.T) {
 func TestFirewallOfANewVM(t *testing.T) {
 	b := newBench(t, ticket)
 	r := onZFS()
-	rule := func(action, macro string) guest.FirewallRule {
-		return guest.FirewallRule{Type: to("in"), Action: to(action), Macro: to(macro)}
+	rule := func(action, macro string) firewall.Rule {
+		return firewall.Rule{Type: to("in"), Action: to(action), Macro: to(macro)}
 	}
-	r.Firewall = &guest.Firewall{Enabled: to(true), Rules: []guest.FirewallRule{rule("ACCEPT", "SSH"),
+	r.Firewall = &firewall.Settings{Enabled: to(true), Rules: []firewall.Rule{rule("ACCEPT", "SSH"),
 		rule("DROP", "Ping")}}
 	created, err := b.Create(t.Context(), r)
 	if err != nil || created.Guest.Firewall == nil || len(created.Guest.Firewall.Rules) != 2 ||
@@ -64,7 +65,7 @@ func TestFirewallOfANewVM(t *testing.T) {
 	}
 	b.change(func(w *state.World) { destroyed(w, 100) }) // PVE keeps the file
 	b.forget()
-	r.Firewall = &guest.Firewall{Enabled: to(false)}
+	r.Firewall = &firewall.Settings{Enabled: to(false)}
 	r.VMID = 100
 	if created, err = b.Create(t.Context(), r); err != nil || len(created.Guest.Firewall.Rules) != 0 {
 		t.Errorf("%+v, %v", created.Guest.Firewall, err)
@@ -123,7 +124,7 @@ func TestFirewallFileThatTheUndoNames(t *testing.T) {
 		b := newBench(t, token)
 		r := onZFS()
 		r.VMID, r.Start = 100, true
-		r.Firewall = &guest.Firewall{Enabled: to(true), Rules: []guest.FirewallRule{{Type: to("in"), Action: to("DROP")}}}
+		r.Firewall = &firewall.Settings{Enabled: to(true), Rules: []firewall.Rule{{Type: to("in"), Action: to("DROP")}}}
 		b.change(func(w *state.World) {
 			if c.stale {
 				w.Firewall[100] = &state.FirewallFile{Options: map[string]string{"policy_in": "ACCEPT"}}

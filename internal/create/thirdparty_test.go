@@ -16,6 +16,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/thirdparty"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/firewall"
 )
 
 // TestThirdPartyTakesTheIDOfANewVM: a third party removes the VM that was just made and puts its own in the place,
@@ -26,7 +27,7 @@ func TestThirdPartyTakesTheIDOfANewVM(t *testing.T) {
 		"start":    func(r *Request) { r.Start = true },
 		"template": func(r *Request) { r.Spec.Template = to(true) },
 		"HA":       func(r *Request) { r.HA = &guest.HA{State: to("started")} },
-		"firewall": func(r *Request) { r.Firewall = &guest.Firewall{Enabled: to(true)} },
+		"firewall": func(r *Request) { r.Firewall = &firewall.Settings{Enabled: to(true)} },
 		"grow": func(r *Request) {
 			d := r.Spec.Disks["scsi0"]
 			d.ImportFrom, d.Size = &image, to(int64(64<<30))

@@ -14,6 +14,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/firewall"
 )
 
 // once lets something happen right after the first answer to a request whose path ends so.
@@ -47,10 +48,10 @@ func (w *world) rules() []string {
 	return all
 }
 
-func accepting(ports ...string) []FirewallRule {
-	var all []FirewallRule
+func accepting(ports ...string) []firewall.Rule {
+	var all []firewall.Rule
 	for _, port := range ports {
-		all = append(all, FirewallRule{Type: to("in"), Action: to("ACCEPT"), Proto: to("tcp"), DPort: to(port)})
+		all = append(all, firewall.Rule{Type: to("in"), Action: to("ACCEPT"), Proto: to("tcp"), DPort: to(port)})
 	}
 	return all
 }
@@ -59,7 +60,7 @@ func accepting(ports ...string) []FirewallRule {
 // was lost is looked at before anything is sent again.
 func TestSetFirewall(t *testing.T) {
 	w := newWorld(t, nil)
-	set := func(prior, want *Firewall, writes ...string) {
+	set := func(prior, want *firewall.Settings, writes ...string) {
 		t.Helper()
 		w.sim.ResetOps()
 		if err := w.s.SetFirewall(t.Context(), "pve1", theVM, prior, want, false, stillOurs); err != nil {
@@ -78,23 +79,23 @@ func TestSetFirewall(t *testing.T) {
 		if err := w.s.ReadFirewallAndHA(t.Context(), &read, true, false); err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(want.options(), read.Firewall.options()); diff != "" {
+		if diff := cmp.Diff(want.Options(), read.Firewall.Options()); diff != "" {
 			t.Errorf("options (-want +got)\n%s", diff)
 		}
-		if !sameRules(ruleValues(want.Rules), ruleValues(read.Firewall.Rules)) {
+		if !firewall.SameRules(firewall.List(want.Rules), firewall.List(read.Firewall.Rules)) {
 			t.Errorf("rules %+v, want %+v", read.Firewall.Rules, want.Rules)
 		}
 	}
-	closed := &Firewall{Enabled: to(true), PolicyIn: to("DROP"), Rules: accepting("22", "80")}
+	closed := &firewall.Settings{Enabled: to(true), PolicyIn: to("DROP"), Rules: accepting("22", "80")}
 	set(nil, closed, "POST /rules", "POST /rules", "PUT /options") // what is let through is there before the rest is stopped
 	set(closed, closed)
-	open := &Firewall{Enabled: to(true), PolicyIn: to("ACCEPT"), Rules: accepting("80")}
+	open := &firewall.Settings{Enabled: to(true), PolicyIn: to("ACCEPT"), Rules: accepting("80")}
 	set(closed, open, "PUT /options", "DELETE /rules/{pos}") // and the other way round
-	more := &Firewall{Enabled: to(true), PolicyIn: to("ACCEPT"), Rules: accepting("443", "80")}
+	more := &firewall.Settings{Enabled: to(true), PolicyIn: to("ACCEPT"), Rules: accepting("443", "80")}
 	w.sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: "POST"}, Phase: fault.After}})
 	set(open, more, "POST /rules")
 	w.sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: "PUT"}, Phase: fault.Before, Status: 596, Reason: "timeout"}})
-	set(more, &Firewall{Enabled: to(false), Rules: more.Rules}, "PUT /options", "PUT /options")
+	set(more, &firewall.Settings{Enabled: to(false), Rules: more.Rules}, "PUT /options", "PUT /options")
 }
 
 // TestSetFirewallLeavesOthersAlone: a third party's rule that comes at any moment stays, and the change is reported;
@@ -115,7 +116,7 @@ func TestSetFirewallLeavesOthersAlone(t *testing.T) {
 					"enable": "1", "dport": "theirs"})
 			})
 		})
-		err := w.s.SetFirewall(t.Context(), "pve1", theVM, &Firewall{}, &Firewall{Rules: accepting("22", "80")}, false,
+		err := w.s.SetFirewall(t.Context(), "pve1", theVM, &firewall.Settings{}, &firewall.Settings{Rules: accepting("22", "80")}, false,
 			stillOurs)
 		var field *FieldError
 		if !errors.As(err, &field) || field.Path != "firewall.rules" || !slices.Contains(w.rules(), "DROP theirs") {
@@ -123,13 +124,13 @@ func TestSetFirewallLeavesOthersAlone(t *testing.T) {
 		}
 	}
 	w := newWorld(t, nil)
-	prior := &Firewall{Rules: accepting("22")}
+	prior := &firewall.Settings{Rules: accepting("22")}
 	if err := w.s.SetFirewall(t.Context(), "pve1", theVM, nil, prior, false, stillOurs); err != nil {
 		t.Fatal(err)
 	}
 	second := fault.Match{Method: "POST", Path: "/nodes/{node}/qemu/{vmid}/firewall/rules", Nth: 2}
 	w.sim.SetFaults([]fault.Rule{{Match: second, Phase: fault.Before, Status: 400, Reason: "no such macro"}})
-	err := w.s.SetFirewall(t.Context(), "pve1", theVM, prior, &Firewall{Rules: accepting("443", "80", "22")}, false,
+	err := w.s.SetFirewall(t.Context(), "pve1", theVM, prior, &firewall.Settings{Rules: accepting("443", "80", "22")}, false,
 		stillOurs)
 	mustSay(t, "a rule that PVE refuses", err, "Cannot add rule 1 of the firewall of VM 400", "Its rules are as they were before",
 		"no such macro")
@@ -146,11 +147,11 @@ func stillOurs(context.Context) error { return nil }
 func TestFirewallIsGuarded(t *testing.T) {
 	theirs := errors.New("another user's")
 	w := newWorld(t, nil)
-	prior := &Firewall{Enabled: new(true), Rules: accepting("22")}
+	prior := &firewall.Settings{Enabled: new(true), Rules: accepting("22")}
 	if err := w.s.SetFirewall(t.Context(), "pve1", theVM, nil, prior, false, stillOurs); err != nil {
 		t.Fatal(err)
 	}
-	for name, want := range map[string]*Firewall{"rules": {Enabled: new(true), Rules: accepting("80")}, "options": {DHCP: new(true), Rules: prior.Rules}} {
+	for name, want := range map[string]*firewall.Settings{"rules": {Enabled: new(true), Rules: accepting("80")}, "options": {DHCP: new(true), Rules: prior.Rules}} {
 		w.sim.ResetOps()
 		err := w.s.SetFirewall(t.Context(), "pve1", theVM, prior, want, false, func(context.Context) error { return theirs })
 		if !errors.Is(err, theirs) {
@@ -179,14 +180,14 @@ func TestFirewallIsGuardedOnTheWay(t *testing.T) {
 		"a lock in between":   {faults: []fault.Rule{busy}, prior: []string{"22", "80"}, sent: []string{"DELETE"}},
 	} {
 		w := newWorld(t, nil)
-		prior := &Firewall{Rules: accepting(c.prior...)}
+		prior := &firewall.Settings{Rules: accepting(c.prior...)}
 		if err := w.s.SetFirewall(t.Context(), "pve1", theVM, nil, prior, false, stillOurs); err != nil {
 			t.Fatal(err)
 		}
 		w.sim.SetFaults(c.faults)
 		w.sim.ResetOps()
 		theirs, looks := errors.New("another user's"), 0
-		err := w.s.SetFirewall(t.Context(), "pve1", theVM, prior, &Firewall{Rules: accepting(c.want...)}, false, func(context.Context) error {
+		err := w.s.SetFirewall(t.Context(), "pve1", theVM, prior, &firewall.Settings{Rules: accepting(c.want...)}, false, func(context.Context) error {
 			if looks++; looks == 2 {
 				return theirs
 			}
@@ -210,12 +211,12 @@ func TestFirewallIsGuardedOnTheWay(t *testing.T) {
 func TestFirewallRulesThatComeBackSpareOthers(t *testing.T) {
 	for name, want := range map[string][]string{"to go": {}, "to change": {"8443", "8080", "222"}} {
 		w := newWorld(t, nil)
-		prior := &Firewall{Rules: accepting("22", "80", "443")}
+		prior := &firewall.Settings{Rules: accepting("22", "80", "443")}
 		if err := w.s.SetFirewall(t.Context(), "pve1", theVM, nil, prior, false, stillOurs); err != nil {
 			t.Fatal(err)
 		}
 		looks := 0
-		err := w.s.SetFirewall(t.Context(), "pve1", theVM, prior, &Firewall{Rules: accepting(want...)}, false,
+		err := w.s.SetFirewall(t.Context(), "pve1", theVM, prior, &firewall.Settings{Rules: accepting(want...)}, false,
 			func(context.Context) error {
 				if looks++; looks == 2 { // between the look after the first request and the second request
 					w.change(func(world *state.World) {
@@ -236,21 +237,21 @@ func TestFirewallRulesThatComeBackSpareOthers(t *testing.T) {
 // TestFirewallInForceIsChangedSafely: how a firewall is changed follows from the server's own options, also where the
 // state knows none. Rules of an update that was killed are no reason to stop.
 func TestFirewallInForceIsChangedSafely(t *testing.T) {
-	open := &Firewall{Enabled: to(true), PolicyIn: to("ACCEPT")}
+	open := &firewall.Settings{Enabled: to(true), PolicyIn: to("ACCEPT")}
 	half := accepting("443")
 	half[0].Enabled = to(false)
-	rest := append(accepting("22", "443"), FirewallRule{Type: to("in"), Action: to("DROP")})
+	rest := append(accepting("22", "443"), firewall.Rule{Type: to("in"), Action: to("DROP")})
 	for name, tt := range map[string]struct {
-		has, prior, want *Firewall
+		has, prior, want *firewall.Settings
 		writes           string
 	}{
-		"a policy that stops more comes last": {open, open, &Firewall{Enabled: to(true), PolicyIn: to("DROP"), Rules: accepting("22")},
+		"a policy that stops more comes last": {open, open, &firewall.Settings{Enabled: to(true), PolicyIn: to("DROP"), Rules: accepting("22")},
 			"POST /rules, PUT /options"},
-		"switched on since the state was read": {&Firewall{Enabled: to(true), Rules: accepting("22")},
-			&Firewall{Rules: accepting("22")}, &Firewall{Rules: rest},
+		"switched on since the state was read": {&firewall.Settings{Enabled: to(true), Rules: accepting("22")},
+			&firewall.Settings{Rules: accepting("22")}, &firewall.Settings{Rules: rest},
 			"POST /rules, PUT /rules/{pos}, PUT /rules/{pos}, POST /rules, PUT /rules/{pos}, PUT /rules/{pos}"},
-		"the half of a killed update": {&Firewall{Enabled: to(true), Rules: half}, nil,
-			&Firewall{Rules: accepting("443")}, "PUT /rules/{pos}"},
+		"the half of a killed update": {&firewall.Settings{Enabled: to(true), Rules: half}, nil,
+			&firewall.Settings{Rules: accepting("443")}, "PUT /rules/{pos}"},
 	} {
 		w := newWorld(t, nil)
 		if err := w.s.SetFirewall(t.Context(), "pve1", theVM, nil, tt.has, false, stillOurs); err != nil {
@@ -279,7 +280,7 @@ func TestFirewallInForceIsChangedSafely(t *testing.T) {
 // TestCleanFirewallKeepsAThirdPartysOptions: a VM made from scratch keeps no option of a file that was left of an earlier VM. An
 // option that a third party sets while the rules are sent, or while the answer is lost, is none of that file, and stays.
 func TestCleanFirewallKeepsAThirdPartysOptions(t *testing.T) {
-	want := &Firewall{Enabled: to(true), Rules: accepting("22")}
+	want := &firewall.Settings{Enabled: to(true), Rules: accepting("22")}
 	for name, c := range map[string]struct {
 		at     string
 		faults []fault.Rule

@@ -15,6 +15,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/firewall"
 )
 
 // Guests reads and changes the guests of one cluster.
@@ -185,9 +186,9 @@ type Guest struct {
 	Status   string // running, stopped
 	Lock     string
 	Pool     string
-	Firewall *Firewall // nil: not asked
-	HA       *HA       // nil: none, or not asked
-	Pending  []string  // options that wait for a restart
+	Firewall *firewall.Settings // nil: not asked
+	HA       *HA                // nil: none, or not asked
+	Pending  []string           // options that wait for a restart
 	// Leaving are the volumes of disks that leave their slots at the next stop, by slot.
 	Leaving map[string]string
 	// Renamed are the names that a migration of this update has given to volumes, by those of before.

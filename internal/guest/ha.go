@@ -12,6 +12,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/shell"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/property"
 )
 
 // NotesStop says what HA's manager notes when it is asked to stop or to shut down a guest (pve-ha-manager HA/Manager.pm
@@ -46,7 +47,7 @@ func (h *HA) Options() map[string]string {
 		}
 	}
 	if h.Failback != nil {
-		all["failback"] = flag(*h.Failback)
+		all["failback"] = property.ShowBool(*h.Failback)
 	}
 	return all
 }
@@ -66,9 +67,19 @@ func (h *HA) Starts() bool {
 func (h *HA) Ignores() bool { return h != nil && h.State != nil && *h.State == "ignored" }
 
 func haFrom(options map[string]string) *HA {
-	return &HA{State: text(options, "state"), Group: text(options, "group"), Comment: text(options, "comment"),
-		MaxRestart: count(options, "max_restart"), MaxRelocate: count(options, "max_relocate"), Failback: truth(options,
-			"failback")}
+	entry := &HA{State: text(options, "state"), Group: text(options, "group"), Comment: text(options, "comment"),
+		MaxRestart: count(options, "max_restart"), MaxRelocate: count(options, "max_relocate")}
+	if value, is := options["failback"]; is {
+		entry.Failback = new(value == "1")
+	}
+	return entry
+}
+
+func text(values map[string]string, name string) *string {
+	if v := values[name]; v != "" {
+		return &v
+	}
+	return nil
 }
 
 func count(values map[string]string, name string) *int64 {

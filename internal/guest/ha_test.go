@@ -3,6 +3,7 @@ package guest
 import (
 	"context"
 	"errors"
+	"maps"
 	"net/http"
 	"strings"
 	"testing"
@@ -156,5 +157,24 @@ func TestHAStops(t *testing.T) {
 	}
 	if (&HA{}).Stops() || (*HA)(nil).Stops() {
 		t.Error("what says nothing stops nothing")
+	}
+}
+
+func TestOnlyWhatDiffersIsSent(t *testing.T) {
+	before := map[string]string{"state": "started", "comment": "a", "max_restart": "3"}
+	for name, tt := range map[string]struct{ after, has, want map[string]string }{
+		"nothing": {before, before, map[string]string{}},
+		"one changes": {map[string]string{"state": "started", "comment": "b", "max_restart": "3"},
+			before, map[string]string{"comment": "b"}},
+		"one goes":               {map[string]string{"state": "started", "comment": "a"}, before, map[string]string{"delete": "max_restart"}},
+		"a state is never reset": {map[string]string{"comment": "a", "max_restart": "3"}, before, map[string]string{}},
+		"it is so already": {map[string]string{"state": "ignored", "comment": "a"},
+			map[string]string{"state": "ignored", "comment": "a"}, map[string]string{}},
+		"a third party's change is left alone": {map[string]string{"state": "started", "comment": "b", "max_restart": "3"},
+			map[string]string{"state": "ignored", "comment": "a"}, map[string]string{"comment": "b"}},
+	} {
+		if got := differing(before, tt.after, tt.has); !maps.Equal(got, tt.want) {
+			t.Errorf("%s: sent %v, want %v", name, got, tt.want)
+		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/clock"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/firewall"
 )
 
 // laptop is the clock of a machine that is closed in a pause, and sleeps for an hour.
@@ -64,7 +65,7 @@ func TestLateRequestIsNotSent(t *testing.T) {
 		},
 		"the firewall": func(ctx context.Context, g *Guests, v *View) error {
 			on := true
-			return g.SetFirewall(ctx, "pve1", theVM, nil, &Firewall{Enabled: &on}, false, v.Guard)
+			return g.SetFirewall(ctx, "pve1", theVM, nil, &firewall.Settings{Enabled: &on}, false, v.Guard)
 		},
 	} {
 		for _, comes := range []bool{true, false} {

@@ -14,6 +14,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/firewall"
 )
 
 // Changer changes VMs of one cluster.
@@ -43,7 +44,7 @@ type Request struct {
 	PriorPool string
 	Pool      string
 	// PriorFirewall and PriorHA are what Firewall and HA replace; nil is nothing.
-	PriorFirewall, Firewall *guest.Firewall
+	PriorFirewall, Firewall *firewall.Settings
 	PriorHA, HA             *guest.HA
 	PowerState              guest.PowerState
 	// BootOrder is enforced; nil leaves it to PVE, which appends CD-ROM drives to it.

@@ -6,19 +6,19 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/firewall"
 )
 
 // rules are firewall rules for ports: "22" accepts, "" with DROP refuses all.
-func rules(ports ...string) []guest.FirewallRule {
-	var all []guest.FirewallRule
+func rules(ports ...string) []firewall.Rule {
+	var all []firewall.Rule
 	for _, port := range ports {
-		rule := guest.FirewallRule{Type: new("in"), Action: new("ACCEPT"), Enabled: new(true), Proto: new("tcp"),
+		rule := firewall.Rule{Type: new("in"), Action: new("ACCEPT"), Enabled: new(true), Proto: new("tcp"),
 			DPort: new(port)}
 		if port == "" {
-			rule = guest.FirewallRule{Type: new("in"), Action: new("DROP"), Enabled: new(true)}
+			rule = firewall.Rule{Type: new("in"), Action: new("DROP"), Enabled: new(true)}
 		}
 		all = append(all, rule)
 	}
@@ -40,16 +40,16 @@ func (w *world) ports() []string {
 }
 
 // guarded is a VM with a firewall that is on, and a request that changes its rules.
-func guarded(t *testing.T, from, to []guest.FirewallRule) (*world, Request) {
+func guarded(t *testing.T, from, to []firewall.Rule) (*world, Request) {
 	t.Helper()
 	w := newWorld(t, nil)
 	r := w.request()
-	r.Firewall = &guest.Firewall{Enabled: new(true), Rules: from}
+	r.Firewall = &firewall.Settings{Enabled: new(true), Rules: from}
 	if _, _, err := w.update(r); err != nil {
 		t.Fatal(err)
 	}
 	w.sim.ResetOps()
-	r.PriorFirewall, r.Firewall, r.Ref.Firewall = r.Firewall, &guest.Firewall{Enabled: new(true), Rules: to}, true
+	r.PriorFirewall, r.Firewall, r.Ref.Firewall = r.Firewall, &firewall.Settings{Enabled: new(true), Rules: to}, true
 	return w, r
 }
 
@@ -103,7 +103,7 @@ func (w *world) alterRules(f func([]map[string]string) []map[string]string) {
 func TestFirewallOnAfterItsRules(t *testing.T) {
 	w := newWorld(t, nil)
 	r := w.request()
-	r.Firewall = &guest.Firewall{Enabled: new(true), Rules: rules("22", "")}
+	r.Firewall = &firewall.Settings{Enabled: new(true), Rules: rules("22", "")}
 	if _, _, err := w.update(r); err != nil {
 		t.Fatal(err)
 	}

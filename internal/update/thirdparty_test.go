@@ -15,6 +15,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/thirdparty"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/firewall"
 )
 
 // changesAmongThirdParties are updates of VM 400 that write in every way there is.
@@ -29,8 +30,8 @@ func changesAmongThirdParties() map[string]func(*Request) {
 		}
 		r.Planned.Disks = disks
 	}
-	rule := func(port string) guest.FirewallRule {
-		return guest.FirewallRule{Type: new("in"), Action: new("ACCEPT"), Proto: new("tcp"), DPort: new(port)}
+	rule := func(port string) firewall.Rule {
+		return firewall.Rule{Type: new("in"), Action: new("ACCEPT"), Proto: new("tcp"), DPort: new(port)}
 	}
 	return map[string]func(*Request){
 		"grow": func(r *Request) {
@@ -44,9 +45,9 @@ func changesAmongThirdParties() map[string]func(*Request) {
 		},
 		"pool and start": func(r *Request) { r.Pool, r.PowerState = "web", guest.Running },
 		"firewall and start": func(r *Request) {
-			r.PriorFirewall = &guest.Firewall{Enabled: new(true), Rules: []guest.FirewallRule{rule("22")}}
-			r.Firewall = &guest.Firewall{Enabled: new(true), PolicyIn: new("DROP"),
-				Rules: []guest.FirewallRule{rule("22"), rule("80"), rule("443")}}
+			r.PriorFirewall = &firewall.Settings{Enabled: new(true), Rules: []firewall.Rule{rule("22")}}
+			r.Firewall = &firewall.Settings{Enabled: new(true), PolicyIn: new("DROP"),
+				Rules: []firewall.Rule{rule("22"), rule("80"), rule("443")}}
 			r.PowerState = guest.Running
 		},
 		"cloud-init":                func(r *Request) { r.Planned.CloudInit.User = new("root") },
@@ -195,7 +196,7 @@ func TestLeftFirewallIsNamed(t *testing.T) {
 		nodes.Unlock()
 		w.sim.Advance(10 * time.Minute)
 		r := w.request()
-		r.Firewall = &guest.Firewall{Enabled: new(true), Rules: rules("22")}
+		r.Firewall = &firewall.Settings{Enabled: new(true), Rules: rules("22")}
 		w.sim.SetThirdParties([]thirdparty.Order{{Act: thirdparty.Delete, VMID: theVM,
 			Before: fault.Match{Method: method, Path: "/nodes/{node}/qemu/{vmid}/firewall/" + last}}})
 		_, warnings, err := w.update(r)

@@ -25,6 +25,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/planning"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/saga"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/update"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/firewall"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/volumeuse"
 )
 
@@ -110,8 +111,8 @@ func (*fake) CloneSource(context.Context, *guest.Clone) (guest.Source, error) {
 	return guest.Source{}, errors.New("not now")
 }
 
-func (*fake) ReadFirewall(context.Context, string, int) (*guest.Firewall, error) {
-	return &guest.Firewall{}, nil
+func (*fake) ReadFirewall(context.Context, string, int) (*firewall.Settings, error) {
+	return &firewall.Settings{}, nil
 }
 
 func (*fake) TakesAlong(context.Context, destroy.Request) destroy.Along { return destroy.Along{} }

@@ -14,6 +14,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/model"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/validation"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/firewall"
 )
 
 func throttled(limits vm.Throttle) model.Disk {
@@ -45,11 +46,11 @@ func TestValidateConfig(t *testing.T) {
 		"HA on and stopped": {config: model.Model{PowerState: new("stopped"), HA: &guest.HA{}},
 			want: `power_state: keep the VM running`},
 		"HA that is not known": {config: model.Model{PowerState: new("stopped"), HA: &guest.HA{}}, open: []string{"ha.state"}},
-		"a group's action in a rule": {config: model.Model{Firewall: &guest.Firewall{Rules: []guest.FirewallRule{{Type: new("in"),
+		"a group's action in a rule": {config: model.Model{Firewall: &firewall.Settings{Rules: []firewall.Rule{{Type: new("in"),
 			Action: new("web")}}}}, want: `firewall.rules[0].action: ACCEPT, DROP or REJECT, not web`},
-		"a rule that names a group": {config: model.Model{Firewall: &guest.Firewall{Rules: []guest.FirewallRule{{Type: new("group"),
+		"a rule that names a group": {config: model.Model{Firewall: &firewall.Settings{Rules: []firewall.Rule{{Type: new("group"),
 			Action: new("web")}}}}},
-		"ports without a protocol": {config: model.Model{Firewall: &guest.Firewall{Rules: []guest.FirewallRule{{Type: new("in"),
+		"ports without a protocol": {config: model.Model{Firewall: &firewall.Settings{Rules: []firewall.Rule{{Type: new("in"),
 			Action: new("DROP"), DPort: new("80")}}}}, want: `firewall.rules[0].dport: dport needs a protocol`},
 		"two sources": {config: model.Model{Clone: &model.Clone{VMID: new(int64(9000)), Name: new("t")}},
 			want: `clone.name: exactly one source, but vmid and name`},

@@ -12,14 +12,15 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/update"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/firewall"
 )
 
 // TestFirewallChangedMeanwhile: a third party adds a rule between the look and the request, or between two requests. Positions
 // shift, so nothing may be sent blindly: the change is reported, and their rule stays.
 func TestFirewallChangedMeanwhile(t *testing.T) {
 	t.Parallel()
-	rule := func(action string) guest.FirewallRule {
-		return guest.FirewallRule{Type: rig.Pointer("in"), Action: rig.Pointer(action)}
+	rule := func(action string) firewall.Rule {
+		return firewall.Rule{Type: rig.Pointer("in"), Action: rig.Pointer(action)}
 	}
 	for name, at := range map[string]struct{ method, path string }{
 		"before the look": {"GET", "/pending"}, "between look and request": {"GET", "/firewall/rules"}, "after a request": {"POST", "/firewall/rules"},
@@ -37,7 +38,7 @@ func TestFirewallChangedMeanwhile(t *testing.T) {
 					f.Rules = append([]map[string]string{{"type": "out", "action": "DROP", "enable": "1", "comment": "his"}}, f.Rules...)
 				})
 			})
-			_, _, err := h.Service.Update(t.Context(), update.Request{Ref: ref, PriorFirewall: &guest.Firewall{}, Firewall: &guest.Firewall{Rules: []guest.FirewallRule{rule("ACCEPT"), rule("DROP")}}})
+			_, _, err := h.Service.Update(t.Context(), update.Request{Ref: ref, PriorFirewall: &firewall.Settings{}, Firewall: &firewall.Settings{Rules: []firewall.Rule{rule("ACCEPT"), rule("DROP")}}})
 			if err == nil || !strings.Contains(err.Error(), "changed by") && !strings.Contains(err.Error(), "detected modified configuration") {
 				t.Errorf("want a conflict, got %v", err)
 			}

@@ -21,6 +21,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/update"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/firewall"
 )
 
 // TestAnUpdateWaitsForLocks: if a third party holds the configuration or its file, every kind of change waits until it is released, and
@@ -139,9 +140,9 @@ func TestWritesBesideTheConfigurationWait(t *testing.T) {
 	}{
 		"pool":     {"/pools", "update pools failed: " + cfs("file-user_cfg"), func(r *update.Request) { r.Pool = "web" }},
 		"HA":       {"/cluster/ha/resources", "create resource failed: " + cfs("domain-ha"), func(r *update.Request) { r.HA = &guest.HA{State: rig.Pointer("stopped")} }},
-		"firewall": {"/nodes/{node}/qemu/{vmid}/firewall/options", cfs("firewall-vm-300"), func(r *update.Request) { r.Firewall = &guest.Firewall{Enabled: rig.Pointer(true)} }},
+		"firewall": {"/nodes/{node}/qemu/{vmid}/firewall/options", cfs("firewall-vm-300"), func(r *update.Request) { r.Firewall = &firewall.Settings{Enabled: rig.Pointer(true)} }},
 		"firewall rule": {"/nodes/{node}/qemu/{vmid}/firewall/rules", cfs("firewall-vm-300"), func(r *update.Request) {
-			r.Firewall = &guest.Firewall{Rules: []guest.FirewallRule{{Type: rig.Pointer("in"), Action: rig.Pointer("DROP")}}}
+			r.Firewall = &firewall.Settings{Rules: []firewall.Rule{{Type: rig.Pointer("in"), Action: rig.Pointer("DROP")}}}
 		}},
 	}
 	for name, c := range cases {

@@ -20,6 +20,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/engine"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/firewall"
 )
 
 // sweepScenarios are the creates that are swept. HA is the cluster's, and only root may change it: the documented role has no
@@ -29,7 +30,7 @@ func sweepScenarios(who engine.FaultIdentity) []engine.Scenario {
 	if who.Ticket {
 		ha = &guest.HA{State: rig.Pointer("started"), MaxRestart: rig.Pointer(int64(2))}
 	}
-	wall := &guest.Firewall{Enabled: rig.Pointer(true), Rules: []guest.FirewallRule{
+	wall := &firewall.Settings{Enabled: rig.Pointer(true), Rules: []firewall.Rule{
 		{Type: rig.Pointer("in"), Action: rig.Pointer("ACCEPT"), Macro: rig.Pointer("SSH")}, {Type: rig.Pointer("in"), Action: rig.Pointer("DROP")}}}
 	cloudInit := vm.CloudInit{Slot: "ide2", Storage: "local-zfs", CloudInitOptions: vm.CloudInitOptions{User: rig.Pointer("ops"),
 		Addresses: map[string]vm.Address{"net0": {IPv4: rig.Pointer("10.0.0.5/24"), Gateway4: rig.Pointer("10.0.0.1")}}}}

@@ -7,6 +7,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/kit"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/firewall"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/property"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
 )
@@ -103,7 +104,7 @@ func fromCloudInit(c vm.CloudInit) *CloudInit {
 }
 
 // fromFirewall is nil when the firewall has neither an option nor a rule.
-func fromFirewall(f guest.Firewall) *guest.Firewall {
+func fromFirewall(f firewall.Settings) *firewall.Settings {
 	if len(f.Rules) == 0 {
 		f.Rules = nil
 	}

@@ -6,6 +6,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/kit"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/firewall"
 )
 
 // Model is a configuration, a plan without unknowns, or a state of proxmox_vm. Nil is null. A group that is the
@@ -46,10 +47,10 @@ type Model struct {
 	Serial    map[string]Port        `tfsdk:"serial"`
 	Parallel  map[string]Port        `tfsdk:"parallel"`
 
-	Clone    *Clone          `tfsdk:"clone"`
-	Restore  *Restore        `tfsdk:"restore"`
-	Firewall *guest.Firewall `tfsdk:"firewall"`
-	HA       *guest.HA       `tfsdk:"ha"`
+	Clone    *Clone             `tfsdk:"clone"`
+	Restore  *Restore           `tfsdk:"restore"`
+	Firewall *firewall.Settings `tfsdk:"firewall"`
+	HA       *guest.HA          `tfsdk:"ha"`
 
 	Password        *string `tfsdk:"cloud_init_password_wo"`
 	PasswordVersion *int64  `tfsdk:"cloud_init_password_wo_version"`

@@ -18,6 +18,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/kit"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/model"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/firewall"
 )
 
 // oldest is the first PVE release that the provider works with.
@@ -197,11 +198,11 @@ func (p serverCheck) failsWithoutAgent() bool {
 }
 
 // firewallOptionsDiffer reports whether a plan sets other options of the firewall.
-func firewallOptionsDiffer(is, was *guest.Firewall) bool {
+func firewallOptionsDiffer(is, was *firewall.Settings) bool {
 	if is == nil {
 		return false
 	}
-	options, before := *is, guest.Firewall{}
+	options, before := *is, firewall.Settings{}
 	if was != nil {
 		before = *was
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/preflight"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/model"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/firewall"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/property"
 )
 
@@ -140,7 +141,7 @@ func (p requirements) startedCPUs() int64 {
 func (p requirements) firewallNeeds() []preflight.Need {
 	seen := map[string]bool{}
 	var all []preflight.Need
-	note := func(rules []guest.FirewallRule, add bool) {
+	note := func(rules []firewall.Rule, add bool) {
 		for _, rule := range rules {
 			names, kind := slices.Concat(p.firewallRefs(rule.Source), p.firewallRefs(rule.Dest)), preflight.FirewallRef
 			if model.Value(rule.Type) == "group" {

@@ -19,6 +19,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/model"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/saga"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/update"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/firewall"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/volumeuse"
 )
 
@@ -92,7 +93,7 @@ type Machines interface {
 	Places(ctx context.Context) (volumeuse.Places, error)
 	CheckAlias(ctx context.Context, node string, vmid int, volume string, held guest.Holdings) error
 	InForce(ctx context.Context, node string, vmid int, waits bool) (preflight.InForce, error)
-	ReadFirewall(ctx context.Context, node string, vmid int) (*guest.Firewall, error)
+	ReadFirewall(ctx context.Context, node string, vmid int) (*firewall.Settings, error)
 	IsHeld(ctx context.Context, node string, vmid int, volume string) error
 	TakesAlong(ctx context.Context, r destroy.Request) destroy.Along
 }

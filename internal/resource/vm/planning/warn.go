@@ -9,11 +9,11 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/path"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/framework/plan"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/ownership"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/model"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/validation"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/firewall"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
 )
 
@@ -235,22 +235,22 @@ func (p warnings) warnUnknownFirewall(ctx context.Context) {
 		return
 	}
 	want, at, thing := p.Plan.Firewall, path.Root("firewall"), p.Prior.Thing()
-	rules, set := p.Config.At("firewall.rules"), guest.OptionsSet(has)
-	open := slices.DeleteFunc(guest.OtherOptions(set, want), func(line string) bool {
+	rules, set := p.Config.At("firewall.rules"), firewall.OptionsSet(has)
+	open := slices.DeleteFunc(firewall.OtherOptions(set, want), func(line string) bool {
 		option, _, _ := strings.Cut(strings.Replace(line, "enable:", "enabled:", 1), ":")
 		return p.Config.At("firewall." + option).IsKnown()
 	})
 	if !rules.IsFullyKnown() {
-		open = append(open, guest.UnknownRules(has, nil)...)
+		open = append(open, firewall.UnknownRules(has, nil)...)
 	} else if !rules.IsNull() {
-		if unknown := guest.UnknownRules(has, want.Rules); len(unknown) > 0 {
+		if unknown := firewall.UnknownRules(has, want.Rules); len(unknown) > 0 {
 			p.diags.AddAttributeError(at.AtName("rules"), thing+" has firewall rules that the state does not know",
-				guest.WhyRulesStay(unknown)+".")
+				firewall.WhyRulesStay(unknown)+".")
 		}
 	}
-	if changed := guest.ChangedOptions(set, want); len(changed) > 0 {
+	if changed := firewall.ChangedOptions(set, want); len(changed) > 0 {
 		p.diags.AddAttributeError(at, thing+" has firewall options that the state does not know",
-			guest.WhyOptionsStay(changed)+".")
+			firewall.WhyOptionsStay(changed)+".")
 	}
 	if len(open) > 0 {
 		p.diags.AddAttributeWarning(at, thing+" has a firewall that the state does not know",

@@ -1,36 +1,34 @@
-package guest
+package firewall
 
 import (
-	"fmt"
 	"maps"
 	"slices"
-	"strings"
 )
 
-// rule is one rule in PVE's names.
-type rule = map[string]string
+// Planner works out the requests that lead from one list of rules to another.
+type Planner func(has, want []Listed) []Edit
 
-// ruleEdit is one request that changes a list of rules, and the list that it leads to.
-type ruleEdit struct {
-	verb  string // add, change, move, delete
-	at    int    // position on the server, for all but add, which PVE puts on top
-	to    int    // where move brings the rule, in PVE's count: before the rule that is there now
-	set   rule   // the rule, for add and change
-	rule  int    // number of the wanted rule, from 1; 0 for delete
-	after []rule
+// Edit is one request that changes a list of rules, and the list that it leads to.
+type Edit struct {
+	Verb  string // add, change, move, delete
+	At    int    // position on the server, for all but add, which PVE puts on top
+	To    int    // where move brings the rule, in PVE's count: before the rule that is there now
+	Set   Listed // the rule, for add and change
+	Rule  int    // number of the wanted rule, from 1; 0 for delete
+	After []Listed
 }
 
 // accepts tells whether a rule may let something pass; a security group may do both.
-func accepts(r rule) bool { return isOn(r) && (r["action"] == "ACCEPT" || r["type"] == "group") }
+func accepts(r Listed) bool { return isOn(r) && (r["action"] == "ACCEPT" || r["type"] == "group") }
 
 // refuses tells whether a rule may stop something.
-func refuses(r rule) bool { return isOn(r) && r["action"] != "ACCEPT" }
+func refuses(r Listed) bool { return isOn(r) && r["action"] != "ACCEPT" }
 
-func isOn(r rule) bool { return r["enable"] == "1" }
+func isOn(r Listed) bool { return r["enable"] == "1" }
 
-// planPlainly leads from one list to another while the firewall is off: with as few requests as rules differ. PVE
+// PlanPlainly leads from one list to another while the firewall is off: with as few requests as rules differ. PVE
 // puts a new rule on top, so a list grows from its end upwards; rules in excess go from the end.
-func planPlainly(has, want []rule) []ruleEdit {
+func PlanPlainly(has, want []Listed) []Edit {
 	p := rulePlan{want: want, nodes: nodesOf(has)}
 	for len(p.nodes) > len(want) {
 		p.remove(len(p.nodes) - 1)
@@ -43,21 +41,21 @@ func planPlainly(has, want []rule) []ruleEdit {
 	}
 	for k := missing - 1; k >= 0; k-- {
 		p.nodes = slices.Insert(p.nodes, 0, ruleNode{want[k], k, -1})
-		p.note(ruleEdit{verb: "add", set: want[k], rule: k + 1})
+		p.note(Edit{Verb: "add", Set: want[k], Rule: k + 1})
 	}
 	return p.edits
 }
 
-// planSafely leads from one list to another while the firewall is on, so that traffic that passes before and after
+// PlanSafely leads from one list to another while the firewall is on, so that traffic that passes before and after
 // passes all the time. A rule that refuses never comes before the accepting ones that go before it in its list. No
 // accepting rule goes before all wanted ones are there. So additions come first, those that refuse last, and
 // deletions after. A new rule that is not to be the first is put on top switched off, moved to its place, and then
 // switched on.
-func planSafely(has, want []rule) []ruleEdit {
+func PlanSafely(has, want []Listed) []Edit {
 	p := rulePlan{want: want, nodes: nodesOf(has)}
 	p.align()
 	p.pair()
-	p.changeWhere(func(now, next rule) bool { return sameButRemarks(now, next) || !accepts(now) && !refuses(next) })
+	p.changeWhere(func(now, next Listed) bool { return sameButRemarks(now, next) || !accepts(now) && !refuses(next) })
 	for k, r := range want {
 		if at := p.replacing(k); at < 0 && !p.has(k) && !refuses(r) {
 			p.insert(k)
@@ -82,19 +80,19 @@ func planSafely(has, want []rule) []ruleEdit {
 
 // rulePlan is a list of rules on its way.
 type rulePlan struct {
-	want  []rule
+	want  []Listed
 	nodes []ruleNode
-	edits []ruleEdit
+	edits []Edit
 }
 
 // ruleNode is a rule in the list: want is which wanted one it is, -1 for none; next is the one that takes its place,
 // -1 for none.
 type ruleNode struct {
-	rule       rule
+	rule       Listed
 	want, next int
 }
 
-func nodesOf(rules []rule) []ruleNode {
+func nodesOf(rules []Listed) []ruleNode {
 	all := make([]ruleNode, len(rules))
 	for i, r := range rules {
 		all[i] = ruleNode{r, -1, -1}
@@ -103,21 +101,21 @@ func nodesOf(rules []rule) []ruleNode {
 }
 
 // note adds a request that has led to the list as it is now.
-func (p *rulePlan) note(e ruleEdit) {
+func (p *rulePlan) note(e Edit) {
 	for _, n := range p.nodes {
-		e.after = append(e.after, n.rule)
+		e.After = append(e.After, n.rule)
 	}
 	p.edits = append(p.edits, e)
 }
 
 func (p *rulePlan) change(at, k int) {
 	p.nodes[at] = ruleNode{p.want[k], k, -1}
-	p.note(ruleEdit{verb: "change", at: at, set: p.want[k], rule: k + 1})
+	p.note(Edit{Verb: "change", At: at, Set: p.want[k], Rule: k + 1})
 }
 
 func (p *rulePlan) remove(at int) {
 	p.nodes = slices.Delete(p.nodes, at, at+1)
-	p.note(ruleEdit{verb: "delete", at: at})
+	p.note(Edit{Verb: "delete", At: at})
 }
 
 // align finds the rules that stay: a longest common subsequence.
@@ -171,7 +169,7 @@ func (p *rulePlan) replacing(k int) int {
 	return slices.IndexFunc(p.nodes, func(n ruleNode) bool { return n.next == k })
 }
 
-func (p *rulePlan) changeWhere(may func(now, next rule) bool) {
+func (p *rulePlan) changeWhere(may func(now, next Listed) bool) {
 	for at, n := range p.nodes {
 		if n.next >= 0 && may(n.rule, p.want[n.next]) {
 			p.change(at, n.next)
@@ -255,7 +253,7 @@ func (p *rulePlan) insert(k int) {
 	wanted := p.want[k]
 	if at == 0 {
 		p.nodes = slices.Insert(p.nodes, 0, ruleNode{wanted, k, -1})
-		p.note(ruleEdit{verb: "add", set: wanted, rule: k + 1})
+		p.note(Edit{Verb: "add", Set: wanted, Rule: k + 1})
 		return
 	}
 	off := maps.Clone(wanted)
@@ -263,17 +261,17 @@ func (p *rulePlan) insert(k int) {
 	node := ruleNode{off, k, -1}
 	rest := p.nodes
 	p.nodes = slices.Insert(slices.Clone(rest), 0, node)
-	p.note(ruleEdit{verb: "add", set: off, rule: k + 1})
+	p.note(Edit{Verb: "add", Set: off, Rule: k + 1})
 	p.nodes = slices.Insert(slices.Clone(rest), at, node)
-	p.note(ruleEdit{verb: "move", at: 0, to: at + 1, rule: k + 1})
+	p.note(Edit{Verb: "move", At: 0, To: at + 1, Rule: k + 1})
 	if isOn(wanted) {
 		p.change(at, k)
 	}
 }
 
 // sameButRemarks tells whether two rules stop and let pass the same.
-func sameButRemarks(a, b rule) bool {
-	bare := func(r rule) rule {
+func sameButRemarks(a, b Listed) bool {
+	bare := func(r Listed) Listed {
 		r = maps.Clone(r)
 		delete(r, "comment")
 		delete(r, "log")
@@ -283,7 +281,7 @@ func sameButRemarks(a, b rule) bool {
 }
 
 // areDisjoint tells whether it is certain that no packet is meant by both rules.
-func areDisjoint(a, b rule) bool {
+func areDisjoint(a, b Listed) bool {
 	if a["type"] != b["type"] && a["type"] != "group" && b["type"] != "group" {
 		return true
 	}
@@ -292,50 +290,4 @@ func areDisjoint(a, b rule) bool {
 		return s != "" && len(s) <= 5 && !slices.ContainsFunc([]byte(s), func(c byte) bool { return c < '0' || c > '9' })
 	}
 	return differ("proto") || a["proto"] != "" && differ("dport") && isPort(a["dport"]) && isPort(b["dport"])
-}
-
-// OtherOptions describes the options of a firewall about which a configuration says nothing.
-func OtherOptions(has, want *Firewall) []string {
-	var others []string
-	wanted, is := want.options(), has.options()
-	for _, name := range slices.Sorted(maps.Keys(is)) {
-		if _, said := wanted[name]; !said {
-			others = append(others, fmt.Sprintf("%s: %s", name, is[name]))
-		}
-	}
-	return others
-}
-
-// ChangedOptions describes the options of a firewall to which a configuration gives other values.
-func ChangedOptions(has, want *Firewall) []string {
-	var changed []string
-	was, is := has.options(), want.options()
-	for _, name := range slices.Sorted(maps.Keys(is)) {
-		if value, set := was[name]; set && value != is[name] {
-			changed = append(changed, fmt.Sprintf("%s: %s, becomes %s", name, value, is[name]))
-		}
-	}
-	return changed
-}
-
-// OptionsSet are the options of a firewall that have another value than PVE takes without them (pve-firewall
-// Firewall.pm ruleset_create_vm_chain, generate_tap_rules_direction, get_option_log_level). Of dhcp, PVE's description
-// says 0.
-func OptionsSet(f *Firewall) *Firewall {
-	options := f.options()
-	for name, value := range map[string]string{"enable": "0", "dhcp": "1", "ndp": "1", "radv": "0", "ipfilter": "0",
-		"macfilter": "1", "log_level_in": "nolog", "log_level_out": "nolog", "policy_in": "DROP",
-		"policy_out": "ACCEPT"} {
-		if options[name] == value {
-			delete(options, name)
-		}
-	}
-	return firewallFrom(options, nil)
-}
-
-// WhyOptionsStay says why options that the state does not know are left alone, and the next step.
-func WhyOptionsStay(changed []string) string {
-	return fmt.Sprintf("The configuration has other values than these, in PVE's names, and no plan has shown them:\n"+
-		"  %s\nThey are left as they are. Write them into firewall as they are, and apply: then they are in the state, and "+
-		"the next plan shows the change", strings.Join(changed, "\n  "))
 }
