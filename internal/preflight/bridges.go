@@ -39,6 +39,64 @@ func (p *planCheck) bridges(ctx context.Context, c *Checker, r Request, networks
 	}
 }
 
+// plugged are the slots of network devices that a plan plugs into a bridge, with other values than in state, or on
+// another node.
+func plugged(r Request) []string {
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(r.Planned.Networks)), func(slot string) bool {
+		is, was := r.Planned.Networks[slot], r.Prior.Networks[slot]
+		isSame := is.Model == was.Model && value(is.Bridge) == value(was.Bridge) && value(is.Tag) == value(was.Tag) &&
+			value(is.MTU) == value(was.MTU) && slices.Equal(is.Trunks, was.Trunks)
+		return is.Bridge == nil || isSame && r.Moving == nil
+	})
+}
+
+// value is that of a pointer, or zero.
+func value[T any](p *T) (v T) {
+	if p != nil {
+		v = *p
+	}
+	return v
+}
+
+// asksForBridges reports whether the bridges of the node matter: those that are new to the VM, and those whose devices
+// get values that a bridge may refuse.
+func asksForBridges(r Request) bool {
+	return len(r.Bridges) > 0 || slices.ContainsFunc(plugged(r), func(slot string) bool {
+		nic := r.Planned.Networks[slot]
+		return nic.Tag != nil || len(nic.Trunks) > 0 || value(nic.MTU) > 1
+	})
+}
+
+// fitBridges warns of network devices that their bridge is not fit for. PVE starts no VM with one. From a running guest
+// it first takes the device, or its end of the cable, and then refuses (qemu-server QemuServer.pm vmconfig_update_net,
+// print_netdevice_full; pve-common Network.pm tap_plug, activate_bridge_vlan).
+func fitBridges(p *planCheck, r Request, networks []pve.Network) {
+	for _, slot := range plugged(r) {
+		nic := r.Planned.Networks[slot]
+		at := slices.IndexFunc(networks, func(n pve.Network) bool { return n.Name == *nic.Bridge })
+		if at < 0 {
+			continue
+		}
+		on := networks[at]
+		isPlain := on.Type == "bridge" && !on.VLANAware
+		field, why := "", ""
+		switch mtu := value(nic.MTU); {
+		case nic.Model == "virtio" && on.MTU > 0 && mtu > on.MTU:
+			field = "mtu"
+			why = fmt.Sprintf("its MTU of %d is above the bridge's, %d. Write 1 for the bridge's own", mtu, on.MTU)
+		case isPlain && len(nic.Trunks) > 0:
+			field, why = "trunks", "trunks need a bridge that is VLAN aware, and this one is not"
+		case isPlain && nic.Tag != nil && on.Ports == "":
+			field = "tag"
+			why = "a VLAN on a bridge that is not VLAN aware needs a network card in the bridge, and this one has none"
+		default:
+			continue
+		}
+		p.say(bridgeUnfit, "networks."+slot+"."+field, fmt.Sprintf("By the interfaces file of node %s, %s. Then PVE "+
+			"starts no VM with it, and a guest that runs loses the device until its next start", p.node, why), slot, on.Name)
+	}
+}
+
 // mayUseBridge reports whether PVE would let the identity use a bridge that is in no zone but that of the node's own
 // (pve-access-control RPCEnvironment.pm check_sdn_bridge). If this cannot be found out, it may.
 func (c *Checker) mayUseBridge(ctx context.Context, bridge string) bool {

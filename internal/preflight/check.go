@@ -56,7 +56,7 @@ func (p *planCheck) findings(c *Checker, r Request) Findings {
 func (c *Checker) askAhead(ctx context.Context, r Request) (end func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var asked sync.WaitGroup
-	if r.Node != "" && len(r.Bridges) > 0 {
+	if r.Node != "" && asksForBridges(r) {
 		asked.Go(func() { _, _ = c.nodeNetworks(ctx, r.Node) })
 	}
 	if !c.api.Identity().IsRootTicket() {
@@ -112,9 +112,10 @@ func (p *planCheck) look(ctx context.Context, c *Checker, r Request) {
 	p.pool(ctx, c, r.Pool)
 	p.cpus(r.CPUs)
 	p.formats(r.Formats)
-	if p.node != "" && len(r.Bridges) > 0 {
+	if p.node != "" && asksForBridges(r) {
 		if networks, err := c.nodeNetworks(ctx, p.node); err == nil {
 			p.bridges(ctx, c, r, networks)
+			fitBridges(p, r, networks)
 		}
 	}
 	if p.node != "" {

@@ -26,7 +26,7 @@ func optionUses(option string, was, is vm.Spec) []use {
 	for _, s := range []vm.Spec{is, was} {
 		if nic, ok := s.Networks[option]; ok {
 			at := "networks." + option + ".bridge"
-			all = append(all, bridgeUses(at, "use bridge "+text(nic.Bridge)+" for "+option, nic)...)
+			all = append(all, bridgeUses(at, "use bridge "+value(nic.Bridge)+" for "+option, nic)...)
 		}
 	}
 	drive, old := is.CDROMs[option], was.CDROMs[option]
@@ -82,13 +82,6 @@ func volumesOf(s vm.Spec) map[string]string {
 }
 
 // text is a text that may not be set.
-func text(s *string) string {
-	if s == nil {
-		return ""
-	}
-	return *s
-}
-
 // sourceUses are the privileges on media and on the images that new disks are made of (qemu-server API2/Qemu.pm,
 // check_storage_access; pve-storage Storage.pm, check_volume_access).
 func (p *planCheck) sourceUses(r Request) []use {
@@ -142,9 +135,9 @@ func (c *Checker) agentUses(ctx context.Context, r Request, at []string) []use {
 // cpuUses is the privilege on a CPU model of the datacenter's own, which a VM gets and did not have (qemu-server 9.1.13
 // API2/Qemu.pm, check_cpu_model_access; of a clone since 9.1.15). Every node of release 9.2 asks for it.
 func (c *Checker) cpuUses(ctx context.Context, path string, was, is vm.Spec) []use {
-	model := text(is.CPU.Type)
+	model := value(is.CPU.Type)
 	name, own := strings.CutPrefix(model, "custom-")
-	if !own || model == text(was.CPU.Type) {
+	if !own || model == value(was.CPU.Type) {
 		return nil
 	}
 	if version, err := c.api.Cluster().Version(ctx); err != nil || !version.AtLeast(9, 2) {

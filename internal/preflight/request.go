@@ -127,8 +127,8 @@ func (r Request) onlyTakesPrivileges() bool {
 	if r.Removing {
 		return true
 	}
-	if r.Creating || r.Moving != nil || r.Pool != "" || r.CPUs > 0 || r.Started ||
-		len(r.Storages)+len(r.Bridges)+len(r.Needs)+len(r.Formats) > 0 {
+	if r.Creating || r.Moving != nil || r.Pool != "" || r.CPUs > 0 || r.Started || asksForBridges(r) ||
+		len(r.Storages)+len(r.Needs)+len(r.Formats) > 0 {
 		return false
 	}
 	change := vm.Diff(r.Prior, r.Planned)

@@ -61,6 +61,7 @@ const (
 	poolUnknown         = "pool"
 	bridgeUnknown       = "unusable bridge"
 	bridgeUnlisted      = "unlisted bridge"
+	bridgeUnfit         = "unfit bridge"
 	volumeMissing       = "volume"
 	nameUnknown         = "name"
 	imageTooLarge       = "image"
@@ -185,6 +186,8 @@ func rulesOfObjects() []Rule {
 			"the identity lacks `SDN.Use` on it, or a VM is to migrate there"},
 		{bridgeUnlisted, Doubtful, "Unknown bridge \"…\"", network,
 			"PVE starts a VM on a bridge that only the kernel has"},
+		{bridgeUnfit, Doubtful, "PVE may not plug … into bridge …", network,
+			"the listing is the interfaces file; the kernel may have other values"},
 		{volumeMissing, Refused, "There is no …", content, "who holds what lists them sees all"},
 		{nameUnknown, Refused, "Unknown … \"…\"", "the list of its kind, above", "likewise"},
 		{imageTooLarge, Refused, "The image is larger than the disk", content, "PVE shrinks no disk"},

@@ -171,6 +171,8 @@ func cases() map[string]one {
 		"Unknown pool":                     {nil, here(Request{Pool: "none"})},
 		`Unknown bridge "vmbr9" as error`: {alter(func(w *state.World) { lose(w, "SDN.Use") }),
 			here(Request{Bridges: map[string]string{"networks.net0.bridge": "vmbr9"}})},
+		"PVE may not plug net0 into bridge vmbr1": {nil, here(Request{Planned: vm.Spec{Networks: map[string]vm.NIC{"net0": {
+			Model: "virtio", NICOptions: vm.NICOptions{Bridge: to("vmbr1"), Tag: to(int64(7))}}}}})},
 		`Unknown bridge "vmbr9"`: {nil, here(Request{Bridges: map[string]string{"networks.net0.bridge": "vmbr9"}})},
 		"There is no local:iso/none": {nil, here(Request{Needs: []Need{{Path: "cdroms.ide2.file", Kind: Medium,
 			Value: "local:iso/none.iso"}}})},
@@ -327,6 +329,7 @@ func places() map[string]string {
 			"The backup cannot be restored like"},
 		"pool":                 {"Unknown pool"},
 		"networks.net0.bridge": {`Unknown bridge "vmbr9" as error`, `Unknown bridge "vmbr9"`},
+		"networks.net0.tag":    {"PVE may not plug net0 into bridge vmbr1"},
 		"cdroms.ide2.file":     {"There is no local:iso/none"},
 		"cpu.type":             {"Unknown CPU type"},
 	}

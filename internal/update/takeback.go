@@ -13,6 +13,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/task"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/shell"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
 )
@@ -39,6 +40,7 @@ func (u *update) takeBack(ctx context.Context, c vm.Change, before pve.PendingCo
 	if err := u.revert(ctx, revert, now); err != nil {
 		return errors.Join(cause, fmt.Errorf("take back the refused changes: %w", err))
 	}
+	cause = errors.Join(cause, lostDevices(u, revert, before, cause))
 	waited := before.Waiting()
 	dropped := slices.DeleteFunc(slices.Clone(revert), func(o string) bool { return !slices.Contains(waited, o) })
 	cause = errors.Join(cause, disks{u}.waitAgain(ctx, dropped, before, nil, nil))
@@ -51,6 +53,23 @@ func (u *update) takeBack(ctx context.Context, c vm.Change, before pve.PendingCo
 		return cause
 	}
 	return errors.Join(cause, u.removeMade(ctx, made, boot))
+}
+
+// lostDevices says which devices the guest may run without now. PVE takes a network device or a USB device out of a
+// running guest, or the device's tap off its bridge, before it plugs it in with the new values, and puts nothing back
+// where that fails (qemu-server QemuServer.pm vmconfig_update_net, qemu_usb_hotplug). A revert changes the
+// configuration alone (API2/Qemu.pm update_vm_api).
+func lostDevices(u *update, revert []string, before pve.PendingConfig, cause error) error {
+	lost := slices.DeleteFunc(slices.Clone(revert), func(slot string) bool {
+		isNIC, isUSB := strings.HasPrefix(slot, "net"), strings.HasPrefix(slot, "usb")
+		return !isNIC && !isUSB || before.Current()[slot] == "" || !fault.Refuses(cause, slot)
+	})
+	if len(lost) == 0 {
+		return nil
+	}
+	return fmt.Errorf("the guest may run without %s now, and no later plan shows it: PVE unplugs a device before it "+
+		"plugs in the changed one, and only the configuration came back. A restart gives the guest its devices back: "+
+		"`%s` as root on node %s", strings.Join(lost, " and "), shell.VM("qm reboot {vmid}", u.vmid), u.view.Node())
 }
 
 // toRevert are the options of a change that are pending because PVE refused them, or never tried them. One that waited

@@ -80,6 +80,36 @@ func TestRefusedOptionIsTakenBack(t *testing.T) {
 	}
 }
 
+// TestRefusedDeviceIsSaidToBeGone: PVE unplugs a network device of a running guest before it refuses the changed one, and
+// the option that comes back plugs nothing in. The error says so, and how the guest gets it back.
+func TestRefusedDeviceIsSaidToBeGone(t *testing.T) {
+	for name, change := range map[string]func(*vm.NIC){
+		"an MTU above the bridge's":                 func(n *vm.NIC) { n.MTU = new(int64(9000)) },
+		"another model, and a bridge that is none":  func(n *vm.NIC) { n.Model, n.Bridge = "e1000", new("vmbr77") },
+		"a VLAN on a bridge without a network card": func(n *vm.NIC) { n.Bridge, n.Tag = new("vmbr1"), new(int64(7)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, pve.Params{"net0": "virtio,bridge=vmbr0"})
+			w.start()
+			r := w.request()
+			nic := r.Planned.Networks["net0"]
+			change(&nic)
+			r.Planned.Networks["net0"] = nic
+			has := ""
+			_, _, err := w.update(r)
+			w.alter(func(g *state.Guest) { has = g.Running.Booted["net0"] })
+			now, readErr := w.api.QEMU("pve1", theVM).Pending(t.Context())
+			if err == nil || readErr != nil || has != "" || len(now.Waiting()) > 0 {
+				t.Fatalf("%v %v; the guest has %q, and %v wait", err, readErr, has, now.Waiting())
+			}
+			if says := err.Error(); !strings.Contains(says, "run without net0 now") ||
+				!strings.Contains(says, "`qm reboot 400` as root on node pve1") {
+				t.Errorf("says %s", says)
+			}
+		})
+	}
+}
+
 // TestTakeBackLeavesTheirs: QEMU refuses a new disk, and before that is taken back a third party puts a disk of theirs into
 // the slot for the next start, as large and on the same storage or not. Theirs is not destroyed.
 func TestTakeBackLeavesTheirs(t *testing.T) {

@@ -3,6 +3,7 @@ package cluster
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/engine"
@@ -156,7 +157,10 @@ func listNetwork(r *engine.Request) (any, error) {
 		if slices.Contains(n.VLANAware, bridge) {
 			row["bridge_vlan_aware"], row["bridge_vids"] = 1, "2-4094"
 		}
-		if i == 0 && !n.NoUplink {
+		if mtu := n.MTUs[bridge]; mtu > 0 {
+			row["mtu"] = strconv.FormatInt(mtu, 10)
+		}
+		if n.HasUplink(bridge) {
 			row["bridge_ports"], row["method"] = "eno1", "static"
 			row["address"], row["netmask"], row["cidr"] = n.Address, "24", n.Address+"/24"
 		}

@@ -1,6 +1,7 @@
 package state
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -55,4 +56,26 @@ func (p TagPolicy) Allows(w *World, tag string) bool {
 		}
 	}
 	return false
+}
+
+// HasUplink tells whether a bridge has a network card in it: the first has one.
+func (n *Node) HasUplink(bridge string) bool {
+	return !n.NoUplink && len(n.Bridges) > 0 && n.Bridges[0] == bridge
+}
+
+// MTU is that of a bridge.
+func (n *Node) MTU(bridge string) int64 { return cmp.Or(n.MTUs[bridge], 1500) }
+
+// Resolver is what a node asks for names, and where it looks for short ones.
+type Resolver struct {
+	Servers []string `json:"servers"`
+	Search  string   `json:"search,omitempty"`
+}
+
+// DNS is what the node has in its resolv.conf.
+func (n *Node) DNS() Resolver {
+	if n.Resolver != nil {
+		return *n.Resolver
+	}
+	return Resolver{Servers: []string{"192.0.2.1"}, Search: "example.com"}
 }

@@ -92,6 +92,8 @@ type Node struct {
 	Bridges []string `json:"bridges"` // interface names of type bridge
 	// VLANAware are those of the bridges that tell VLANs apart.
 	VLANAware []string `json:"vlan_aware,omitempty"`
+	// MTUs are those of bridges that have another than 1500.
+	MTUs map[string]int64 `json:"mtus,omitempty"`
 	// Maintenance is for a node that HA's manager takes its services from (ha-manager crm-command node-maintenance).
 	Maintenance bool `json:"maintenance,omitempty"`
 	// Silent is for a node whose pvestatd hangs: it does what it is told, and nothing of it is in listings.
@@ -119,20 +121,6 @@ type Node struct {
 
 	Files map[string]string `json:"files,omitempty"` // absolute path -> content, for SSH (import sources, snippets)
 	Modes map[string]Mode   `json:"modes,omitempty"` // of those that SFTP made
-}
-
-// Resolver is what a node asks for names, and where it looks for short ones.
-type Resolver struct {
-	Servers []string `json:"servers"`
-	Search  string   `json:"search,omitempty"`
-}
-
-// DNS is what the node has in its resolv.conf.
-func (n *Node) DNS() Resolver {
-	if n.Resolver != nil {
-		return *n.Resolver
-	}
-	return Resolver{Servers: []string{"192.0.2.1"}, Search: "example.com"}
 }
 
 // Guest is a virtual machine or a container with its configuration file on one node.

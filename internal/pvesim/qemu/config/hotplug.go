@@ -206,13 +206,10 @@ func plugNet(p engine.Process, g *state.Guest, opt, value string, hotplug bool) 
 			same = same && old[k] == next[k]
 		}
 		if same {
-			return CheckInterface(p, g.Node, next["bridge"])
+			return plugInto(p, g, opt, old, next)
 		}
 		if !hotplug {
 			return errSkip
-		}
-		if mtu, _ := strconv.Atoi(next["mtu"]); mtu > bridgeMTU {
-			return mtuError(opt, next["mtu"])
 		}
 		if err := unplug(p, g, opt); err != nil {
 			return err
@@ -221,26 +218,54 @@ func plugNet(p engine.Process, g *state.Guest, opt, value string, hotplug bool) 
 	if !hotplug {
 		return errSkip
 	}
-	if mtu, _ := strconv.Atoi(next["mtu"]); mtu > bridgeMTU {
-		return mtuError(opt, next["mtu"])
+	if err := CheckMTU(p, g.Node, opt, next); err != nil {
+		return err
 	}
-	return CheckInterface(p, g.Node, next["bridge"])
+	return CheckInterface(p, g.Node, next)
 }
 
-const bridgeMTU = 1500
-
-func mtuError(opt, mtu string) error {
-	return perl.Die("netdev %s: MTU '%s' is bigger than the bridge MTU '%d' - adjust the MTU for the network device in "+
-		"the VM configuration, "+
-		"while ensuring that the bridge is configured as desired.\n", opt, mtu, bridgeMTU)
-}
-
-// CheckInterface fails as PVE's bridge script does if a network device cannot be attached to the bridge.
-func CheckInterface(p engine.Process, node, bridge string) error {
-	if bridge == "" || slices.Contains(p.W.Nodes[node].Bridges, bridge) {
+// plugInto brings the tap of a device that stays to another bridge or VLAN. Its link goes down first, and PVE brings no
+// tap back that it does not get there (QemuServer.pm vmconfig_update_net, tap_unplug before tap_plug).
+func plugInto(p engine.Process, g *state.Guest, opt string, old, next map[string]string) error {
+	isSame := true
+	for _, k := range []string{"bridge", "tag", "trunks", "firewall"} {
+		isSame = isSame && old[k] == next[k]
+	}
+	if isSame {
 		return nil
 	}
-	return perl.Die("interface %s does not exist", bridge)
+	err := CheckInterface(p, g.Node, next)
+	if err != nil {
+		delete(booted(g), opt)
+	}
+	return err
+}
+
+// CheckMTU fails if a device is to have a larger one than its bridge (QemuServer.pm print_netdevice_full).
+func CheckMTU(p engine.Process, node, opt string, nic map[string]string) error {
+	mtu, _ := strconv.ParseInt(nic["mtu"], 10, 64)
+	if is := p.W.Nodes[node].MTU(nic["bridge"]); nic["model"] == "virtio" && nic["bridge"] != "" && mtu > is {
+		return perl.Die("netdev %s: MTU '%d' is bigger than the bridge MTU '%d' - adjust the MTU for the network device in "+
+			"the VM configuration, while ensuring that the bridge is configured as desired.\n", opt, mtu, is)
+	}
+	return nil
+}
+
+// CheckInterface fails as PVE's bridge script does if a network device cannot be attached to its bridge (pve-common
+// Network.pm tap_plug, activate_bridge_vlan).
+func CheckInterface(p engine.Process, node string, nic map[string]string) error {
+	bridge, on := nic["bridge"], p.W.Nodes[node]
+	switch isAware := slices.Contains(on.VLANAware, bridge); {
+	case bridge == "":
+		return nil
+	case !slices.Contains(on.Bridges, bridge):
+		return perl.Die("interface %s does not exist", bridge)
+	case !isAware && nic["trunks"] != "":
+		return perl.Die("vlan aware feature need to be enabled to use trunks")
+	case !isAware && nic["tag"] != "" && !on.HasUplink(bridge):
+		return perl.Die("no physical interface on bridge '%s'\n", bridge)
+	}
+	return nil
 }
 
 // plugDrive changes a drive of a running guest (QemuServer.pm vmconfig_update_disk).

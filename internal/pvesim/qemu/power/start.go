@@ -120,8 +120,15 @@ func Launch(p engine.Process, g *state.Guest) error {
 			continue
 		}
 		n := drive.ParseNet(p.Engine, p.W, opt, g.Config[opt])
-		if err := config.CheckInterface(p, g.Node, n["bridge"]); err != nil {
-			p.Logf("bridge '%s' does not exist", n["bridge"])
+		if err := config.CheckMTU(p, g.Node, opt, n); err != nil {
+			return err
+		}
+		if err := config.CheckInterface(p, g.Node, n); err != nil {
+			if why := perl.Message(err); strings.HasPrefix(why, "interface ") {
+				p.Logf("bridge '%s' does not exist", n["bridge"])
+			} else {
+				p.Logf("%s", strings.TrimSpace(why))
+			}
 			p.Logf("kvm: -netdev type=tap,id=%s,ifname=tap%di%s,script=/usr/libexec/qemu-server/pve-bridge,"+
 				"downscript=/usr/libexec/qemu-server/pve-bridgedown: network script /usr/libexec/qemu-server/pve-bridge failed "+
 				"with status 512",
