@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
@@ -34,10 +35,21 @@ type Named struct {
 	Path   string // of the attribute
 	Volume string
 	Work   string // the storage on which it is unpacked; "" = its own
+
+	owner pve.Resource // the guest whose disk it is, if that is looked for and listed
 }
 
 func (s *Sources) identity() Identity {
 	return Identity{RootTicket: s.api.Identity().IsRootTicket(), SSH: s.shell != nil || s.api.Identity().PlanOnly}
+}
+
+// isElsewhere reports whether a disk belongs to a listed guest that is not on the node (qemu-server API2/Qemu.pm,
+// $import_from_volid: "owner VM … not on local node").
+func (n *Named) isElsewhere(resources pve.Resources, node string) bool {
+	id, _ := volid.Owner(n.Volume)
+	owner, listed := resources.Guest(id)
+	n.owner = owner
+	return listed && owner.Node != "" && owner.Node != node
 }
 
 // Check refuses a source from which PVE, or this provider with this identity, certainly makes no disk on the node. It
@@ -54,6 +66,8 @@ func (s *Sources) Check(ctx context.Context, resources pve.Resources, node strin
 		return s.refuse(ctx, node, n, storage, isOther)
 	case kind == ISO:
 		return s.checkISO(ctx, node, n, storage)
+	case kind == Disk && n.isElsewhere(resources, node):
+		return s.refuse(ctx, node, n, storage, isElsewhere)
 	case kind == Disk || !listed || kind != ESXi && holds(storage, "import"):
 	case s.isTooOld(ctx, node, row.Since):
 		when := tooOld
@@ -158,7 +172,8 @@ func (s *Sources) refuse(ctx context.Context, node string, n Named, storage pve.
 	command := shell.Command("pvesm set {} --content {}", storageID, content)
 	fill := strings.NewReplacer(widening, shell.Or(command, "add the content type to the storage"), "{volume}", n.Volume,
 		"{storage}", storageID, "{node}", node, "{version}", version,
-		"{content}", content, "{type}", contentOf(n.Volume), "{working}", n.working())
+		"{content}", content, "{type}", contentOf(n.Volume), "{working}", n.working(),
+		"{owner}", strconv.Itoa(n.owner.VMID), "{there}", n.owner.Node)
 	return &guest.FieldError{Path: n.Path, Summary: fill.Replace(said.Summary), Detail: fill.Replace(said.Detail)}
 }
 

@@ -111,7 +111,7 @@ func (p *planCheck) look(ctx context.Context, c *Checker, r Request) {
 	p.volumes(ctx, c, r.Needs)
 	p.pool(ctx, c, r.Pool)
 	p.cpus(r.CPUs)
-	p.formats(r.Formats)
+	p.formats(ctx, c, r.Formats)
 	if p.node != "" && asksForBridges(r) {
 		if networks, err := c.nodeNetworks(ctx, p.node); err == nil {
 			p.bridges(ctx, c, r, networks)

@@ -105,17 +105,34 @@ func (c *Checker) list(ctx context.Context, node string, n Need) ([]string, erro
 	case Machine:
 		return c.api.Node(node).Machines(ctx)
 	case PCIMapping, USBMapping, DirMapping:
-		return c.api.Cluster().Mappings(ctx, string(n.Kind))
+		return mappedOn(ctx, c, node, n.Kind)
 	case FirewallRef:
 		return c.api.Cluster().FirewallRefs(ctx)
 	case SecurityGroup:
 		return c.api.Cluster().SecurityGroups(ctx)
+	case FirewallMacro:
+		return c.api.Cluster().FirewallMacros(ctx)
 	case HAGroup:
 		return c.api.HA().Groups(ctx)
 	case Medium, Import, Image, Snippet:
 	}
 	return c.volumeNames(ctx, node, volid.Storage(n.Value), n.Kind, 0)
 }
+
+// mappedOn are the mappings of a kind. One without a device of the node has those of its nodes behind its name.
+func mappedOn(ctx context.Context, c *Checker, node string, kind Kind) ([]string, error) {
+	mappings, err := c.api.Cluster().Mappings(ctx, string(kind))
+	names := make([]string, 0, len(mappings))
+	for _, m := range mappings {
+		if !slices.Contains(m.Nodes, node) {
+			m.ID += ofNodes + some(m.Nodes)
+		}
+		names = append(names, m.ID)
+	}
+	return names, err
+}
+
+const ofNodes = " of "
 
 func (c *Checker) volumeNames(ctx context.Context, node, storage string, kind Kind, vmid int) ([]string, error) {
 	volumes, err := c.api.Storage(node, storage).Content(ctx, string(kind), vmid)
@@ -143,7 +160,7 @@ func (c *Checker) certain(ctx context.Context, n Need) bool {
 		return may("/mapping/"+string(n.Kind)+"/"+n.Value, "Mapping.Use")
 	case CPUType:
 		return !strings.HasPrefix(n.Value, "custom-") || may("/nodes", "Sys.Audit")
-	case Medium, Import, Machine, FirewallRef, SecurityGroup, HAGroup: // who may list them sees all
+	case Medium, Import, Machine, FirewallRef, SecurityGroup, FirewallMacro, HAGroup: // who may list them sees all
 	}
 	return true
 }
@@ -160,7 +177,13 @@ func missing(n Need, names []string, node string) *guest.FieldError {
 		is = func(name string) bool { return name == value || strings.HasPrefix(value, name+"/") }
 	case PCIMapping, USBMapping, DirMapping:
 		what += " mapping"
-	case FirewallRef:
+		for _, name := range names {
+			if nodes, elsewhere := strings.CutPrefix(name, value+ofNodes); elsewhere {
+				return finding(mappingElsewhere, n.Path, fmt.Sprintf("It has entries for these nodes: %s. PVE starts no VM on "+
+					"another one with it. Add an entry for node %s in Datacenter > Resource Mappings", nodes, node), value, node)
+			}
+		}
+	case FirewallRef, FirewallMacro:
 		is = func(name string) bool { return strings.EqualFold(name, value) }
 	case Machine:
 		if !isTooNew(value, names) {

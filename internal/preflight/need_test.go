@@ -3,6 +3,8 @@ package preflight
 import (
 	"strings"
 	"testing"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 )
 
 func TestMissingOfListings(t *testing.T) {
@@ -44,6 +46,33 @@ func TestMissingNameThatWasMeant(t *testing.T) {
 	}
 	if got := missing(Need{Kind: PCIMapping, Value: "gpuu"}, []string{"gpu"}, "pve1"); !strings.HasPrefix(got.Detail, `Did you mean "gpu"?`) {
 		t.Error(got.Detail)
+	}
+}
+
+// TestFormatsOfStorages: a plan refuses a format that PVE refuses to make, or makes as another one.
+func TestFormatsOfStorages(t *testing.T) {
+	chains := map[string]string{"snapshot-as-volume-chain": "1"}
+	for name, c := range map[string]struct {
+		storage *state.Storage
+		format  string
+		refuses bool
+	}{
+		"qcow2 on RBD":                    {&state.Storage{ID: "it", Type: "rbd", Shared: true}, "qcow2", true},
+		"raw on RBD":                      {&state.Storage{ID: "it", Type: "rbd", Shared: true}, "raw", false},
+		"qcow2 on LVM":                    {&state.Storage{ID: "it", Type: "lvm"}, "qcow2", true},
+		"vmdk on LVM":                     {&state.Storage{ID: "it", Type: "lvm", Options: chains}, "vmdk", true},
+		"qcow2 on LVM with volume chains": {&state.Storage{ID: "it", Type: "lvm", Options: chains}, "qcow2", false},
+		"qcow2 in a directory":            {&state.Storage{ID: "it", Type: "dir"}, "qcow2", false},
+	} {
+		w := newWorld(t)
+		w.change(func(all *state.World) {
+			c.storage.Path, c.storage.Content, c.storage.Total = "it", []string{"images"}, 100<<30
+			all.Storages["it"] = c.storage
+		})
+		found := w.Check(t.Context(), Request{Node: "pve1", Formats: []Format{{"disks.scsi0.format", "it", c.format}}})
+		if refused := len(found.Refused) == 1 && found.Refused[0].Path == "disks.scsi0.format"; refused != c.refuses {
+			t.Errorf("%s: %v", name, found.Refused)
+		}
 	}
 }
 

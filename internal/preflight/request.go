@@ -108,6 +108,7 @@ const (
 	DirMapping    Kind = "dir"
 	FirewallRef   Kind = "alias or IP set" // an IP set has a "+" before its name
 	SecurityGroup Kind = "security group"
+	FirewallMacro Kind = "firewall macro"
 	HAGroup       Kind = "HA group"
 )
 

@@ -64,6 +64,7 @@ const (
 	bridgeUnfit         = "unfit bridge"
 	volumeMissing       = "volume"
 	nameUnknown         = "name"
+	mappingElsewhere    = "mapping elsewhere"
 	imageTooLarge       = "image"
 	backupDenied        = "denied backup"
 	backupUnread        = "unread backup"
@@ -190,6 +191,8 @@ func rulesOfObjects() []Rule {
 			"the listing is the interfaces file; the kernel may have other values"},
 		{volumeMissing, Refused, "There is no …", content, "who holds what lists them sees all"},
 		{nameUnknown, Refused, "Unknown … \"…\"", "the list of its kind, above", "likewise"},
+		{mappingElsewhere, Refused, "Mapping … has no entry for node …", "`GET /cluster/mapping/KIND`",
+			"PVE starts no VM there with it (qemu-server QemuServer/PCI.pm, USB.pm, Virtiofs.pm)"},
 		{imageTooLarge, Refused, "The image is larger than the disk", content, "PVE shrinks no disk"},
 		{privilegeMissing, Refused, "No permission to …", ownPrivileges, askedAgain},
 		{privilegesMissing, Refused, "Privileges are missing", "the same", "another VM of the run lacks the same ones"},

@@ -176,6 +176,9 @@ func cases() map[string]one {
 		`Unknown bridge "vmbr9"`: {nil, here(Request{Bridges: map[string]string{"networks.net0.bridge": "vmbr9"}})},
 		"There is no local:iso/none": {nil, here(Request{Needs: []Need{{Path: "cdroms.ide2.file", Kind: Medium,
 			Value: "local:iso/none.iso"}}})},
+		"Mapping gpu has no entry for node": {alter(func(w *state.World) {
+			w.Mappings = []*state.Mapping{{Kind: "pci", ID: "gpu", Nodes: []string{"pve2", "pve3"}}}
+		}), here(Request{Needs: []Need{{Path: "pci.hostpci0.mapping", Kind: PCIMapping, Value: "gpu"}}})},
 		"Unknown CPU type": {nil, here(Request{Needs: []Need{{Path: "cpu.type", Kind: CPUType,
 			Value: "8086"}}})},
 		"The image is larger": {alter(image), here(Request{Needs: []Need{{Path: "disks.scsi0.import_from",
@@ -332,6 +335,7 @@ func places() map[string]string {
 		"networks.net0.tag":    {"PVE may not plug net0 into bridge vmbr1"},
 		"cdroms.ide2.file":     {"There is no local:iso/none"},
 		"cpu.type":             {"Unknown CPU type"},
+		"pci.hostpci0.mapping": {"Mapping gpu has no entry for node"},
 	}
 	all := map[string]string{}
 	for place, begins := range byPlace {

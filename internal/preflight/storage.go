@@ -17,16 +17,31 @@ import (
 )
 
 // formats reports formats that a storage does not support for disks (pve-storage ZFSPoolPlugin.pm, LvmThinPlugin.pm,
-// alloc_image).
-func (p *planCheck) formats(wanted []Format) {
+// LVMPlugin.pm, alloc_image; RBDPlugin.pm makes a raw one, whatever is asked for).
+func (p *planCheck) formats(ctx context.Context, c *Checker, wanted []Format) {
 	for _, f := range wanted {
 		storage, ok := p.resources.Storage(p.node, f.Storage)
-		if ok && f.Format != "raw" && slices.Contains([]string{"zfspool", "lvmthin"}, storage.PluginType) &&
-			!p.isReported(f.Path) {
-			p.say(storageFormat, f.Path, fmt.Sprintf("A storage of type %s has raw disks only, so the disk has no format %s "+
-				"on storage %s. Leave format out", storage.PluginType, f.Format, f.Storage), f.Format, f.Storage)
+		if !ok || f.Format == "raw" || p.isReported(f.Path) {
+			continue
 		}
+		has := "raw disks only"
+		switch {
+		case slices.Contains([]string{"zfspool", "lvmthin", "rbd"}, storage.PluginType):
+		case storage.PluginType == "lvm" && !mayChain(ctx, c, f):
+			has += ", unless snapshot-as-volume-chain is set on it (qcow2, since PVE 9)"
+		default:
+			continue
+		}
+		p.say(storageFormat, f.Path, fmt.Sprintf("A storage of type %s has %s, so the disk has no format %s on storage %s. "+
+			"Leave format out", storage.PluginType, has, f.Format, f.Storage), f.Format, f.Storage)
 	}
+}
+
+// mayChain reports whether a volume group has qcow2 disks, or whether that cannot be told.
+func mayChain(ctx context.Context, c *Checker, f Format) bool {
+	places, err := c.whereStoragesAre(ctx)
+	_, told := places[f.Storage]
+	return f.Format == "qcow2" && (err != nil || !told || places[f.Storage].VolumeChain)
 }
 
 // cpus reports more CPUs than a node starts a VM with (qemu-server QemuServer.pm config_to_command).

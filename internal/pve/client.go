@@ -95,7 +95,7 @@ type answer interface {
 	wire.Int | wire.String | guestConfigWire | guestStatusWire | preconditionsWire | nodeStatusWire | versionWire |
 		datacenterWire | idRangeWire | taskStatusWire | logWire |
 		agentWire | poolWire | []poolWire | userWire | []pendingWire | []resourceWire | []nodeWire | []networkWire |
-		[]storageWire | []storageConfigWire | []volumeWire | volumeWire | []snapshotWire | []namedWire | []taskWire |
+		[]storageWire | []storageConfigWire | []volumeWire | volumeWire | []snapshotWire | []namedWire | []mappingWire | []taskWire |
 		[]backupJobWire | featureWire |
 		[]logEntryWire | []powerWire |
 		map[string]map[string]wire.Bool |

@@ -170,6 +170,7 @@ type namedWire struct {
 	Group wire.String `json:"group"`
 	Type  wire.String `json:"type"`
 	Scope wire.String `json:"scope"`
+	Macro wire.String `json:"macro"`
 }
 
 // names are the texts of the entries of a listing.
@@ -198,33 +199,37 @@ func (n NodeReader) Machines(ctx context.Context) ([]string, error) {
 		func(w namedWire) string { return string(w.ID) })
 }
 
+// Mapping is a resource mapping, and the nodes that it has a device or a directory of.
+type Mapping struct {
+	ID    string
+	Nodes []string
+}
+
+type mappingWire struct {
+	ID  wire.String   `json:"id"`
+	Map []wire.String `json:"map"`
+}
+
 // Mappings are the resource mappings of a kind: pci, usb or dir. It shows those on which the identity has a Mapping
 // privilege (pve-manager API2/Cluster/Mapping).
-func (c ClusterReader) Mappings(ctx context.Context, kind string) ([]string, error) {
-	return c.client.names(ctx, "list the "+kind+" mappings", "/cluster/mapping/"+kind,
-		func(w namedWire) string { return string(w.ID) })
-}
-
-// FirewallRefs are the aliases and, with a "+" before them, the IP sets of the datacenter. It needs Sys.Audit on /
-// (pve-firewall API2/Firewall/Cluster.pm).
-func (c ClusterReader) FirewallRefs(ctx context.Context) ([]string, error) {
-	return c.client.names(ctx, "list the aliases and IP sets of the datacenter", "/cluster/firewall/refs",
-		namedWire.firewallRef)
-}
-
-// firewallRef is the name as a rule has it.
-func (w namedWire) firewallRef() string {
-	if w.Type == "ipset" {
-		return "+" + string(w.Name)
+func (c ClusterReader) Mappings(ctx context.Context, kind string) ([]Mapping, error) {
+	list, err := fetch[[]mappingWire](ctx, c.client, "list the "+kind+" mappings", "/cluster/mapping/"+kind, nil)
+	if err != nil {
+		return nil, err
 	}
-	return string(w.Name)
-}
-
-// SecurityGroups are those of the datacenter's firewall, which any identity may list (pve-firewall
-// API2/Firewall/Groups.pm).
-func (c ClusterReader) SecurityGroups(ctx context.Context) ([]string, error) {
-	return c.client.names(ctx, "list the security groups", "/cluster/firewall/groups",
-		func(w namedWire) string { return string(w.Group) })
+	all := make([]Mapping, 0, len(list))
+	for _, w := range list {
+		m := Mapping{ID: string(w.ID)}
+		for _, entry := range w.Map {
+			for _, part := range strings.Split(string(entry), ",") {
+				if node, is := strings.CutPrefix(part, "node="); is && !slices.Contains(m.Nodes, node) {
+					m.Nodes = append(m.Nodes, node)
+				}
+			}
+		}
+		all = append(all, m)
+	}
+	return all, nil
 }
 
 // Groups are the groups of HA, which 9.x has no more. It needs Sys.Audit on / (pve-ha-manager API2/HA/Groups.pm).

@@ -112,3 +112,32 @@ func firewallValues(w map[string]wire.String) (values map[string]string, digest 
 	delete(values, "digest")
 	return values, digest
 }
+
+// FirewallRefs are the aliases and, with a "+" before them, the IP sets of the datacenter. It needs Sys.Audit on /
+// (pve-firewall API2/Firewall/Cluster.pm).
+func (c ClusterReader) FirewallRefs(ctx context.Context) ([]string, error) {
+	return c.client.names(ctx, "list the aliases and IP sets of the datacenter", "/cluster/firewall/refs",
+		namedWire.firewallRef)
+}
+
+// firewallRef is the name as a rule has it.
+func (w namedWire) firewallRef() string {
+	if w.Type == "ipset" {
+		return "+" + string(w.Name)
+	}
+	return string(w.Name)
+}
+
+// FirewallMacros are those of the datacenter's nodes, which any identity may list (pve-firewall
+// API2/Firewall/Cluster.pm get_macros).
+func (c ClusterReader) FirewallMacros(ctx context.Context) ([]string, error) {
+	return c.client.names(ctx, "list the firewall macros", "/cluster/firewall/macros",
+		func(w namedWire) string { return string(w.Macro) })
+}
+
+// SecurityGroups are those of the datacenter's firewall, which any identity may list (pve-firewall
+// API2/Firewall/Groups.pm).
+func (c ClusterReader) SecurityGroups(ctx context.Context) ([]string, error) {
+	return c.client.names(ctx, "list the security groups", "/cluster/firewall/groups",
+		func(w namedWire) string { return string(w.Group) })
+}

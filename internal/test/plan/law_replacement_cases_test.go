@@ -167,3 +167,58 @@ firewall = { enabled = true, rules = [{ type = "group", action = "web-servers" }
 		{name: "proxmox_cloud_init_iso", address: "proxmox_cloud_init_iso.it", before: place + "name = \"odd\"\nuser_data = \"#cloud-config\\n{}\\n\"\nmeta_data = \"instance-id: x\\n\"\n"},
 	}
 }
+
+// TestReplacementThatPVECannotMake: the old VM would be destroyed first, so the plan refuses a new one that PVE makes, or
+// starts, in no case on that node.
+func TestReplacementThatPVECannotMake(t *testing.T) {
+	t.Parallel()
+	const disk = "disks = { scsi0 = { storage = \"local-zfs\", size = \"1G\" } }\n"
+	elsewhere := func(w *state.World) {
+		for _, m := range w.Mappings {
+			m.Nodes = []string{"pve2"}
+		}
+	}
+	group := func(id, typ string) func(*state.World) {
+		return func(w *state.World) {
+			w.Storages[id] = &state.Storage{ID: id, Type: typ, Path: id, Shared: typ == "rbd", Content: []string{"images"}, Total: 100 << 30}
+		}
+	}
+	for name, c := range map[string]struct {
+		body, says string
+		edit       func(*state.World)
+	}{
+		"a PCI mapping without the node":   {disk + "pci = { hostpci0 = { mapping = \"gpu\" } }\n", "Mapping gpu has no entry for node pve1", elsewhere},
+		"a USB mapping without the node":   {disk + "usb = { usb0 = { mapping = \"stick\" } }\n", "Mapping stick has no entry for node pve1", elsewhere},
+		"a directory without the node":     {disk + "virtiofs = { virtiofs0 = { dirid = \"share\" } }\n", "Mapping share has no entry for node pve1", elsewhere},
+		"a macro that is misspelt":         {disk + "firewall = { rules = [{ type = \"in\", action = \"ACCEPT\", macro = \"HTPS\" }] }\n", `Unknown firewall macro "HTPS"`, nil},
+		"qcow2 on a volume group":          {"disks = { scsi0 = { storage = \"san\", size = \"1G\", format = \"qcow2\" } }\n", "There is no format qcow2 on storage san", group("san", "lvm")},
+		"qcow2 on Ceph":                    {"disks = { scsi0 = { storage = \"ceph\", size = \"1G\", format = \"qcow2\" } }\n", "There is no format qcow2 on storage ceph", group("ceph", "rbd")},
+		"a disk of a VM on another node":   {"disks = { scsi0 = { storage = \"local-zfs\", import_from = \"shared-nfs:9100/vm-9100-disk-0.qcow2\" } }\n", "cannot be imported on node pve1", theirsOnNFS("pve2")},
+		"a disk of one on the same, which": {"disks = { scsi0 = { storage = \"local-zfs\", import_from = \"shared-nfs:9100/vm-9100-disk-0.qcow2\" } }\n", "", theirsOnNFS("pve1")},
+		"a macro in small letters, which":  {disk + "firewall = { rules = [{ type = \"in\", action = \"ACCEPT\", macro = \"ssh\" }] }\n", "", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := rig.NewVM(t, disk)
+			if c.edit != nil {
+				l.World.Change(c.edit)
+			}
+			l.Configure(c.body)
+			l.Session.Taint(rig.VMAddress, true)
+			_, err := l.Session.Plan(t.Context())
+			if said := l.Session.Diagnostics().String(); (err != nil) != (c.says != "") || !strings.Contains(said, c.says) {
+				t.Errorf("%v\n%s", err, said)
+			}
+		})
+	}
+}
+
+// theirsOnNFS is a VM of another user with a disk on a storage that all nodes have.
+func theirsOnNFS(node string) func(*state.World) {
+	return func(w *state.World) {
+		v := &state.Volume{Storage: "shared-nfs", Name: "9100/vm-9100-disk-0.qcow2", VMID: 9100, Content: "images", Format: "qcow2", Size: 1 << 30}
+		w.Put(v)
+		w.Guests[9100] = &state.Guest{VMID: 9100, Type: "qemu", Node: node, Config: map[string]string{"name": "theirs",
+			"scsi0": v.Volid() + ",size=1G"}}
+	}
+}

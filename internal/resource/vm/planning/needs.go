@@ -147,6 +147,11 @@ func (p requirements) firewallNeeds() []preflight.Need {
 			if model.Value(rule.Type) == "group" {
 				names, kind = []string{model.Value(rule.Action)}, preflight.SecurityGroup
 			}
+			if macro := model.Value(rule.Macro); macro != "" && !seen[macro] {
+				if seen[macro] = true; add {
+					all = append(all, preflight.Need{Path: "firewall.rules", Kind: preflight.FirewallMacro, Value: macro})
+				}
+			}
 			for _, name := range names {
 				if key := string(kind) + " " + name; name != "" && !seen[key] {
 					seen[key] = true
