@@ -186,8 +186,9 @@ func Refusals() []Refusal {
 			"content type images first, and {working} is none. Set import_working_storage to one that is"},
 		{isOther, "{volume} is not for import", "PVE imports disks of VMs and files of the content type import. Have the " +
 			"file on a storage as import content, such as {storage}:import/debian.qcow2; this one is of type {type}"},
-		{isElsewhere, "{volume} cannot be imported on node {node}", "It belongs to VM {owner}, which is on node {there}, and " +
-			"PVE imports a disk only of a VM on the same node, also from a shared storage. Bring both to one node, or clone"},
+		{isElsewhere, "{volume} cannot be imported on node {node}", "It belongs to VM {owner}, which is on node {there}, " +
+			"and PVE imports a disk only of a VM on the same node, also from a shared storage. Bring both to one node, or " +
+			"clone"},
 	}
 }
 

@@ -65,6 +65,25 @@ type one struct {
 
 // cases has a plan for each rule that it breaks, by the beginning of the message.
 func cases() map[string]one {
+	all := casesOfVMs()
+	maps.Copy(all, casesOfDevices())
+	return all
+}
+
+func casesOfDevices() map[string]one {
+	nic := vm.NIC{Model: "virtio", NICOptions: vm.NICOptions{Bridge: to("vmbr1"), Tag: to(int64(7))}}
+	return map[string]one{
+		"PVE may not plug net0 into bridge vmbr1": {nil, Request{Creating: true, Node: "pve1",
+			Planned: vm.Spec{Networks: map[string]vm.NIC{"net0": nic}}}},
+		"Mapping gpu has no entry for node": {func(w *world) {
+			w.change(func(w *state.World) {
+				w.Mappings = []*state.Mapping{{Kind: "pci", ID: "gpu", Nodes: []string{"pve2", "pve3"}}}
+			})
+		}, Request{Creating: true, Node: "pve1", Needs: []Need{{Path: "pci.hostpci0.mapping", Kind: PCIMapping, Value: "gpu"}}}},
+	}
+}
+
+func casesOfVMs() map[string]one {
 	alter := func(f func(*state.World)) func(*world) { return func(w *world) { w.change(f) } }
 	fails := func(path, reason string, status int) func(*world) {
 		return func(w *world) {
@@ -171,14 +190,9 @@ func cases() map[string]one {
 		"Unknown pool":                     {nil, here(Request{Pool: "none"})},
 		`Unknown bridge "vmbr9" as error`: {alter(func(w *state.World) { lose(w, "SDN.Use") }),
 			here(Request{Bridges: map[string]string{"networks.net0.bridge": "vmbr9"}})},
-		"PVE may not plug net0 into bridge vmbr1": {nil, here(Request{Planned: vm.Spec{Networks: map[string]vm.NIC{"net0": {
-			Model: "virtio", NICOptions: vm.NICOptions{Bridge: to("vmbr1"), Tag: to(int64(7))}}}}})},
 		`Unknown bridge "vmbr9"`: {nil, here(Request{Bridges: map[string]string{"networks.net0.bridge": "vmbr9"}})},
 		"There is no local:iso/none": {nil, here(Request{Needs: []Need{{Path: "cdroms.ide2.file", Kind: Medium,
 			Value: "local:iso/none.iso"}}})},
-		"Mapping gpu has no entry for node": {alter(func(w *state.World) {
-			w.Mappings = []*state.Mapping{{Kind: "pci", ID: "gpu", Nodes: []string{"pve2", "pve3"}}}
-		}), here(Request{Needs: []Need{{Path: "pci.hostpci0.mapping", Kind: PCIMapping, Value: "gpu"}}})},
 		"Unknown CPU type": {nil, here(Request{Needs: []Need{{Path: "cpu.type", Kind: CPUType,
 			Value: "8086"}}})},
 		"The image is larger": {alter(image), here(Request{Needs: []Need{{Path: "disks.scsi0.import_from",

@@ -95,8 +95,8 @@ type answer interface {
 	wire.Int | wire.String | guestConfigWire | guestStatusWire | preconditionsWire | nodeStatusWire | versionWire |
 		datacenterWire | idRangeWire | taskStatusWire | logWire |
 		agentWire | poolWire | []poolWire | userWire | []pendingWire | []resourceWire | []nodeWire | []networkWire |
-		[]storageWire | []storageConfigWire | []volumeWire | volumeWire | []snapshotWire | []namedWire | []mappingWire | []taskWire |
-		[]backupJobWire | featureWire |
+		[]storageWire | []storageConfigWire | []volumeWire | volumeWire | []snapshotWire | []namedWire | []taskWire |
+		[]backupJobWire | featureWire | []mappingWire |
 		[]logEntryWire | []powerWire |
 		map[string]map[string]wire.Bool |
 		map[string]wire.String | []map[string]wire.String | importWire | haRuleWire | []haRuleWire
