@@ -41,6 +41,9 @@ func (s *Sim) StaleLock(vmid int, lock, user string) { s.server.StaleLock(vmid, 
 // HoldGuestFile lets a third party's process hold the file lock of a guest's configuration for d.
 func (s *Sim) HoldGuestFile(vmid int, d time.Duration) { s.server.HoldFile(vmid, d) }
 
+// HoldMigration lets a replication hold the migration lock of a guest for d.
+func HoldMigration(s *Sim, vmid int, d time.Duration) { s.server.HoldMigration(vmid, d) }
+
 // HoldFirewall lets a third party hold the cluster's lock on a guest's firewall file for d; the guest need not exist
 // yet.
 func (s *Sim) HoldFirewall(vmid int, d time.Duration) { s.server.HoldFirewall(vmid, d) }

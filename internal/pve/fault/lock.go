@@ -97,6 +97,8 @@ func (t *TaskError) contended() bool {
 		"qmconfig",
 		"qmmove", "resize", "qmtemplate", "qmsnapshot", "qmdelsnapshot", "qmrollback"}
 	switch typ := t.UPID.Type(); {
+	case t.awaitsMigration():
+		return true
 	case slices.Contains(locksFirst, typ):
 		return isConfigLock(t.ExitStatus) ||
 			t.ExitStatus == "can't lock file '/var/lock/qemu-server/lock-"+t.UPID.ID()+".conf' - got timeout"
@@ -110,6 +112,19 @@ func (t *TaskError) contended() bool {
 	case typ == "qmigrate" && t.ExitStatus == "migration aborted":
 		// The reason is in the log only (guest-common AbstractMigrate.pm).
 		return slices.ContainsFunc(t.Log, func(line string) bool { return migrationRefused(line, t.UPID.ID()) })
+	}
+	return false
+}
+
+// awaitsMigration: the tasks that take the migration lock of their guest before they do anything. A replication holds it
+// until it has sent all disks (qemu-server API2/Qemu.pm migrate_vm, delsnapshot, rollback; guest-common GuestHelpers.pm
+// guest_migration_lock, Replication.pm run_replication).
+func (t *TaskError) awaitsMigration() bool {
+	switch t.UPID.Type() {
+	case "qmdelsnapshot":
+		return t.ExitStatus == "Failed to obtain guest migration lock - replication running?"
+	case "qmrollback", "qmigrate":
+		return t.ExitStatus == "can't lock file '/var/lock/pve-manager/pve-migrate-"+t.UPID.ID()+"' - got timeout"
 	}
 	return false
 }
@@ -175,6 +190,5 @@ func migrationRefused(line, id string) bool {
 	_, reason, ok := strings.Cut(line, "migration aborted (duration ")
 	_, reason, ok2 := strings.Cut(reason, "): ")
 	return ok && ok2 && (isConfigLock(reason) ||
-		slices.Contains([]string{"/var/lock/qemu-server/lock-" + id + ".conf", "/var/lock/pve-manager/pve-migrate-" + id},
-			strings.TrimSuffix(strings.TrimPrefix(reason, "can't lock file '"), "' - got timeout")))
+		reason == "can't lock file '/var/lock/qemu-server/lock-"+id+".conf' - got timeout")
 }

@@ -49,6 +49,7 @@ func TestContendedAnswer(t *testing.T) {
 func TestContendedTask(t *testing.T) {
 	flock := func(path string) string { return "can't lock file '" + path + "' - got timeout" }
 	own, storage := flock("/var/lock/qemu-server/lock-100.conf"), flock("/var/lock/pve-manager/pve-storage-local-lvm")
+	replicated := flock("/var/lock/pve-manager/pve-migrate-100") // held while the guest is replicated
 	migration := func(reason string) []string {
 		return []string{"starting migration", "2026-01-01 00:00:00 ERROR: migration aborted (duration 00:00:10): " + reason}
 	}
@@ -75,7 +76,12 @@ func TestContendedTask(t *testing.T) {
 		{"qmcreate", "unable to create VM 100 - " + own, nil, false},                          // its configuration was written and removed again
 		{"imgdel", storage, nil, false},
 		{"qmigrate", "migration aborted", migration("VM is locked (backup)"), true},
-		{"qmigrate", "migration aborted", migration(flock("/var/lock/pve-manager/pve-migrate-100")), true},
+		{"qmigrate", "migration aborted", migration(own), true},
+		{"qmigrate", replicated, nil, true},
+		{"qmrollback", replicated, nil, true},
+		{"qmrollback", flock("/var/lock/pve-manager/pve-migrate-101"), nil, false},
+		{"qmdelsnapshot", "Failed to obtain guest migration lock - replication running?", nil, true},
+		{"qmdestroy", replicated, nil, false},
 		{"qmigrate", "migration aborted", migration(storage), false},
 		{"qmigrate", "migration aborted", nil, false},
 		{"qmigrate", "migration problems", migration("VM is locked (backup)"), false},

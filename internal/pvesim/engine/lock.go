@@ -110,6 +110,10 @@ type fileLock struct {
 // GuestLock is the path of the file lock of a virtual machine's configuration (qemu-server QemuConfig.pm).
 func GuestLock(vmid int) string { return fmt.Sprintf("/var/lock/qemu-server/lock-%d.conf", vmid) }
 
+// MigrationLock is the path of the file lock that a migration and a replication of a guest hold (guest-common
+// GuestHelpers.pm guest_migration_lock).
+func MigrationLock(vmid int) string { return fmt.Sprintf("/var/lock/pve-manager/pve-migrate-%d", vmid) }
+
 // Flock takes a file lock on a node, waiting on the world's clock with the mutex released meanwhile. The caller holds
 // the mutex, and holds it again when Flock returns; release is called with it held and may be called twice. Use `defer
 // release()` in a worker, so that the lock goes with a killed process. The error reads "can't lock file '<path>' - got

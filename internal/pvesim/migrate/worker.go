@@ -40,8 +40,7 @@ type movingVolume struct {
 
 // Run is the work of a migration task: it moves the guest of the request to the target node.
 func Run(r *engine.Request, w *engine.Worker, target string) error {
-	lock := fmt.Sprintf("/var/lock/pve-manager/pve-migrate-%d", r.VMID())
-	release, err := r.Engine.Flock(r.W, r.Node(), lock, false, engine.LockTimeout)
+	release, err := r.Engine.Flock(r.W, r.Node(), engine.MigrationLock(r.VMID()), false, engine.LockTimeout)
 	if err != nil {
 		return err
 	}

@@ -78,6 +78,9 @@ func (s *Server) StaleLock(vmid int, lock, user string) { act.StaleLock(s.Engine
 // HoldFile lets a third party's process hold the file lock of a guest's configuration for d.
 func (s *Server) HoldFile(vmid int, d time.Duration) { act.HoldFile(s.Engine, vmid, d) }
 
+// HoldMigration lets a replication hold the migration lock of a guest for d.
+func (s *Server) HoldMigration(vmid int, d time.Duration) { act.HoldMigration(s.Engine, vmid, d) }
+
 // HoldStorage lets a third party hold the lock for making and removing volumes of a storage for d.
 func (s *Server) HoldStorage(node, storage string, d time.Duration) {
 	act.HoldStorage(s.Engine, node, storage, d)

@@ -145,13 +145,18 @@ func snapshotCreate(r *engine.Request) (any, error) {
 
 func snapshotDelete(r *engine.Request) (any, error) {
 	name := r.Params["snapname"]
-	return guest.ForkLocked(r, "qmdelsnapshot", func(w *engine.Worker, g *state.Guest) error {
+	do := func(w *engine.Worker, g *state.Guest) error {
 		if _, ok := g.Snaps[name]; !ok {
 			return perl.Die("snapshot '%s' does not exist", name)
 		}
 		return (&unsnapshotting{Process: engine.Process{Request: r, Worker: w}, g: g, name: name,
 			force: r.Flag("force")}).remove()
-	}), nil
+	}
+	if r.Flag("force") {
+		return guest.ForkLocked(r, "qmdelsnapshot", do), nil
+	}
+	return guest.ForkMigrationLocked(r, "qmdelsnapshot", "Failed to obtain guest migration lock - replication running?",
+		do), nil
 }
 
 func snapshotRollback(r *engine.Request) (any, error) {
@@ -160,7 +165,7 @@ func snapshotRollback(r *engine.Request) (any, error) {
 			return nil, err
 		}
 	}
-	return guest.ForkLocked(r, "qmrollback", func(w *engine.Worker, g *state.Guest) error {
+	return guest.ForkMigrationLocked(r, "qmrollback", "", func(w *engine.Worker, g *state.Guest) error {
 		return (&rollingBack{Process: engine.Process{Request: r, Worker: w}, g: g, name: r.Params["snapname"]}).run()
 	}), nil
 }

@@ -100,16 +100,34 @@ func Progress(w *engine.Worker) {
 
 // ForkLocked forks a task that holds the guest's lock.
 func ForkLocked(r *engine.Request, typ string, do func(w *engine.Worker, g *state.Guest) error) string {
+	return Fork(r, typ, func(w *engine.Worker) error { return locked(r, w, do) })
+}
+
+// ForkMigrationLocked forks a task that holds the guest's migration lock, and its lock (guest-common GuestHelpers.pm
+// guest_migration_lock). failed, if set, is the whole error of a task that does not get it.
+func ForkMigrationLocked(r *engine.Request, typ, failed string, do func(w *engine.Worker, g *state.Guest) error) string {
 	return Fork(r, typ, func(w *engine.Worker) error {
-		release, err := LockInTask(w, r.VMID(), false, engine.LockTimeout)
+		release, err := r.Engine.Flock(r.W, r.Node(), engine.MigrationLock(r.VMID()), false, engine.LockTimeout)
+		if err != nil && failed != "" {
+			return perl.Die("%s", failed)
+		}
 		if err != nil {
 			return err
 		}
 		defer release()
-		g, err := Load(r)
-		if err != nil {
-			return err
-		}
-		return do(w, g)
+		return locked(r, w, do)
 	})
+}
+
+func locked(r *engine.Request, w *engine.Worker, do func(w *engine.Worker, g *state.Guest) error) error {
+	release, err := LockInTask(w, r.VMID(), false, engine.LockTimeout)
+	if err != nil {
+		return err
+	}
+	defer release()
+	g, err := Load(r)
+	if err != nil {
+		return err
+	}
+	return do(w, g)
 }

@@ -70,6 +70,15 @@ func HoldFile(e *engine.Engine, vmid int, d time.Duration) {
 	})
 }
 
+// HoldMigration lets a replication hold the migration lock of a guest for d.
+func HoldMigration(e *engine.Engine, vmid int, d time.Duration) {
+	e.Do(func(w *state.World) {
+		if g := w.Guests[vmid]; g != nil {
+			e.HoldKey(g.Node+":"+engine.MigrationLock(vmid), d)
+		}
+	})
+}
+
 // HoldStorage lets a third party hold the lock under which volumes are made and removed on a storage for d: a file lock
 // of the node, or on a shared storage one of the cluster.
 func HoldStorage(e *engine.Engine, node, storage string, d time.Duration) {
