@@ -2,6 +2,11 @@ package file
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/task"
 
@@ -12,30 +17,100 @@ import (
 // logLines is the number of lines of a task's log that are read: enough to tell what the task did.
 const logLines = 500
 
-// hasRival reports whether a third party's task worked, or may have worked, on the same file during a create. Each of
-// two downloads renames its own file over the other's and ends well, and an upload overwrites what is there. The
-// timestamps have a resolution of a second, which does not tell whose rename was the last.
-func (f *Files) hasRival(ctx context.Context, own pve.UPID, path string) (rival bool, err error) {
-	for _, kind := range []string{"download", "imgcopy"} { // an upload's task has no name in its id
-		var tasks []pve.Task
-		err = f.runner.Retry(ctx, request.Policy{Tries: 3}, func(ctx context.Context) (err error) {
-			tasks, err = f.api.Tasks().List(ctx, own.Node(), pve.TaskFilter{Type: kind})
-			return err
-		})
-		for _, t := range tasks {
-			over := !t.Running() && t.EndTime.Before(own.Start())
-			if over || kind == own.Type() && t.UPID.ID() != own.ID() || f.runner.IsKnown(t.UPID) {
+// clocks is how far apart the clocks of two nodes may be. PVE wants them in step (pve-docs pvecm.adoc).
+const clocks = time.Minute
+
+// rival is a third party's task that writes, or may write, the file of a create.
+type rival struct {
+	pve.Task
+	told bool // its log says that it is this file
+}
+
+// rivals are the tasks of third parties that worked, or may have worked, on the same file since this create's own task
+// began; without one they are those that run. Each of two downloads renames its own file over the other's and ends
+// well, and an upload overwrites the file that is there. The timestamps have a resolution of a second, which does not
+// tell whose rename was the last. A download is done by the node of the path; an upload by the node that took the
+// request, which may be any, and which copies the file to the node of the path (pve-storage API2/Storage/Status.pm).
+func (t *transfer) rivals(ctx context.Context) (found []rival, err error) {
+	resources, err := t.api.Listing().Shared(ctx)
+	if err != nil {
+		return nil, err
+	}
+	storage, _ := resources.Storage(t.spec.Node, t.spec.Storage)
+	own, _ := t.ownTask()
+	for _, n := range resources.Nodes() {
+		kinds := []string{"imgcopy"}
+		if n.Node == t.spec.Node || storage.Shared {
+			kinds = append(kinds, "download")
+		}
+		for _, kind := range kinds {
+			if n.Node != t.spec.Node && n.Status != "online" {
 				continue
 			}
-			log, err := f.api.Tasks().Log(ctx, t.UPID, logLines)
-			target := task.TargetOf(log)
-			if known := err == nil && target != "" && path != ""; !known || target == path {
-				return true, nil
+			var tasks []pve.Task
+			err = t.runner.Retry(ctx, request.Policy{Tries: 3}, func(ctx context.Context) (err error) {
+				tasks, err = t.api.Tasks().List(ctx, n.Node, pve.TaskFilter{Type: kind, RunningOnly: own == ""})
+				return err
+			})
+			if err != nil {
+				return found, err
+			}
+			for _, one := range tasks {
+				if is, told := t.isRival(ctx, one, own, storage.Shared); is {
+					found = append(found, rival{one, told})
+				}
 			}
 		}
-		if err != nil {
-			return false, err
+	}
+	return found, nil
+}
+
+// isRival reports whether a task works, or may work, on the file of this create, and whether its log says so. An upload
+// names its target when its checksum is verified.
+func (t *transfer) isRival(ctx context.Context, one pve.Task, own pve.UPID, isShared bool) (is, told bool) {
+	line, node := own.Start(), one.UPID.Node()
+	if node != own.Node() {
+		line = line.Add(-clocks)
+	}
+	isOver := !one.Running() && one.EndTime.Before(line)
+	isOther := one.UPID.Type() == "download" && one.UPID.ID() != t.spec.Name
+	if isOver || isOther || t.runner.IsKnown(one.UPID) {
+		return false, false
+	}
+	log, err := t.api.Tasks().Log(ctx, one.UPID, logLines)
+	target := task.TargetOf(log)
+	if to := task.TargetNode(log); to != "" && to != "localhost" {
+		node = to
+	}
+	switch {
+	case err != nil || target == "":
+		return true, false
+	case node != t.spec.Node && !isShared:
+		return false, true
+	case t.target != "":
+		return target == t.target, true
+	}
+	return path.Base(target) == t.spec.Name, true
+}
+
+// await waits until no third party's task writes the file, and returns those that did. PVE copies an upload into the
+// place of the file that is there (cp), so that a VM which is made of it meanwhile would get a part.
+func (t *transfer) await(ctx context.Context) (found []rival, waited bool, err error) {
+	for try := 1; ; try++ {
+		found, err = t.rivals(ctx)
+		running := slices.IndexFunc(found, func(r rival) bool { return r.Running() })
+		if err != nil || running < 0 {
+			return found, waited, err
+		}
+		waited = true
+		if upid := found[running].UPID; found[running].told {
+			t.runner.Tell(ctx, fmt.Sprintf("task %s of %s writes %s; waiting for its end", upid, upid.User(), t.spec.Volume()))
+			_, err = t.api.Tasks().Wait(ctx, upid)
+		} else {
+			err = t.runner.Pause(ctx, try)
+		}
+		if ended := (*pve.TaskError)(nil); err != nil && !errors.As(err, &ended) {
+			return found, waited, err
 		}
 	}
-	return false, nil
 }

@@ -192,8 +192,16 @@ func (t *transfer) log(ctx context.Context) (lines []string, err error) {
 	return lines, err
 }
 
-// readBack looks up the file that is there now. It belongs to this create if the task of its own request made it.
+// readBack looks up the file that is there now, when no third party's task writes it any more. It belongs to this
+// create if the task of its own request made it.
 func (t *transfer) readBack(ctx context.Context) error {
+	var rivals []rival
+	var unseen error
+	if !t.present { // the look has waited
+		if rivals, _, unseen = t.await(ctx); ctx.Err() != nil {
+			return unseen
+		}
+	}
 	found, err := t.find(ctx)
 	if err != nil {
 		return err
@@ -205,18 +213,19 @@ func (t *transfer) readBack(ctx context.Context) error {
 	if source := t.spec.Source; source != nil {
 		found = slices.DeleteFunc(found, func(v pve.Volume) bool { return v.Size != source.Size })
 	}
-	if len(found) == 0 {
+	switch {
+	case len(found) == 0 && len(rivals) > 0: // it unlinks the file where its copy fails (Status.pm upload)
+		return fmt.Errorf("%s is not there, or not whole: task %s of a third party has written over it since. Apply again",
+			t.spec.Volume(), rivals[0].UPID)
+	case len(found) == 0:
 		return fmt.Errorf("the task ended well, and %s is not there", t.spec.Volume())
 	}
 	t.file = listed(t.spec.Node, found[len(found)-1])
-	if t.isOwn() && len(found) == 1 {
-		rival, err := t.hasRival(ctx, t.tasks.UPIDs[0], t.target)
-		t.file.Made = !rival && err == nil
-	}
+	t.file.Made = t.isOwn() && len(found) == 1 && len(rivals) == 0 && unseen == nil
 	if !t.file.Made && !t.present && !t.reused {
 		t.warnings = append(t.warnings, guest.Warning{Summary: "The owner of " + t.spec.Volume() + " is unknown",
 			Detail: fmt.Sprintf("The file is on node %s as it should be. But the answer to the request was lost, the log of "+
-				"its task cannot be read, or a third party writes the same file. So the file may be theirs: a destroy will leave "+
+				"its task cannot be read, or a third party wrote the same file. So the file may be theirs: a destroy will leave "+
 				"it in place.", t.spec.Node)})
 	}
 	return nil

@@ -63,12 +63,15 @@ func (t *transfer) settle(ctx context.Context) {
 
 // remove deletes the file that the task of this create has made.
 func (t *transfer) remove(ctx context.Context) error {
-	rival, err := t.hasRival(ctx, t.tasks.UPIDs[0], t.target)
-	if rival {
+	found, lookErr := t.fresh(ctx)
+	if lookErr == nil && len(found) == 0 {
+		return nil
+	}
+	rivals, err := t.rivals(ctx)
+	if len(rivals) > 0 {
 		return &saga.LeftError{Left: []saga.Residue{t.leftUnknown(
 			"a third party wrote the same file at the same time, so it may be theirs")}}
 	}
-	found, lookErr := t.fresh(ctx)
 	err = errors.Join(err, lookErr)
 	for _, v := range found {
 		if err == nil {

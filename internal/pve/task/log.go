@@ -229,6 +229,18 @@ func TargetOf(log []string) string {
 	return ""
 }
 
+// TargetNode is the node that an upload copies its file to, by the log of its task; "" where it does not say. The task
+// is on the node that took the request (pve-storage API2/Storage/Status.pm upload, which has no proxyto; pve-manager
+// HTTPServer.pm rest_handler).
+func TargetNode(log []string) string {
+	for _, line := range log {
+		if node, ok := strings.CutPrefix(line, "target node: "); ok {
+			return node
+		}
+	}
+	return ""
+}
+
 // LeftTemporary tells whether the log of a download or an upload says that its worker could not remove what it had of
 // the file (the same places).
 func LeftTemporary(log []string) bool {

@@ -1,0 +1,182 @@
+package file
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/destroy"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/clock"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+)
+
+// otherUpload is an upload of another run, whose task runs beside a create of the same file on pve1.
+type otherUpload struct {
+	taskOn, to string // the node of the task, and that of its target
+	name       string // of its target; "" for that of the create
+	shared     bool   // on a storage of all nodes
+	hashes     bool   // at first it verifies its checksum, and does not say its target
+	fails      bool   // its copy fails, and it unlinks the target
+	before     bool   // it has copied a half when the create begins, and not begun when the create has sent its file
+}
+
+// otherRun is a cluster with such a task.
+type otherRun struct {
+	otherUpload
+	sim   *pvesim.Sim
+	spec  Spec
+	at    *state.Storage
+	task  *state.Task
+	files *Files
+}
+
+func (o otherUpload) run(t *testing.T) *otherRun {
+	t.Helper()
+	sim, err := pvesim.New(pvesim.Options{Nodes: []string{"pve1", "pve2"}, TaskTime: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(sim.Close)
+	source := Of("", []byte("an image of some bytes"))
+	source.Path, source.Changed = "disc.iso", time.Time{}
+	r := &otherRun{otherUpload: o, sim: sim, spec: Spec{Node: "pve1", Storage: "local", Content: ISO, Source: source,
+		Checksum: source.Checksum}}
+	if r.spec.Name, err = Name(ISO, "disc.iso", source.Checksum); err != nil {
+		t.Fatal(err)
+	}
+	here := clock.Client{Cluster: sim.World().Clock}
+	upid := "UPID:" + o.taskOn + ":0000ABCD:00000001:6B0D9300:imgcopy::other@pve!ci:"
+	r.task = &state.Task{UPID: upid, Node: o.taskOn, Type: "imgcopy", User: "other@pve!ci", Start: here.Now(), Running: true,
+		Log: []string{"starting file import from: /var/tmp/pveupload-1"}}
+	if o.name == "" {
+		r.name = r.spec.Name
+	}
+	w := sim.World()
+	w.Lock()
+	if r.at = w.Storages["local"]; o.shared {
+		r.at = w.Storages["shared-nfs"]
+		r.at.Content, r.spec.Storage = append(r.at.Content, ISO), r.at.ID
+	}
+	if !o.hashes {
+		r.tell()
+	}
+	w.Unlock()
+	begin := sync.OnceFunc(func() {
+		w.Lock()
+		defer w.Unlock()
+		w.Tasks[upid] = r.task
+		if o.before {
+			r.store(len(source.Data) / 2)
+		}
+	})
+	if o.before {
+		begin()
+	}
+	api, err := pve.New(pve.Config{Endpoint: sim.Endpoint(), CACertificate: sim.CAPEM(), DialTLSContext: sim.DialTLSContext,
+		Clock: here, APIToken: sim.Credentials().Token,
+		Trace: func(_ context.Context, message string, fields map[string]string) {
+			switch path := fields["path"]; {
+			case message != "PVE request":
+			case strings.HasSuffix(path, "/upload"):
+				begin()
+			case strings.HasSuffix(path, upid+"/log"):
+				w.Lock()
+				r.tell()
+				w.Unlock()
+			case strings.HasSuffix(path, upid+"/status"):
+				r.end()
+			}
+		}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(api.Close)
+	jobs := request.New(api, here)
+	r.files = New(jobs, destroy.New(jobs, guest.New(jobs), nil).Guard, nil)
+	return r
+}
+
+// tell has the task say its target, once.
+func (r *otherRun) tell() {
+	if len(r.task.Log) == 1 {
+		r.task.Log = append(r.task.Log, "target node: "+r.to, "target file: "+r.at.VolumePath("iso/"+r.name))
+	}
+}
+
+// store has some bytes of the file on the storage.
+func (r *otherRun) store(size int) {
+	r.sim.World().Put(&state.Volume{Storage: r.at.ID, Node: r.at.Key(r.to, "").Node, Name: "iso/" + r.name, Content: ISO,
+		Format: ISO, Size: int64(size), Data: "theirs", Raw: r.spec.Source.Data[:size]})
+}
+
+// end ends the task.
+func (r *otherRun) end() {
+	w := r.sim.World()
+	w.Lock()
+	defer w.Unlock()
+	if !r.task.Running {
+		return
+	}
+	r.task.Running, r.task.End, r.task.ExitStatus = false, state.NodeTime(w, r.taskOn), "OK"
+	if r.store(len(r.spec.Source.Data)); r.fails {
+		r.task.ExitStatus = "import failed: exit code 1"
+		for key, v := range w.Volumes {
+			if v.Name == "iso/"+r.name {
+				delete(w.Volumes, key)
+			}
+		}
+	}
+}
+
+func (r *otherRun) runs() bool {
+	w := r.sim.World()
+	w.Lock()
+	defer w.Unlock()
+	return r.task.Running
+}
+
+// TestUploadAwaitsAnotherThatWritesOverIt: another run uploads the same file, and its copy begins after ours. PVE copies
+// in the place of the file ("cp", scp), so a VM that were made of it meanwhile would get a part. The create hands the
+// file on when the other task has ended, and if it is whole then. It does not own it. The task may be on any node, and
+// does not say its target before the checksum is verified.
+func TestUploadAwaitsAnotherThatWritesOverIt(t *testing.T) {
+	for name, o := range map[string]otherUpload{
+		"by the same node":            {taskOn: "pve1", to: "pve1"},
+		"by another node":             {taskOn: "pve2", to: "pve1"},
+		"to another node, shared":     {taskOn: "pve2", to: "pve2", shared: true},
+		"its checksum is verified":    {taskOn: "pve1", to: "pve1", hashes: true},
+		"its copy fails, by the same": {taskOn: "pve1", to: "pve1", fails: true},
+	} {
+		r := o.run(t)
+		made, warnings, err := r.files.Create(t.Context(), r.spec)
+		switch {
+		case r.runs():
+			t.Errorf("%s: the file is handed on while the other task writes it", name)
+		case o.fails && (err == nil || !strings.Contains(err.Error(), r.task.UPID+" of a third party has written over it")):
+			t.Errorf("%s: %v", name, err)
+		case !o.fails && (err != nil || made.Made || len(warnings) != 1):
+			t.Errorf("%s: made %t, %v, %v", name, made.Made, warnings, err)
+		}
+	}
+}
+
+// TestUploadToAnotherPlaceIsNoRival: another run uploads the same image to another node, by way of the same one, or
+// another image to the same node. The create does not wait for it, and owns its file.
+func TestUploadToAnotherPlaceIsNoRival(t *testing.T) {
+	for name, o := range map[string]otherUpload{
+		"another node":  {taskOn: "pve1", to: "pve2"},
+		"another image": {taskOn: "pve1", to: "pve1", name: "other.iso", hashes: true},
+	} {
+		r := o.run(t)
+		made, warnings, err := r.files.Create(t.Context(), r.spec)
+		if err != nil || !made.Made || len(warnings) > 0 || !r.runs() {
+			t.Errorf("%s: made %t, %v, %v; the other task runs: %t", name, made.Made, warnings, err, r.runs())
+		}
+	}
+}
