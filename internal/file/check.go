@@ -13,8 +13,8 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/shell"
 )
 
-// Check returns what the server would certainly refuse at apply. It reports nothing that it cannot look up.
-func (f *Files) Check(ctx context.Context, spec Spec) (found []*guest.FieldError) {
+// Check returns what the server would certainly refuse at apply, and doubts. It reports nothing that it cannot look up.
+func (f *Files) Check(ctx context.Context, spec Spec) (found, doubts []*guest.FieldError) {
 	add := func(err error) bool {
 		field := (*guest.FieldError)(nil)
 		if errors.As(err, &field) {
@@ -25,44 +25,63 @@ func (f *Files) Check(ctx context.Context, spec Spec) (found []*guest.FieldError
 	planOnly := f.api.Identity().PlanOnly
 	if spec.Content == Snippets && f.shell == nil && !planOnly {
 		add(errNoSSH())
-		return found
+		return found, nil
 	}
 	resources, err := f.api.Listing().Shared(ctx)
 	if err != nil {
 		return []*guest.FieldError{{Summary: "Cannot look at the cluster", Detail: "The plan needs the list of nodes and " +
-			"storages", Err: err}}
+			"storages", Err: err}}, nil
 	}
 	if add(guest.CheckNode(resources, spec.Node)) {
-		return found
+		return found, nil
 	}
 	if spec.Content == Snippets && planOnly {
 		add(storage(resources, spec))
-		return found
+		return found, nil
 	}
 	if spec.Content == Snippets {
 		if err := diskimport.Reach(ctx, f.shell, spec.Node, "node"); err != nil {
-			return append(found, err)
+			return append(found, err), nil
 		}
 		if f.isReplaced(ctx, spec) { // the file has the old content until then, and the create looks for other
 			_, err := f.locate(ctx, spec)
 			add(err)
-			return found
+			return found, nil
 		}
 		add((&writing{Files: f, spec: spec}).look(ctx))
-		return found
+		return found, nil
 	}
 	add(f.version(ctx, spec))
 	if len(found) > 0 && found[0].Path == "content" { // no storage helps
-		return found
+		return found, nil
 	}
 	if add(storage(resources, spec)) || len(found) > 0 || f.isReplaced(ctx, spec) {
-		return found
+		return found, nil
 	}
+	return f.checkExisting(ctx, spec)
+}
+
+// checkExisting refuses a file of the name that is there. Of an upload that a third party's task writes it only warns:
+// the file may be whole when that task has ended.
+func (f *Files) checkExisting(ctx context.Context, spec Spec) (found, doubts []*guest.FieldError) {
 	there, err := f.find(ctx, spec.Node, spec.Storage, spec.Content, spec.Volume())
-	if err == nil && len(there) > 0 {
-		add(spec.conflict(there))
+	conflict := (*guest.FieldError)(nil)
+	if err != nil || len(there) == 0 || !errors.As(spec.conflict(there), &conflict) {
+		return nil, nil
 	}
-	return found
+	if spec.Source == nil {
+		return []*guest.FieldError{conflict}, nil
+	}
+	rivals, err := (&transfer{Files: f, spec: spec}).rivals(ctx)
+	writes := slices.IndexFunc(rivals, func(r rival) bool { return r.told })
+	if err != nil || writes < 0 {
+		return []*guest.FieldError{conflict}, nil
+	}
+	upid := rivals[writes].UPID
+	return nil, []*guest.FieldError{{Path: conflict.Path,
+		Summary: fmt.Sprintf("Another run puts %s onto node %s now", spec.Volume(), spec.Node),
+		Detail: fmt.Sprintf("Task %s of %s writes the file. The create waits for its end, and uses the file if it is whole "+
+			"then", upid, upid.User())}}
 }
 
 // storage refuses a storage that cannot take the file.

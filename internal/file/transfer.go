@@ -51,11 +51,19 @@ func (t *transfer) find(ctx context.Context) ([]pve.Volume, error) {
 	return t.Files.find(ctx, t.spec.Node, t.spec.Storage, t.spec.Content, t.spec.Volume())
 }
 
-// look finds out whether the file is there.
+// look finds out whether the file is there. While a third party's task writes it, it may be a part of itself.
 func (t *transfer) look(ctx context.Context) error {
-	var err error
-	t.looked = t.clock.Now()
-	if t.before, err = t.find(ctx); err != nil || len(t.before) == 0 || t.spec.isVerifiable() {
+	err := t.list(ctx)
+	if err == nil && len(t.before) > 0 {
+		_, waited, unseen := t.await(ctx)
+		if ctx.Err() != nil {
+			return unseen
+		}
+		if waited {
+			err = t.list(ctx)
+		}
+	}
+	if err != nil || len(t.before) == 0 || t.spec.isVerifiable() {
 		return err // PVE itself compares a verifiable file
 	}
 	if err := t.spec.conflict(t.before); err != nil {
@@ -67,6 +75,13 @@ func (t *transfer) look(ctx context.Context) error {
 	}
 	t.present = true
 	return nil
+}
+
+// list notes which files of the name are there before this create.
+func (t *transfer) list(ctx context.Context) (err error) {
+	t.looked = t.clock.Now()
+	t.before, err = t.find(ctx)
+	return err
 }
 
 // isVerifiable reports whether PVE can tell that an existing file is the right one. PVE compares the checksum with that

@@ -180,3 +180,33 @@ func TestUploadToAnotherPlaceIsNoRival(t *testing.T) {
 		}
 	}
 }
+
+// TestUploadBesideOneThatRuns: another run uploads the same file, of which a part is there. The plan says so, and the
+// create waits for it and uses the file. Both were refused, with the advice to remove the other run's file under its
+// copy.
+func TestUploadBesideOneThatRuns(t *testing.T) {
+	for name, o := range map[string]otherUpload{
+		"it ends well":    {taskOn: "pve1", to: "pve1", before: true},
+		"by another node": {taskOn: "pve2", to: "pve1", before: true},
+		"its copy fails":  {taskOn: "pve1", to: "pve1", before: true, fails: true},
+	} {
+		r := o.run(t)
+		found, doubts := r.files.Check(t.Context(), r.spec)
+		if len(found) > 0 || len(doubts) != 1 || !strings.Contains(doubts[0].Detail, r.task.UPID) {
+			t.Errorf("%s: the plan: %v, %v", name, found, doubts)
+		}
+		made, warnings, err := r.files.Create(t.Context(), r.spec)
+		if err != nil || made.Made != o.fails || len(warnings) > 0 || r.runs() {
+			t.Errorf("%s: made %t, %v, %v; the other task runs: %t", name, made.Made, warnings, err, r.runs())
+		}
+	}
+	r := otherUpload{taskOn: "pve1", to: "pve1", before: true, name: "other.iso"}.run(t)
+	r.name = r.spec.Name
+	w := r.sim.World()
+	w.Lock()
+	r.store(1)
+	w.Unlock()
+	if found, doubts := r.files.Check(t.Context(), r.spec); len(found) != 1 || len(doubts) > 0 {
+		t.Errorf("a part beside an upload of another image: the plan: %v, %v", found, doubts)
+	}
+}

@@ -103,13 +103,14 @@ func (o operation) check(ctx context.Context, spec file.Spec) {
 		found = append(found, o.session.VMs.Permit(ctx, takesBefore(spec)...)...)
 	}
 	lacking := len(found)
-	for _, other := range o.files().Check(ctx, spec) {
+	refused, doubts := o.files().Check(ctx, spec)
+	for _, other := range refused {
 		isSaid := func(f *guest.FieldError) bool { return f.Path == other.Path }
 		if !slices.ContainsFunc(found[:lacking], isSaid) { // a storage that is not seen may be there
 			found = append(found, other)
 		}
 	}
-	o.diags.Append(kit.Verdicts(o.attempt("plan"), found, nil)...)
+	o.diags.Append(kit.Verdicts(o.attempt("plan"), found, doubts)...)
 }
 
 // takes are the privileges that a new file takes (pve-storage API2/Storage/Status.pm upload, download_url). PVE has
