@@ -68,8 +68,8 @@ func (t *transfer) rivals(ctx context.Context) (found []rival, err error) {
 // isRival reports whether a task works, or may work, on the file of this create, and whether its log says so. An upload
 // names its target when its checksum is verified.
 func (t *transfer) isRival(ctx context.Context, one pve.Task, own pve.UPID, isShared bool) (is, told bool) {
-	line, node := own.Start(), one.UPID.Node()
-	if node != own.Node() {
+	line := own.Start()
+	if one.UPID.Node() != own.Node() {
 		line = line.Add(-clocks)
 	}
 	isOver := !one.Running() && one.EndTime.Before(line)
@@ -77,13 +77,9 @@ func (t *transfer) isRival(ctx context.Context, one pve.Task, own pve.UPID, isSh
 	if isOver || isOther || t.runner.IsKnown(one.UPID) {
 		return false, false
 	}
-	log, err := t.api.Tasks().Log(ctx, one.UPID, logLines)
-	target := task.TargetOf(log)
-	if to := task.TargetNode(log); to != "" && to != "localhost" {
-		node = to
-	}
+	node, target := t.targetOf(ctx, one.UPID)
 	switch {
-	case err != nil || target == "":
+	case target == "":
 		return true, false
 	case node != t.spec.Node && !isShared:
 		return false, true
@@ -91,6 +87,24 @@ func (t *transfer) isRival(ctx context.Context, one pve.Task, own pve.UPID, isSh
 		return target == t.target, true
 	}
 	return path.Base(target) == t.spec.Name, true
+}
+
+// targetOf is the node and the path to which a task puts a file; "" as long as its log does not say.
+func (t *transfer) targetOf(ctx context.Context, upid pve.UPID) (node, target string) {
+	log, err := t.api.Tasks().Log(ctx, upid, logLines)
+	if err != nil {
+		return "", ""
+	}
+	if node = task.TargetNode(log); node == "" || node == "localhost" {
+		node = upid.Node()
+	}
+	return node, task.TargetOf(log)
+}
+
+// isOtherUpload reports whether a task is certainly not that of this create.
+func (t *transfer) isOtherUpload(ctx context.Context, upid pve.UPID) bool {
+	node, target := t.targetOf(ctx, upid)
+	return target != "" && (node != t.spec.Node || path.Base(target) != t.spec.Name)
 }
 
 // await waits until no third party's task writes the file, and returns those that did. PVE copies an upload into the

@@ -153,7 +153,7 @@ func (t *transfer) readLog(ctx context.Context) {
 func (t *transfer) request() request.Request {
 	r := request.Request{Node: t.spec.Node, Type: "download", Name: t.spec.Name, Send: t.download}
 	if t.spec.Source != nil {
-		r.Type, r.Name, r.Send = "imgcopy", "", t.upload
+		r.Type, r.Name, r.Send, r.IsElsewhere, r.IsOther = "imgcopy", "", t.upload, true, t.isOtherUpload
 		r.Done = func(ctx context.Context) (bool, error) { // the file has its size once it is copied to its place
 			found, err := t.find(ctx)
 			return len(found) > 0 && found[0].Size == t.spec.Source.Size, err

@@ -128,22 +128,27 @@ func (r *Runner) aheadOf(ctx context.Context, node string) (time.Duration, error
 func (r *Runner) Search(ctx context.Context, l *Tasks, j Request, since time.Time, times int) (pve.UPID, error) {
 	var task pve.UPID
 	var failed error
-	var line time.Time
 	look := func(ctx context.Context) (bool, error) {
-		if line.IsZero() {
-			if line, failed = r.NodeTime(ctx, j.Node, since); failed != nil {
-				line = time.Time{}
-				return false, nil //nolint:nilerr // as below
+		var own []pve.UPID
+		failed = nil
+		for _, node := range r.nodesOf(ctx, j) {
+			line, err := r.NodeTime(ctx, node, since)
+			var tasks []pve.Task
+			if err == nil {
+				tasks, err = r.API.Tasks().List(ctx, node, pve.TaskFilter{VMID: j.ID, Type: j.Type, Since: line})
 			}
+			if err != nil {
+				failed = err // the next look may succeed; Search returns the last failure
+			}
+			own = append(own, r.unclaimed(ctx, l, j, tasks)...)
 		}
-		tasks, err := r.API.Tasks().List(ctx, j.Node, pve.TaskFilter{VMID: j.ID, Type: j.Type, Since: line})
-		if failed = err; err != nil {
-			return false, nil //nolint:nilerr // the next look may succeed; Search returns the last failure
-		}
-		own := r.unclaimed(l, j, tasks)
 		if len(own) > 1 {
-			return false, fmt.Errorf("%d tasks %s of %s began since the request: cannot tell which is this one",
+			failed = fmt.Errorf("%d tasks %s of %s began since the request: cannot tell which is this one",
 				len(own), j.Type, r.API.Identity().User)
+			if j.IsOther == nil { // else they may tell later
+				return false, failed
+			}
+			return false, nil
 		}
 		if len(own) == 1 {
 			task = own[0]
@@ -159,16 +164,32 @@ func (r *Runner) Search(ctx context.Context, l *Tasks, j Request, since time.Tim
 
 // unclaimed are the tasks of this identity that may be the answer to a request: it is known of each other one which
 // request it answers.
-func (r *Runner) unclaimed(l *Tasks, j Request, tasks []pve.Task) (own []pve.UPID) {
+func (r *Runner) unclaimed(ctx context.Context, l *Tasks, j Request, tasks []pve.Task) (own []pve.UPID) {
 	for _, t := range tasks {
 		if j.Name != "" && t.UPID.ID() != j.Name {
 			continue
 		}
-		if t.UPID.User() == r.API.Identity().User && !slices.Contains(l.UPIDs, t.UPID) && !r.IsKnown(t.UPID) {
+		if t.UPID.User() == r.API.Identity().User && !slices.Contains(l.UPIDs, t.UPID) && !r.IsKnown(t.UPID) &&
+			(j.IsOther == nil || !j.IsOther(ctx, t.UPID)) {
 			own = append(own, t.UPID)
 		}
 	}
 	return own
+}
+
+// nodesOf are the nodes on which the task of a request may be.
+func (r *Runner) nodesOf(ctx context.Context, j Request) []string {
+	nodes := []string{j.Node}
+	if !j.IsElsewhere {
+		return nodes
+	}
+	resources, err := r.API.Listing().Shared(ctx)
+	for _, n := range resources.Nodes() {
+		if err == nil && n.Node != j.Node && n.Status == "online" {
+			nodes = append(nodes, n.Node)
+		}
+	}
+	return nodes
 }
 
 // Lost is a first request whose answer was lost and whose task was not found at once.

@@ -27,7 +27,11 @@ type Request struct {
 	Type string // task type, "qmcreate"
 	ID   int    // the id that the task carries: the VMID, for a clone that of the source
 	Name string // carried in place of a VMID: the name of a file that is downloaded
-	Send func(context.Context) (pve.UPID, error)
+	// IsElsewhere: PVE does the work on the node that takes the request, which may be any.
+	IsElsewhere bool
+	// IsOther tells of a task of the type, where it can, that it is about something else. It may be nil.
+	IsOther func(context.Context, pve.UPID) bool
+	Send    func(context.Context) (pve.UPID, error)
 	// Done tells, where it can, from the server's state that the effect is there although no task was found.
 	Done func(context.Context) (bool, error)
 }

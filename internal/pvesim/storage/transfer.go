@@ -60,14 +60,18 @@ func contentUpload(r *engine.Request) (any, error) {
 		return nil, err
 	}
 	temporary := "/var/tmp/pveupload-" + strings.ReplaceAll(r.W.UUID(), "-", "")
-	return guest.ForkFor(r, "imgcopy", "", func(w *engine.Worker) error { return upload(r, w, s, name, temporary) }), nil
+	// No proxyto: the worker is on the node that took the request (pve-manager HTTPServer.pm rest_handler).
+	return r.Fork(engine.Home(r.W), "imgcopy", "", func(w *engine.Worker) error {
+		return perl.Stringify(upload(r, w, s, name, temporary))
+	}), nil
 }
 
 func upload(r *engine.Request, w *engine.Worker, s *state.Storage, name, temporary string) error {
 	up := r.Upload
-	node := r.W.Nodes[r.Node()]
+	node := r.W.Nodes[w.Task.Node]
 	node.WriteFile(temporary, "an upload")
 	w.Logf("starting file import from: %s", temporary)
+	guest.Progress(w) // the checksum of a large file takes its time
 	err := verifySum(r, w, func(algorithm string) string { return up.Sums[algorithm] })
 	if err == nil {
 		err = verifyFile(w, name, temporary, up.Data)
@@ -79,7 +83,11 @@ func upload(r *engine.Request, w *engine.Worker, s *state.Storage, name, tempora
 	w.Logf("target node: %s", r.Node())
 	w.Logf("target file: %s", s.VolumePath(name))
 	w.Logf("file size is: %d", up.Size)
-	w.Logf("command: cp -- %s %s", temporary, s.VolumePath(name))
+	command := "cp -- %s %s"
+	if w.Task.Node != r.Node() {
+		command = "/usr/bin/scp -p -- %s [" + r.Node() + "]:%s"
+	}
+	w.Logf(command, temporary, s.VolumePath(name))
 	err = copyUpload(r, w, s, name)
 	delete(node.Files, temporary)
 	if err != nil {
