@@ -2,8 +2,10 @@ package file
 
 import (
 	"context"
+	"slices"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/saga"
 )
 
@@ -35,10 +37,33 @@ func (f *Files) Create(ctx context.Context, spec Spec) (File, []guest.Warning, e
 		return File{}, nil, err
 	}
 	file, warnings := c.made()
+	f.mu.Lock()
 	if !file.Made {
-		f.mu.Lock()
 		f.reused.add(place{file.Node, file.Volume})
-		f.mu.Unlock()
 	}
+	if name := nameOf(file.Volume); spec.URL != "" {
+		f.fetched[name] = append(f.fetched[name], fetch{spec, file})
+	}
+	f.mu.Unlock()
 	return file, warnings, nil
+}
+
+// fetch is a download of this process, and the file that has come of it.
+type fetch struct {
+	spec Spec
+	file File
+}
+
+// isFetched reports whether a create of this process has downloaded a listed file from the same address, for another
+// node that shares the storage. The file is then as right as a download of its own would be.
+func (f *Files) isFetched(ctx context.Context, spec Spec, found pve.Volume) bool {
+	f.mu.Lock()
+	all := slices.Clone(f.fetched[nameOf(found.ID)])
+	f.mu.Unlock()
+	return slices.ContainsFunc(all, func(other fetch) bool {
+		was := other.file
+		other.spec.Node, other.spec.Storage = spec.Node, spec.Storage
+		return other.spec == spec && was.Size == found.Size && was.CreatedAt.Equal(found.CreatedAt) &&
+			f.IsSame(ctx, spec.Node, found.ID, was.Node, was.Volume)
+	})
 }

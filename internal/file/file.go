@@ -73,13 +73,14 @@ type Files struct {
 	found   places             // likewise, by a resource that is planned to stay
 	leaving places             // files of resources that are planned to go, and their files with them
 	claims  map[string][]Claim // what the plans so far want in files, as places are
+	fetched map[string][]fetch // downloads of this process, as places are
 }
 
 // New makes Files. shell may be nil: without SSH there are no snippets.
 func New(runner *request.Runner, guard *guard.Guard, shell Shell) *Files {
 	return &Files{api: runner.API, clock: runner.Clock, runner: runner, guard: guard.Files(), shell: shell,
 		turns: map[string][]turn{}, sources: map[string]Source{}, owned: places{}, reused: places{},
-		found: places{}, leaving: places{}, claims: map[string][]Claim{}}
+		found: places{}, leaving: places{}, claims: map[string][]Claim{}, fetched: map[string][]fetch{}}
 }
 
 // Read returns an image as the storage lists it now; false: it is gone.

@@ -114,3 +114,49 @@ func (c addressCase) getsAnother(t *testing.T, storage string, data []byte) {
 	}
 	w.Unlock()
 }
+
+// TestOneAddressOnTwoNodesOfAStorage: two resources of one apply download one address to a shared storage, by two
+// nodes, without a checksum. The second uses the file that the first has made. A run that has not made it refuses it.
+func TestOneAddressOnTwoNodesOfAStorage(t *testing.T) {
+	sim, err := pvesim.New(pvesim.Options{Nodes: []string{"pve1", "pve2"}, Web: web("an image of some bytes")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(sim.Close)
+	w := sim.World()
+	w.Lock()
+	w.Storages["shared-nfs"].Content = append(w.Storages["shared-nfs"].Content, ISO)
+	w.Unlock()
+	here := clock.Client{Cluster: w.Clock}
+	api, err := pve.New(pve.Config{Endpoint: sim.Endpoint(), CACertificate: sim.CAPEM(), DialTLSContext: sim.DialTLSContext,
+		Clock: here, APIToken: sim.Credentials().Token})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(api.Close)
+	run := func() *Files {
+		jobs := request.New(api, here)
+		return New(jobs, destroy.New(jobs, guest.New(jobs), nil).Guard, nil)
+	}
+	files := run()
+	spec := Spec{Node: "pve1", Storage: "shared-nfs", Content: ISO, URL: "http://mirror.example/disc.iso"}
+	if spec.Name, err = Name(spec.Content, "disc.iso", Identity(spec.URL, "")); err != nil {
+		t.Fatal(err)
+	}
+	first, _, err := files.Create(t.Context(), spec)
+	if err != nil || !first.Made {
+		t.Fatalf("made %t, %v", first.Made, err)
+	}
+	spec.Node = "pve2"
+	if again, _, err := files.Create(t.Context(), spec); err != nil || again.Made {
+		t.Errorf("made again %t, %v", again.Made, err)
+	}
+	other := spec
+	other.URL = "http://mirror.example/other.iso"
+	if _, _, err := files.Create(t.Context(), other); err == nil {
+		t.Error("the file of another address is used")
+	}
+	if _, _, err := run().Create(t.Context(), spec); err == nil {
+		t.Error("a file that another run has made is used without a checksum")
+	}
+}

@@ -66,7 +66,7 @@ func (t *transfer) look(ctx context.Context) error {
 	if err != nil || len(t.before) == 0 || t.spec.isVerifiable() {
 		return err // PVE itself compares a verifiable file
 	}
-	if err := t.spec.conflict(t.before); err != nil {
+	if err := t.spec.conflict(t.before); err != nil && !t.isFetched(ctx, t.spec, t.before[len(t.before)-1]) {
 		return err
 	}
 	// The listing also shows the remains of a killed download under this name. PVE opens the file to tell its size.
