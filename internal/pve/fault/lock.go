@@ -116,7 +116,7 @@ func (t *TaskError) contended() bool {
 	return false
 }
 
-// awaitsMigration: the tasks that take the migration lock of their guest before they do anything. A replication holds it
+// awaitsMigration: the tasks that take the migration lock of their guest before anything else. A replication holds it
 // until it has sent all disks (qemu-server API2/Qemu.pm migrate_vm, delsnapshot, rollback; guest-common GuestHelpers.pm
 // guest_migration_lock, Replication.pm run_replication).
 func (t *TaskError) awaitsMigration() bool {

@@ -105,7 +105,8 @@ func ForkLocked(r *engine.Request, typ string, do func(w *engine.Worker, g *stat
 
 // ForkMigrationLocked forks a task that holds the guest's migration lock, and its lock (guest-common GuestHelpers.pm
 // guest_migration_lock). failed, if set, is the whole error of a task that does not get it.
-func ForkMigrationLocked(r *engine.Request, typ, failed string, do func(w *engine.Worker, g *state.Guest) error) string {
+func ForkMigrationLocked(r *engine.Request, typ, failed string,
+	do func(w *engine.Worker, g *state.Guest) error) string {
 	return Fork(r, typ, func(w *engine.Worker) error {
 		release, err := r.Engine.Flock(r.W, r.Node(), engine.MigrationLock(r.VMID()), false, engine.LockTimeout)
 		if err != nil && failed != "" {
