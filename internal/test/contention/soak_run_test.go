@@ -158,8 +158,10 @@ func (r *soakRun) do(ctx context.Context, what string) {
 		r.listen(r.s.Run(ctx))
 		interrupt()
 	case "cut off apply":
-		defer r.after(r.line.cut)()
-		r.listen(r.s.Run(ctx))
+		stop := r.after(r.line.cut)
+		err := r.s.Run(ctx)
+		stop() // no cut comes after the mend
+		r.listen(err)
 		r.line.mend()
 	case "killed apply":
 		before := r.s.SaveState()
