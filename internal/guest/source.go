@@ -234,6 +234,15 @@ func (c *Clone) Migrates(resources pve.Resources, source pve.Resource, config ma
 	if node == "" || node == source.Node {
 		return false, nil
 	}
+	refuse := func(path, detail string) (bool, error) {
+		return false, &FieldError{Path: path, Summary: fmt.Sprintf("VM %d cannot be cloned to node %s", source.VMID, node),
+			Detail: detail}
+	}
+	has := func(node string) bool { _, ok := resources.Storage(node, c.Storage); return ok }
+	if c.Storage != "" && has(node) && !has(source.Node) { // who sees a storage sees it on all nodes
+		return refuse("clone.storage", fmt.Sprintf("The clone is made on node %s, and node %s has no storage %s. Set "+
+			"clone.storage to one that both nodes have", source.Node, source.Node, c.Storage))
+	}
 	isLocal := func(storage string) bool {
 		listed, ok := resources.Storage(source.Node, storage)
 		return ok && !listed.Shared
@@ -257,10 +266,6 @@ func (c *Clone) Migrates(resources pve.Resources, source pve.Resource, config ma
 	maps.DeleteFunc(local, func(_ string, is bool) bool { return !is })
 	if len(local) == 0 && medium == "" {
 		return false, nil
-	}
-	refuse := func(path, detail string) (bool, error) {
-		return false, &FieldError{Path: path, Summary: fmt.Sprintf("VM %d cannot be cloned to node %s", source.VMID, node),
-			Detail: detail}
 	}
 	if medium != "" {
 		return refuse("node", fmt.Sprintf("Its medium %s is on a storage of node %s alone. Eject it there, use a shared "+

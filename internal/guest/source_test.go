@@ -76,6 +76,7 @@ func TestClonesThatMigrate(t *testing.T) {
 	resources := pve.Resources{
 		{Type: "storage", Node: "pve1", Storage: "local-zfs"}, {Type: "storage", Node: "pve2", Storage: "local-zfs"},
 		{Type: "storage", Node: "pve1", Storage: "only1"}, {Type: "storage", Node: "pve1", Storage: "local"},
+		{Type: "storage", Node: "pve2", Storage: "only2"},
 		{Type: "storage", Node: "pve1", Storage: "nfs", Shared: true}, {Type: "storage", Node: "pve2", Storage: "nfs", Shared: true},
 	}
 	yes, no := true, false
@@ -94,6 +95,7 @@ func TestClonesThatMigrate(t *testing.T) {
 		"linked by default":          {"local-zfs:base-1-disk-0", "", Clone{}, "pve2", false, "clone.full"},
 		"linked":                     {"local-zfs:base-1-disk-0", "", Clone{Full: &no}, "pve2", false, "clone.full"},
 		"a storage of one node":      {"only1:base-1-disk-0", "", Clone{Full: &yes}, "pve2", false, "clone.storage"},
+		"a storage of the other one": {"nfs:1/base-1-disk-0.qcow2", "", Clone{Full: &yes, Storage: "only2"}, "pve2", false, "clone.storage"},
 		"a medium of one node":       {"nfs:1/base-1-disk-0.qcow2", "local:iso/a.iso,media=cdrom", Clone{Full: &yes}, "pve2", false, "node"},
 		"storages that are not seen": {"hidden:base-1-disk-0", "", Clone{}, "pve2", false, ""},
 	} {
