@@ -143,26 +143,6 @@ func (p *planCheck) place(r Request) {
 	}
 }
 
-// clone checks whether the source can become the planned VM, on the planned node. A source that cannot be read now is
-// left to the apply.
-func (p *planCheck) clone(ctx context.Context, c *Checker, r Request) {
-	if p.origin.VMID == 0 {
-		return
-	}
-	config, err := c.guests.SourceConfig(ctx, p.origin.Node, p.origin.VMID)
-	if err != nil {
-		return
-	}
-	p.copy = vm.Decode(config)
-	if p.node != "" && p.node != p.origin.Node {
-		_, err := r.Clone.Migrates(p.resources, p.origin, config, p.node)
-		p.add(err)
-	}
-	if r.Whole {
-		p.copied(config, r.Planned, notLikeThis, strconv.Itoa(p.origin.VMID))
-	}
-}
-
 // vmid reports a taken VMID, except for what a dead create left, which the apply removes or reports. A VM of the same
 // name may be the one that this create replaces: with create_before_destroy Terraform plans the create again within the
 // apply, without the VM in state. If the create then fails Terraform keeps that VM; if the plan fails it loses track of
@@ -215,7 +195,7 @@ func (p *planCheck) source(ctx context.Context, c *Checker, r Request) {
 			"the create is refused as soon as PVE tells. clone.vmid names the VM for certain", found.VMID, found.Name,
 			found.Node, guest.UntoldText(untold)))
 	}
-	linked := clone.Full == nil && found.Template
+	linked := clone.Full == nil && found.Template && !r.isOpen(found.VMID)
 	for path, value := range map[string]string{"clone.storage": clone.Storage, "clone.format": clone.Format} {
 		if linked && value != "" {
 			p.say(linkedElsewhere, path, fmt.Sprintf("VM %d is a template, of which PVE makes linked clones unless told "+

@@ -32,6 +32,7 @@ type Checker struct {
 	held     request.Recent[permissions] // on one path
 	unseen   request.Recent[error]       // what hides guests from the identity
 	places   request.Recent[volumeuse.Places]
+	cloning  request.Recent[cloning] // of the sources of clones
 	total    tally
 
 	replication request.Recent[[]pve.ReplicationJob]

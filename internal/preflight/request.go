@@ -51,6 +51,8 @@ type Request struct {
 	Takes          []Take // privileges that the operation takes besides
 
 	SnapshotsGo []string // the names of those that the plan is known to remove
+	// SourceOpen reports whether the run may change the VM that is cloned, or the plan does not know all of the clone.
+	SourceOpen func(vmid int) bool
 }
 
 // Copy is a clone of a VM that is not there yet.

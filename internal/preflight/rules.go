@@ -40,6 +40,9 @@ const (
 	sourceUntold    = "source"
 	linkedElsewhere = "linked clone"
 	notLikeThis     = "clone's shape"
+	cloneRefused    = "clone's storages"
+	snapshotMissing = "clone's snapshot"
+	tpmRuns         = "clone's TPM state"
 	notRestored     = "restored shape"
 	notMigrated     = "migration"
 	renamedOnTheWay = "names on the way"
@@ -133,6 +136,12 @@ func rulesOfPlaces() []Rule {
 		{linkedElsewhere, Refused, "A linked clone stays where its template is", listing, "PVE refuses storage and format"},
 		{notLikeThis, Refused, "VM … cannot be cloned like this", "the source's configuration",
 			"a disk would shrink, or has no storage"},
+		{cloneRefused, Refused, "PVE makes no such clone of VM …", "`GET …/qemu/N/feature`, where a snapshot is cloned, or " +
+			"the source's configuration does not show that it works", "PVE's own answer, by which clone_vm decides"},
+		{snapshotMissing, Refused, "VM … has no snapshot \"…\"", "the same; `GET …/qemu/N/snapshot`", "PVE has just said " +
+			"so, and no `proxmox_vm_snapshot` of the run takes one of that VM"},
+		{tpmRuns, Refused, "VM … runs and has a TPM state", "the source's configuration; its status",
+			"PVE refuses a full clone (qemu-server API2/Qemu.pm, clone_vm)"},
 		{notRestored, Refused, "The backup cannot be restored like this", "the configuration in the backup", "the same"},
 		{backupDenied, Refused, "This identity may not read the backup …", "the configuration in the backup",
 			"a restore takes the same"},

@@ -326,7 +326,8 @@ func places() map[string]string {
 
 		"on_orphaned_volumes":              {"Volumes with VMID 100 may have", "Volumes with VMID 100 will"},
 		"clone.name":                       {"No VM to clone", "Several VMs to clone", "Another VM may be"},
-		"clone.vmid":                       {"No permission to clone VM 900"},
+		"clone.vmid":                       {"No permission to clone VM 900", "VM 8000 runs and has a TPM state"},
+		"clone.snapshot":                   {"PVE makes no such clone of VM 8000", "VM 8000 has no snapshot \"gone\""},
 		"clone.full":                       {"VM 9000 cannot be cloned to node pve2"},
 		"clone.storage":                    {"A linked clone stays"},
 		"disks.scsi5.imported_disk.volume": {"The volume for scsi5 of VM 8000 may have"},
@@ -364,7 +365,9 @@ func places() map[string]string {
 // nothing is said that no rule has.
 func TestRules(t *testing.T) {
 	said := map[int]bool{}
-	for begins, c := range cases() {
+	all := cases()
+	maps.Copy(all, casesOfClones())
+	for begins, c := range all {
 		t.Run(begins, func(t *testing.T) {
 			w := newWorld(t)
 			if c.happens != nil {

@@ -52,8 +52,24 @@ func snapshotNames(all []Snapshot) []string {
 
 // CanBeSnapshot reports whether a snapshot of the VM can be taken: each of its disks is on a storage that has them.
 func (q QEMUReader) CanBeSnapshot(ctx context.Context) (bool, error) {
-	op := "see whether snapshots can be taken of " + q.name()
-	has, err := fetch[featureWire](ctx, q.client, op, q.path("/feature"), Params{"feature": "snapshot"})
+	return q.hasFeature(ctx, "see whether snapshots can be taken of "+q.name(), Params{"feature": "snapshot"})
+}
+
+// CanBeCloned reports whether each disk of the VM, or of a snapshot of it, is on a storage that copies it, or that has
+// linked clones of it.
+func (q QEMUReader) CanBeCloned(ctx context.Context, full bool, snapshot string) (bool, error) {
+	p := Params{"feature": "clone"}
+	if full {
+		p["feature"] = "copy"
+	}
+	if snapshot != "" {
+		p["snapname"] = snapshot
+	}
+	return q.hasFeature(ctx, "see whether "+q.name()+" can be cloned", p)
+}
+
+func (q QEMUReader) hasFeature(ctx context.Context, op string, p Params) (bool, error) {
+	has, err := fetch[featureWire](ctx, q.client, op, q.path("/feature"), p)
 	return bool(has.Has), err
 }
 

@@ -23,9 +23,10 @@ type Resource struct {
 	run Run
 }
 
-// Run is told which snapshots go, so that the plans of their VMs need not say so, and tells which VMs this run makes,
-// changes or removes.
+// Run is told which snapshots come and go, for the plans of their VMs and of clones of them, and tells which VMs this
+// run makes, changes or removes.
 type Run interface {
+	NoteSnapshotComes(vmid int)
 	NoteSnapshotGoes(vmid int, name string, taken int64)
 	Touches(vmid int) bool
 }
@@ -65,6 +66,9 @@ func (r *Resource) ModifyPlan(ctx context.Context, req resource.ModifyPlanReques
 		if ok = !resp.Diagnostics.HasError(); ok {
 			r.run.NoteSnapshotGoes(m.vmid(), m.Name.ValueString(), m.SnapTime.ValueInt64())
 		}
+	}
+	if ok && m.SnapTime.IsUnknown() {
+		r.run.NoteSnapshotComes(m.vmid())
 	}
 	if !ok || !r.Session.Known() || r.Session.LeavesToCreate(req) ||
 		m.VMID.IsUnknown() || req.Plan.Raw.Equal(req.State.Raw) {

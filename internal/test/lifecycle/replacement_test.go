@@ -2,6 +2,7 @@ package lifecycle_test
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -230,5 +231,85 @@ func TestPlanTellsOfARenamedVM(t *testing.T) {
 				t.Errorf("%v; %v; it says %s", err, pl, said)
 			}
 		})
+	}
+}
+
+// TestPlanRefusesACloneThatPVERefuses: the plan names a source that PVE does not clone in this way, on the attribute that says so. A
+// replacement would destroy the old VM first, and every create after that would fail. What PVE clones is planned and made.
+func TestPlanRefusesACloneThatPVERefuses(t *testing.T) {
+	t.Parallel()
+	disk := func(world *state.World, storage, name string) *state.Volume {
+		v := &state.Volume{Storage: storage, Node: "pve1", Name: name, VMID: 9100, Content: "images", Format: "raw", Size: 1 << 30}
+		world.Put(v)
+		return v
+	}
+	with := func(slot, storage, more string) func(*state.World, *state.Guest) {
+		return func(world *state.World, g *state.Guest) {
+			g.Config[slot] = disk(world, storage, "vm-9100-disk-0").Volid() + more
+		}
+	}
+	snapshotOn := func(storage string) func(*state.World, *state.Guest) {
+		return func(world *state.World, g *state.Guest) {
+			v := disk(world, storage, "vm-9100-disk-0")
+			v.TakeSnapshot("before")
+			g.Config["scsi0"] = v.Volid() + ",size=1G"
+			old := maps.Clone(g.Config)
+			old["snaptime"] = "1700000000"
+			g.Snaps = map[string]map[string]string{"before": old}
+		}
+	}
+	template := func(world *state.World, g *state.Guest) {
+		world.Storages["san"] = &state.Storage{ID: "san", Type: "lvm", Path: "san", Content: []string{"images"}, Total: 100 << 30}
+		g.Config["template"], g.Config["scsi0"] = "1", disk(world, "san", "vm-9100-disk-0").Volid()+",size=1G"
+	}
+	running := func(world *state.World, g *state.Guest) {
+		with("tpmstate0", "local-zfs", ",size=4M,version=v2.0")(world, g)
+		g.Running = &state.Running{PID: 77, Booted: maps.Clone(g.Config)}
+	}
+	for name, c := range map[string]struct {
+		clone string
+		world func(*state.World, *state.Guest)
+		says  []string
+	}{
+		"a linked clone of a template on LVM": {"", template, []string{"clone.full", "no such clone of VM 9100", "san:vm-9100-disk-0", "clone.full = true"}},
+		"a full clone of it":                  {"full = true", template, nil},
+		"a linked clone of a VM":              {"full = false", with("scsi0", "local-zfs", ",size=1G"), []string{"clone.full", "is no template"}},
+		"a full clone of a snapshot on ZFS":   {"full = true\nsnapshot = \"before\"", snapshotOn("local-zfs"), []string{"clone.snapshot", "no such clone", "ZFS"}},
+		"one on LVM-thin":                     {"full = true\nsnapshot = \"before\"", snapshotOn("local-lvm"), nil},
+		"a snapshot that is not there":        {"snapshot = \"befor\"", snapshotOn("local-lvm"), []string{"clone.snapshot", "has no snapshot \"befor\"", "Did you mean \"before\"", "proxmox_vm_snapshot"}},
+		"a snapshot of a VM without any":      {"snapshot = \"before\"", with("scsi0", "local-zfs", ",size=1G"), []string{"clone.snapshot", "It has none"}},
+		"a running VM with a TPM state":       {"full = true", running, []string{"clone.vmid", "VM 9100 runs and has a TPM state"}},
+		"such a VM that is off":               {"full = true", with("tpmstate0", "local-zfs", ",size=4M,version=v2.0"), nil},
+		"a VM with a device of its node": {"", func(_ *state.World, g *state.Guest) { g.Config["scsi1"] = "/dev/sdb,size=1G" },
+			[]string{"clone.vmid", "scsi1 is a device of node pve1"}},
+	} {
+		for _, how := range []string{"new", "replacing another VM"} {
+			t.Run(name+", "+how, func(t *testing.T) {
+				t.Parallel()
+				w := rig.NewWorld(t)
+				block := func(clone string) string {
+					return rig.VMBlock("node = \"pve1\"\nvmid = 400\nname = \"x\"\nprotection = false\nclone = {\n" + clone + "\n}\n")
+				}
+				w.Change(func(world *state.World) {
+					g := &state.Guest{VMID: 9100, Type: "qemu", Node: "pve1", Config: map[string]string{"name": "golden",
+						"smbios1": "uuid=11111111-0000-0000-0000-000000000000"}}
+					c.world(world, g)
+					world.Guests[9100] = g
+				})
+				s := w.Session(t, rig.TokenNoSSH, block("vmid = 9000"))
+				if how != "new" {
+					rig.Must(t, s.Converge(t.Context()))
+				}
+				w.Sim.Advance(20e9)
+				w.Reconfigure(t, s, rig.TokenNoSSH, block("vmid = 9100\n"+c.clone))
+				pl, err := s.Plan(t.Context())
+				if len(c.says) > 0 {
+					rig.MustSay(t, err, c.says...)
+					return
+				}
+				rig.Must(t, err)
+				rig.Must(t, s.Apply(t.Context(), pl))
+			})
+		}
 	}
 }

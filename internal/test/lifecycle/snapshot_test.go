@@ -198,3 +198,26 @@ func TestSnapshotRollbackActions(t *testing.T) {
 		t.Errorf("the plan is empty, %v", err)
 	}
 }
+
+// TestCloneOfASnapshotOfThisApply: the plan of a clone has nothing against a snapshot that the same apply takes, against a source that it
+// changes first, or against a value that it does not know.
+func TestCloneOfASnapshotOfThisApply(t *testing.T) {
+	t.Parallel()
+	for name, clone := range map[string]string{
+		"by its name":        "vmid = proxmox_vm.x.vmid\n full = true\n snapshot = proxmox_vm_snapshot.s.name",
+		"by an unknown name": "vmid = 200\n full = true\n snapshot = proxmox_vm_snapshot.s.snaptime > 0 ? \"before\" : \"after\"",
+		"full or linked":     "vmid = 9000\n full = proxmox_vm_snapshot.s.snaptime > 0\n storage = \"local-lvm\"",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := rig.NewWorld(t)
+			source, snapshot, _ := strings.Cut(strings.ReplaceAll(withSnapshot("", ""), "local-zfs", "local-lvm"), "resource \"proxmox_vm_s")
+			s := w.Session(t, rig.TokenNoSSH, source)
+			rig.Must(t, s.Converge(t.Context()))
+			w.Sim.Advance(20e9)
+			w.Reconfigure(t, s, rig.TokenNoSSH, source+"resource \"proxmox_vm_s"+snapshot+
+				"resource \"proxmox_vm\" \"copy\" {\n node = \"pve1\"\n vmid = 400\n clone = {\n"+clone+"\n}\n}\n")
+			rig.Must(t, s.Converge(t.Context()))
+		})
+	}
+}

@@ -53,7 +53,12 @@ func VolumeHas(r *engine.Request, feature, volid, snapname string) bool {
 	case "lvm":
 		return slices.Contains(map[string][]string{"copy": {"base", "current"}, "rename": {"current"}}[feature], of)
 	}
-	snaps := n.Format == "qcow2" || s.Type == "btrfs" && n.Format == "raw"
+	snaps := n.Format == "qcow2"
+	if s.Type == "btrfs" && n.Format == "raw" { // a subvolume (BTRFSPlugin.pm, volume_has_feature)
+		if snaps = true; feature == "clone" {
+			return true
+		}
+	}
 	return slices.Contains(map[string][]string{"snapshot": {"current", "snap"}, "clone": {"base"}, "template": {"current"},
 		"copy": {"base", "current", "snap"}, "rename": {"current"}}[feature], of) &&
 		(snaps || feature != "snapshot" && of != "snap")

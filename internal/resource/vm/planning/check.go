@@ -92,6 +92,12 @@ func (p serverCheck) sourceKnown() bool {
 	return true
 }
 
+// sourceOpen reports whether a clone of a VM may be another one in the apply than it is by what is known now.
+func (p serverCheck) sourceOpen(vmid int) bool {
+	snapshot := p.Plan.Clone.Snapshot != nil && p.Run.snapshotComes(vmid)
+	return snapshot || !p.Config.At("clone").IsFullyKnown() || p.Run.changes(vmid)
+}
+
 // request is what the server can be asked about the plan.
 func (p serverCheck) request() preflight.Request {
 	plan, prior, creating := p.Plan, p.Prior, p.creating()
@@ -117,6 +123,7 @@ func (p serverCheck) request() preflight.Request {
 			q.VMID, q.ID = 0, 0
 		}
 		if plan.Clone != nil {
+			q.SourceOpen = p.sourceOpen
 			addChanged(q.Storages, "clone.storage", nil, plan.Clone.Storage)
 		}
 		if q.Restore = plan.Restore.Request(); q.Restore != nil {

@@ -292,6 +292,11 @@ func (r *Run) SnapshotsGo(vmid int) (going map[string]int64) {
 	return going
 }
 
+// NoteSnapshotComes notes that a plan takes a snapshot, which a clone may be made of.
+func (r *Run) NoteSnapshotComes(vmid int) { r.note(vmid, func(vm *seenVM) { vm.snapped = true }) }
+
+func (r *Run) snapshotComes(vmid int) bool { return r.seen(vmid).snapped }
+
 // NoteAsleep notes of a VM that was refreshed whether its guest is suspended to disk.
 func (r *Run) NoteAsleep(vmid int, asleep bool) {
 	r.note(vmid, func(vm *seenVM) { vm.asleep = asleep })

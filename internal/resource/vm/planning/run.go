@@ -48,6 +48,7 @@ type seenVM struct {
 	former    []string
 	lost      map[string]lostDisk // by slot
 	snapshots map[string]int64    // those that a proxmox_vm_snapshot removes
+	snapped   bool                // a proxmox_vm_snapshot takes one
 	rules     map[string]bool     // the ids of each proxmox_ha_rule that names it
 }
 

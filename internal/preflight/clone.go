@@ -1,0 +1,129 @@
+package preflight
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/nearest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
+)
+
+// clone checks whether the source can become the planned VM, on the planned node. A source that cannot be read now is
+// left to the apply, and so is one that the run changes, and a clone of which not all is known.
+func (p *planCheck) clone(ctx context.Context, c *Checker, r Request) {
+	if p.origin.VMID == 0 {
+		return
+	}
+	config, err := c.guests.SourceConfig(ctx, p.origin.Node, p.origin.VMID)
+	if err != nil {
+		return
+	}
+	if p.copy = vm.Decode(config); r.isOpen(p.origin.VMID) {
+		return
+	}
+	if p.node != "" && p.node != p.origin.Node {
+		_, err := r.Clone.Migrates(p.resources, p.origin, config, p.node)
+		p.add(err)
+	}
+	if r.Whole {
+		p.copied(config, r.Planned, notLikeThis, strconv.Itoa(p.origin.VMID))
+	}
+	if !r.Acting { // then the request for the clone brings the same answer
+		cloneable(ctx, p, c, r.Clone, config)
+	}
+}
+
+// isOpen reports whether a clone of a VM may be another one in the apply than it seems now.
+func (r Request) isOpen(source int) bool { return r.SourceOpen != nil && r.SourceOpen(source) }
+
+// cloneable reports a clone that PVE does not make of this source (qemu-server API2/Qemu.pm, clone_vm). PVE is asked
+// where the configuration alone does not show that it does.
+func cloneable(ctx context.Context, p *planCheck, c *Checker, clone *guest.Clone, config map[string]string) {
+	source := p.origin
+	source.Template = config["template"] == "1" // the listing tells it late
+	full, id, name := clone.IsFull(source), strconv.Itoa(source.VMID), clone.Snapshot
+	if _, has := config["tpmstate0"]; has && full && name == "" && source.Status == string(guest.Running) {
+		power, err := c.api.Listing().Power(ctx, source.Node, source.VMID)
+		if err == nil && power == string(guest.Running) {
+			p.say(tpmRuns, clone.Path(), "PVE makes no full clone of a running VM with a TPM state. Shut it down first", id)
+			return
+		}
+	}
+	device, unlinked := notCloned(config, full)
+	if name == "" && device+unlinked == "" {
+		return
+	}
+	can := c.canClone(ctx, source, full, name)
+	switch {
+	case can.unknown:
+	case can.missing:
+		detail := "It has none. "
+		if len(can.names) > 0 {
+			detail = nearest.Hint(name, can.names) + "It has " + some(can.names) + ". "
+		}
+		p.say(snapshotMissing, "clone.snapshot", detail+"One that the same apply takes is named by a reference to its "+
+			"proxmox_vm_snapshot", id, name)
+	case can.has:
+	case device != "":
+		p.say(cloneRefused, clone.Path(), fmt.Sprintf("Its drive %s is a device of node %s, and PVE clones volumes of "+
+			"storages alone. Take the drive out of VM %s first", device, source.Node, id), id)
+	case full:
+		p.say(cloneRefused, "clone.snapshot", fmt.Sprintf("Not all of its disks can be copied as snapshot %s has them: "+
+			"of ZFS and of raw files, for instance, PVE copies no snapshots. Without clone.snapshot the disks are copied as "+
+			"they are now", name), id)
+	case source.Template:
+		p.say(cloneRefused, "clone.full", fmt.Sprintf("PVE makes linked clones of a template unless told otherwise, and "+
+			"not all of its disks can have them (%s): LVM, for instance, has none. Set clone.full = true", unlinked), id)
+	default:
+		p.say(cloneRefused, "clone.full", fmt.Sprintf("VM %s is no template, and PVE links clones to templates, and to "+
+			"snapshots on some storages. Leave clone.full out, or make VM %s a template", id, id), id)
+	}
+}
+
+// notCloned finds the first drive of a VM as it is that is a device, and the first that no clone may be linked to: only
+// a template's disk is sure to be a base, and of LVM not even that (pve-storage LVMPlugin.pm, volume_has_feature).
+func notCloned(config map[string]string, full bool) (device, unlinked string) {
+	for _, slot := range slices.Backward(vm.Slots(config)) {
+		volume := guest.VolumeOf(config[slot])
+		_, isOwned := volid.Owner(volume)
+		switch {
+		case vm.IsOptical(config[slot]) || volid.IsCloudInit(volume):
+		case volid.IsDevice(volume):
+			device = slot
+		case full || slot == "tpmstate0" || !isOwned: // PVE copies a TPM state in any case
+		case !strings.HasPrefix(volume[strings.LastIndexAny(volume, ":/")+1:], "base-"):
+			unlinked = slot + ", " + volume
+		}
+	}
+	return device, unlinked
+}
+
+// cloning is what PVE says of clones of a source.
+type cloning struct {
+	has, missing, unknown bool
+	names                 []string // of the snapshots, if the one to clone is missing
+}
+
+// canClone asks PVE whether the storages of all disks have copies, or linked clones, as clone_vm itself asks them
+// (qemu-server API2/Qemu.pm vm_feature, QemuConfig.pm has_feature). Optical and cloud-init drives do not count. A TPM
+// state counts like a disk, although that of a linked clone is copied.
+func (c *Checker) canClone(ctx context.Context, source pve.Resource, full bool, snapshot string) cloning {
+	key := fmt.Sprintf("%s %d %t %s", source.Node, source.VMID, full, snapshot)
+	answer, err := c.cloning.Get(ctx, c.clock, key, func(ctx context.Context) (cloning, error) {
+		api := c.api.QEMU(source.Node, source.VMID)
+		has, err := api.CanBeCloned(ctx, full, snapshot)
+		if snapshot == "" || !pve.IsKind(err, pve.NotFound) {
+			return cloning{has: has}, err
+		}
+		names, err := api.SnapshotNames(ctx)
+		return cloning{missing: !slices.Contains(names, snapshot), names: names}, err
+	})
+	answer.unknown = err != nil
+	return answer
+}
