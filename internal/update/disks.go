@@ -307,6 +307,9 @@ func (d disks) checkGrowth(config pve.PendingConfig, t todo) error {
 	_, later := growable(config, t.change.Grow)
 	for _, g := range later {
 		if d.r.Restart == RestartNever && slices.Contains(config.Waiting(), g.Slot) {
+			if guest.VolumeOf(config.Current()[g.Slot]) == "" { // the disk itself waits for its place
+				return d.notYet(g.Slot, "size", "grown")
+			}
 			return &guest.FieldError{Path: "disks." + g.Slot, Summary: fmt.Sprintf("VM %d still has another disk in %s", d.vmid,
 				g.Slot),
 				Detail: "Its removal waits for the next stop of the running VM, and a disk that is imported in its place can be " +

@@ -19,8 +19,18 @@ import (
 )
 
 // removedDisk is a volume that is to be destroyed, with its drive option and the boot order, so that the removal can be
-// undone.
-type removedDisk struct{ volume, drive, boot string }
+// undone. One that is kept stays detached.
+type removedDisk struct {
+	volume, drive, boot string
+	kept                bool
+}
+
+// keepsUntilStop reports whether the plan has said of a disk in force that it is not destroyed, since the guest that it
+// saw running keeps it until its next stop. That may have come since.
+func (r Request) keepsUntilStop(slot string) bool {
+	return r.Ref.Status == string(guest.Running) && r.Restart == RestartNever && r.PowerState != guest.Stopped &&
+		!r.HA.Stops() && !vm.TakesDisk(slot, r.Prior.Hotplug)
+}
 
 // held are the options that the state has: those that wait, and those in force where none waits or a removal does. An
 // earlier update may have put a disk into a slot that gets it at the next start.
@@ -158,7 +168,8 @@ func (v volumes) removedDisks(t todo, config pve.PendingConfig) (map[string]remo
 	values, all := held(config), map[string]removedDisk{}
 	removed := t.removedVolumes(v.vmid, values)
 	for slot, volume := range removed {
-		all[slot] = removedDisk{volume: volume, drive: values[slot], boot: config.Current()["boot"]}
+		all[slot] = removedDisk{volume: volume, drive: values[slot], boot: config.Current()["boot"],
+			kept: v.r.keepsUntilStop(slot) && guest.VolumeOf(config.Current()[slot]) == volume}
 	}
 	maps.Copy(all, t.dropped) // not the disks in force there, which the state does not have
 	return all, v.checkSizes(t, removed, config)
@@ -177,6 +188,11 @@ func (v volumes) destroyRemoved(ctx context.Context, removed map[string]removedD
 		}
 		entry := unusedEntry(config.Current(), d.volume)
 		switch {
+		case d.kept && entry != "":
+			v.warn(fmt.Sprintf("Volume %s of VM %d was not destroyed", d.volume, v.vmid), fmt.Sprintf("The plan has said so, "+
+				"since it saw the guest run, which keeps %s until its next stop. It stays with the VM, detached, as %s; %s on "+
+				"node %s destroys it.", slot, entry,
+				shell.Or(shell.VM("qm unlink {vmid} --idlist {}", v.vmid, entry), "its removal"), v.view.Node()))
 		case entry != "":
 			if err := v.destroyEntry(ctx, config, entry); err != nil {
 				failed = append(failed, v.restore(ctx, slot, d, err))

@@ -9,6 +9,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/path"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/preflight"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/model"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
@@ -167,4 +168,17 @@ func (p warnings) unplugged(slots ...string) string {
 		return " PVE takes it from the running guest, mounted or not. Unmount it in the guest first."
 	}
 	return ""
+}
+
+// inForce asks once whether the guest runs and, where something waits for its restart, with which values.
+func (v *volumeNames) inForce(ctx context.Context) (preflight.InForce, error) {
+	if v.now != nil {
+		return *v.now, nil
+	}
+	waits := len(v.Prior.PendingChanges) > 0
+	now, err := v.Machines.InForce(ctx, model.Value(v.Prior.Node), int(model.Value(v.Prior.VMID)), waits)
+	if err == nil {
+		v.now = &now
+	}
+	return now, err
 }

@@ -164,7 +164,7 @@ func (p *Planning) update(ctx context.Context) {
 		p.diags.Append(RefuseTaken(p.Prior, p.Plan)...)
 	}
 	warnings{p}.warnResets()
-	warnings{p}.warnRemovedDisks()
+	warnings{p}.warnRemovedDisks(ctx)
 	warnings{p}.warnTakenOver()
 	warnings{p}.warnEjected()
 	warnings{p}.warnNewEmptyDisks()

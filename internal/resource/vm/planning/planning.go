@@ -71,6 +71,7 @@ type volumeNames struct {
 	borrowed map[string]bool   // volumes that another VM holds for this one
 	held     *guest.Holdings
 	asked    bool
+	now      *preflight.InForce // what decides whether a change restarts the guest, once it was asked for
 }
 
 // Machines is what the resource needs of package service.

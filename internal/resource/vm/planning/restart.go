@@ -170,10 +170,11 @@ func (p restart) warnOfLostDisks(ctx context.Context) {
 	}
 	before, after := p.before.Spec(false), p.after.Spec(false)
 	writes := p.isStarted() || p.Plan.HA.Starts() || !vm.Diff(before, after).Empty()
-	is, err := p.Machines.InForce(ctx, *p.Prior.Node, int(*p.Prior.VMID), true)
+	is, err := p.volumes.inForce(ctx)
 	if err != nil {
 		return
 	}
+	is.Removed = maps.Clone(is.Removed)
 	maps.DeleteFunc(is.Removed, func(slot, _ string) bool { return p.warnOfLeaving(slot, is) || p.warnOfBoth(slot, is) })
 	p.warnNotYet(is, before, vm.Diff(before, after))
 	if is.Running && !p.Plan.EndsStopped() || !is.Running && !writes {
@@ -214,12 +215,16 @@ func (p restart) warnNotYet(is preflight.InForce, before vm.Spec, change vm.Chan
 	}
 	for _, slot := range slices.Sorted(maps.Keys(shaped)) {
 		waits, has := before.Disks[slot].Volume, is.Spec.Disks[slot].Volume
-		if is.Removed[slot] == "" || waits == "" || waits == has {
+		if waits == "" || waits == has {
 			continue
 		}
+		still := "which has no disk there"
+		if has != "" {
+			still = "which still has " + has
+		}
 		p.diags.AddAttributeWarning(path.Root("disks").AtMapKey(slot), fmt.Sprintf("%s of %s cannot be %s yet", slot,
-			p.Prior.Thing(), shaped[slot]), fmt.Sprintf("%s waits for the next stop and start of the VM, which still has %s: "+
-			"the apply will be refused. Stop and start the VM first.", waits, has))
+			p.Prior.Thing(), shaped[slot]), fmt.Sprintf("%s waits for the next stop and start of the VM, %s: the "+
+			"apply will be refused. Stop and start the VM first.", waits, still))
 	}
 }
 
@@ -283,7 +288,7 @@ func (p restart) certain(ctx context.Context, options []string, after vm.Spec) (
 	if p.Run.acts() && !waiting { // it is too late for a decision by this plan, and the update looks for itself
 		return options, is
 	}
-	now, err := p.Machines.InForce(ctx, *p.Prior.Node, int(*p.Prior.VMID), len(p.Prior.PendingChanges) > 0)
+	now, err := p.volumes.inForce(ctx)
 	switch {
 	case err != nil:
 		return options, is

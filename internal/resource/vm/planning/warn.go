@@ -33,7 +33,7 @@ func (p warnings) warnMarked() {
 }
 
 // warnRemovedDisks tells of every drive that leaves the VM, with what becomes of its volume.
-func (p warnings) warnRemovedDisks() {
+func (p warnings) warnRemovedDisks(ctx context.Context) {
 	for _, of := range [][2]string{{"disks", "The disks of %s are"}, {"efi_disk", "The EFI disk of %s is"},
 		{"tpm_state", "The TPM state of %s is"}} {
 		at := of[0]
@@ -52,14 +52,14 @@ func (p warnings) warnRemovedDisks() {
 	for _, slot := range model.SortedSlots(p.Prior.Disks) {
 		disk := p.Prior.Disks[slot]
 		if p.leaves(slot) && !p.volumes.attaches(model.Value(disk.Volume)) {
-			p.warnRemovedVolume(path.Root("disks").AtMapKey(slot), slot, disk.Volume, disk.Size)
+			p.warnRemovedVolume(ctx, path.Root("disks").AtMapKey(slot), slot, disk.Volume, disk.Size)
 		}
 	}
 	if p.delta().goes("efi_disk") {
-		p.warnRemovedVolume(path.Root("efi_disk"), "efidisk0", p.Prior.EFIDisk.Volume, nil)
+		p.warnRemovedVolume(ctx, path.Root("efi_disk"), "efidisk0", p.Prior.EFIDisk.Volume, nil)
 	}
 	if p.delta().goes("tpm_state") {
-		p.warnRemovedVolume(path.Root("tpm_state"), "tpmstate0", p.Prior.TPMState.Volume, nil)
+		p.warnRemovedVolume(ctx, path.Root("tpm_state"), "tpmstate0", p.Prior.TPMState.Volume, nil)
 	}
 	p.warnExchanged()
 }
@@ -156,7 +156,7 @@ func howToKeep(vmid int64) string {
 		"one that waits to leave its slot is unusedN then", vmid)
 }
 
-func (p warnings) warnRemovedVolume(at path.Path, slot string, volume, size *string) {
+func (p warnings) warnRemovedVolume(ctx context.Context, at path.Path, slot string, volume, size *string) {
 	if volume == nil {
 		return
 	}
@@ -175,7 +175,7 @@ func (p warnings) warnRemovedVolume(at path.Path, slot string, volume, size *str
 		p.diags.AddAttributeWarning(at, fmt.Sprintf("%s of %s may be destroyed with its data", slot, p.Prior.Thing()),
 			fmt.Sprintf("The slot leaves the configuration, and removed_disks is not known yet. If it is \"destroy\", volume "+
 				"%s is destroyed in the apply, for good; otherwise it stays with the VM as an unused disk.%s", what, loses))
-	case model.Value(p.Plan.RemovedDisks) == "destroy" && p.keepsUntilStop(slot):
+	case model.Value(p.Plan.RemovedDisks) == "destroy" && p.keepsUntilStop(ctx, slot, name):
 		p.diags.AddAttributeWarning(at, fmt.Sprintf("%s of %s is not destroyed", slot, p.Prior.Thing()),
 			fmt.Sprintf("The slot leaves the configuration, and reboot_policy = \"never\" leaves the VM running: PVE takes "+
 				"volume %s out of %s at its next stop only. It is an unused disk of the VM from then on, and is destroyed with "+
@@ -192,10 +192,19 @@ func (p warnings) warnRemovedVolume(at path.Path, slot string, volume, size *str
 }
 
 // keepsUntilStop reports whether the guest keeps a disk in its slot after the apply, since it is not restarted
-// (qemu-server QemuServer.pm vmconfig_hotplug_pending).
-func (p warnings) keepsUntilStop(slot string) bool {
-	return p.runs() && !p.Plan.EndsStopped() && model.Value(p.Plan.RebootPolicy) == "never" &&
-		!vm.TakesDisk(slot, p.Prior.Hotplug)
+// (qemu-server QemuServer.pm vmconfig_hotplug_pending). The update keeps to it: update.Request.keepsUntilStop. A disk
+// that waits for its place is in no guest, and PVE notes it as unused at once (API2/Qemu.pm update_vm_api).
+func (p warnings) keepsUntilStop(ctx context.Context, slot, volume string) bool {
+	isOpen := !p.Config.At("power_state").IsKnown() || !p.Config.At("ha").IsKnown() || !p.Config.At("ha.state").IsKnown()
+	if isOpen || !p.runs() || p.Plan.EndsStopped() || model.Value(p.Plan.RebootPolicy) != "never" ||
+		vm.TakesDisk(slot, p.Prior.Hotplug) {
+		return false
+	}
+	if p.Machines == nil || !slices.Contains(p.Prior.PendingChanges, slot) {
+		return true
+	}
+	is, err := p.volumes.inForce(ctx)
+	return err == nil && is.Spec.EveryDisk()[slot].Volume == volume
 }
 
 // leaves reports whether it is known that a disk in state leaves the VM.
