@@ -81,6 +81,8 @@ type Notes struct {
 	Sizes map[string]int64
 	// Detached are volumes that were the VM's in state and are in no slot any more, or leave theirs at the next stop.
 	Detached []string
+	// Leaving are those of Detached that waited to leave their slots, by slot.
+	Leaving map[string]string
 }
 
 // Restart says whether a running guest may be restarted for a change that waits for it.

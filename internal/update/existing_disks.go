@@ -227,6 +227,9 @@ func (d disks) keepPendingDisks(ctx context.Context, t todo) (todo, error) {
 	known, planned, has, next := t.prior.EveryDisk(), t.planned.EveryDisk(), current.EveryDisk(), merged.EveryDisk()
 	for _, slot := range slices.Sorted(maps.Keys(planned)) {
 		is, wanted := has[slot], planned[slot]
+		if is.Volume == "" && wanted.Volume == "" && !hasDisk(known, slot) && !hasDisk(next, slot) && d.r.Leaving[slot] != "" {
+			return t, d.hasLeft(slot)
+		}
 		ours := slices.Contains(d.r.Detached, is.Volume) || d.r.Others[slot] == is.Volume // the plan tells of the others
 		isOther := wanted.Volume != "" && wanted.Volume != is.Volume
 		stays := is.Volume != "" && ours && !isOther && !hasDisk(known, slot) && !hasDisk(next, slot)
@@ -277,6 +280,15 @@ func lacksOnly(config pve.PendingConfig, slots []string) bool {
 	return slices.Equal(left, waiting) && slices.ContainsFunc(slots, func(slot string) bool {
 		return slices.Contains(order, slot) && isMissing(slot)
 	})
+}
+
+// hasLeft is the error for a disk that has left its slot since the plan, which has said that it stays with its content.
+func (d disks) hasLeft(slot string) error {
+	return &guest.FieldError{Path: slotAttribute(slot, d.r.Planned),
+		Summary: fmt.Sprintf("%s of VM %d has lost its disk since the plan", slot, d.vmid),
+		Detail: fmt.Sprintf("%s waited to leave the slot, and the plan has said of such a disk that no new one is made in its "+
+			"place. The guest has stopped since, and PVE has carried the removal out. Nothing was changed. Make a new plan, "+
+			"with a refresh: it names the disk if the VM still has it", d.r.Leaving[slot])}
 }
 
 // cannotStay is the error for a disk that waits to leave its slot and is not as the plan has it: a third party has

@@ -105,3 +105,43 @@ func TestPlanTellsThatANewDiskWhichWaitsCannotBeShaped(t *testing.T) {
 		})
 	}
 }
+
+// TestNoNewDiskForOneThatHasLeftSinceThePlan: a disk of the running guest waits to leave its slot, and the plan says that the apply takes that back,
+// makes no new disk, and goes on with this one and its content. The guest stops before the apply, so that the disk leaves. No empty one takes its
+// place without a word: the apply changes nothing, and the next plan names the disk.
+func TestNoNewDiskForOneThatHasLeftSinceThePlan(t *testing.T) {
+	t.Parallel()
+	with := "bios = \"ovmf\"\n" + unrestarted(secondDisk) + "efi_disk = { storage = \"local-zfs\", type = \"4m\" }\n" +
+		"tpm_state = { storage = \"local-zfs\", version = \"v2.0\" }\n"
+	for _, c := range []struct {
+		slot, at string
+		removal  int
+	}{
+		{"sata1", `disks["sata1"]`, 1},
+		{"sata1", `disks["sata1"]`, 2}, // destroyed at the stop
+		{"scsi0", `disks["scsi0"]`, 1}, // PVE: "can't unplug bootdisk"
+		{"efidisk0", "efi_disk", 1},
+		{"tpmstate0", "tpm_state", 1},
+	} {
+		t.Run(fmt.Sprintf("%s, %d", c.slot, c.removal), func(t *testing.T) {
+			t.Parallel()
+			l := rig.NewVM(t, with)
+			l.World.ExpectPowerOffs(state.PowerStop)
+			volume := l.Volume(c.slot)
+			l.Guest(func(_ *state.World, g *state.Guest) { g.Deletes = map[string]int{c.slot: c.removal} })
+			pl := l.Plan("description = \"x\"\n" + with)
+			l.Warned(c.at, "keeps its disk", volume, "makes no new disk")
+			l.World.Sim.ThirdParty(thirdparty.Order{Act: thirdparty.Stop, VMID: 400})
+			rig.MustRefuse(t, l.Session.Apply(t.Context(), pl), []string{c.slot + " of VM 400 has lost its disk since the plan", volume,
+				"Nothing was changed", c.at})
+			if has := l.Config(); has[c.slot] != "" || has["description"] != "" {
+				t.Errorf("the VM was changed: %v", has)
+			}
+			if c.removal == 1 {
+				l.Plan("description = \"x\"\n" + with)
+				l.Warned(c.at, "empty", volume)
+			}
+			rig.Must(t, l.Session.Converge(t.Context()))
+		})
+	}
+}

@@ -103,7 +103,7 @@ func UpdateRequest(prior, plan Model, private PrivateState, password *string) up
 		Prior:   before.Spec(false),
 		Planned: after.Spec(false),
 		Notes: update.Notes{Leftover: leftover, Others: private.Others, Sizes: private.Sizes,
-			Detached: private.Detached, Media: private.media(prior)},
+			Detached: private.Detached, Leaving: private.leaving(), Media: private.media(prior)},
 		PriorPool: Value(prior.Pool), Pool: Value(plan.Pool),
 		PriorHA: prior.HA, HA: plan.HA,
 		PriorFirewall: prior.Firewall, Firewall: plan.Firewall,

@@ -250,6 +250,15 @@ func (p PrivateState) NoteLeaving(ctx context.Context, out kit.PrivateWriter, no
 	return kit.Note[map[string]string](KeyAdded).Write(ctx, out, added)
 }
 
+// leaving are the disks that were the VM's in state and waited to leave their slots when they were looked at last.
+func (p PrivateState) leaving() map[string]string {
+	leaving := maps.Clone(p.Added)
+	maps.DeleteFunc(leaving, func(slot, volume string) bool {
+		return p.Others[slot] == volume || !slices.Contains(p.Detached, volume)
+	})
+	return leaving
+}
+
 // FormerNames are the names by which disks in state were attached, and that they do not have any more. volumeIn tells
 // the volume in a slot now, "" for none.
 func (m *Model) FormerNames(volumeIn func(slot string) string) []string {
