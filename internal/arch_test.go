@@ -83,7 +83,7 @@ var others = map[string][]string{
 	"internal/test/cost": {"internal/pvesim", "internal/pvesim/fault", "internal/pvesim/state", "internal/terraformtest",
 		"internal/test/rig"},
 	"internal/test/destroy": {"internal/destroy", "internal/pvesim", "internal/pvesim/fault", "internal/pvesim/state",
-		"internal/saga", "internal/terraformtest", "internal/test/engine", "internal/test/rig"},
+		"internal/pvesim/thirdparty", "internal/saga", "internal/terraformtest", "internal/test/engine", "internal/test/rig"},
 	"internal/test/docs": {"internal/lint", "internal/nearest", "internal/pvesim", "internal/pvesim/clock", "internal/pvesim/fault", "internal/pvesim/state",
 		"internal/terraformtest", "internal/test/rig"},
 	"internal/test/engine": {"internal/create", "internal/guest", "internal/ownership", "internal/pve", "internal/pvesim",

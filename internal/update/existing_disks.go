@@ -225,11 +225,11 @@ func (d disks) keepPendingDisks(ctx context.Context, t todo) (todo, error) {
 	}
 	var slots []string
 	known, planned, has, next := t.prior.EveryDisk(), t.planned.EveryDisk(), current.EveryDisk(), merged.EveryDisk()
+	if err := d.checkLeft(known, planned, has, next); err != nil {
+		return t, err
+	}
 	for _, slot := range slices.Sorted(maps.Keys(planned)) {
 		is, wanted := has[slot], planned[slot]
-		if is.Volume == "" && wanted.Volume == "" && !hasDisk(known, slot) && !hasDisk(next, slot) && d.r.Leaving[slot] != "" {
-			return t, d.hasLeft(slot)
-		}
 		ours := slices.Contains(d.r.Detached, is.Volume) || d.r.Others[slot] == is.Volume // the plan tells of the others
 		isOther := wanted.Volume != "" && wanted.Volume != is.Volume
 		stays := is.Volume != "" && ours && !isOther && !hasDisk(known, slot) && !hasDisk(next, slot)
@@ -282,13 +282,22 @@ func lacksOnly(config pve.PendingConfig, slots []string) bool {
 	})
 }
 
-// hasLeft is the error for a disk that has left its slot since the plan, which has said that it stays with its content.
-func (d disks) hasLeft(slot string) error {
-	return &guest.FieldError{Path: slotAttribute(slot, d.r.Planned),
-		Summary: fmt.Sprintf("%s of VM %d has lost its disk since the plan", slot, d.vmid),
-		Detail: fmt.Sprintf("%s waited to leave the slot, and the plan has said of such a disk that no new one is made in its "+
-			"place. The guest has stopped since, and PVE has carried the removal out. Nothing was changed. Make a new plan, "+
-			"with a refresh: it names the disk if the VM still has it", d.r.Leaving[slot])}
+// checkLeft refuses to make a new disk for one that has left its slot since the plan, which has said that it stays, or
+// is taken over, with its content. One that waits to leave goes when the guest stops.
+func (d disks) checkLeft(known, planned map[string]vm.Disk, has ...map[string]vm.Disk) error {
+	for _, slot := range slices.Sorted(maps.Keys(planned)) {
+		left := cmp.Or(d.r.Leaving[slot], d.r.Others[slot])
+		there := slices.ContainsFunc(has, func(disks map[string]vm.Disk) bool { return hasDisk(disks, slot) })
+		if left == "" || planned[slot].Volume != "" || hasDisk(known, slot) || there {
+			continue
+		}
+		return &guest.FieldError{Path: slotAttribute(slot, d.r.Planned),
+			Summary: fmt.Sprintf("%s of VM %d has lost its disk since the plan", slot, d.vmid),
+			Detail: fmt.Sprintf("The plan has seen %s in it, and no new, empty disk takes its place: a third party has "+
+				"taken it out since, or it waited to leave, and the guest has stopped. Nothing was changed. Make a new plan, "+
+				"with a refresh: it names the disk if it is a detached one of the VM", left)}
+	}
+	return nil
 }
 
 // cannotStay is the error for a disk that waits to leave its slot and is not as the plan has it: a third party has

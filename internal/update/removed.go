@@ -189,10 +189,10 @@ func (v volumes) destroyRemoved(ctx context.Context, removed map[string]removedD
 		entry := unusedEntry(config.Current(), d.volume)
 		switch {
 		case d.kept && entry != "":
-			v.warn(fmt.Sprintf("Volume %s of VM %d was not destroyed", d.volume, v.vmid), fmt.Sprintf("The plan has said so, "+
-				"since it saw the guest run, which keeps %s until its next stop. It stays with the VM, detached, as %s; %s on "+
-				"node %s destroys it.", slot, entry,
-				shell.Or(shell.VM("qm unlink {vmid} --idlist {}", v.vmid, entry), "its removal"), v.view.Node()))
+			v.warn(fmt.Sprintf("Volume %s of VM %d was not destroyed", d.volume, v.vmid),
+				fmt.Sprintf("The plan has said so, since it saw the guest run, which keeps %s until its next stop. It stays "+
+					"with the VM, detached, as %s; %s on node %s destroys it.", slot, entry,
+					shell.Or(shell.VM("qm unlink {vmid} --idlist {}", v.vmid, entry), "its removal"), v.view.Node()))
 		case entry != "":
 			if err := v.destroyEntry(ctx, config, entry); err != nil {
 				failed = append(failed, v.restore(ctx, slot, d, err))

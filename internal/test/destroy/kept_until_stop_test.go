@@ -145,3 +145,23 @@ func TestNoNewDiskForOneThatHasLeftSinceThePlan(t *testing.T) {
 		})
 	}
 }
+
+// TestNoNewDiskForOneThatWasTakenOutSinceThePlan: a third party has put a disk into a slot that the configuration names now, and the plan says that
+// the apply makes no new disk, but takes this one over with its content. It is taken out before the apply, which makes no empty one in its place.
+func TestNoNewDiskForOneThatWasTakenOutSinceThePlan(t *testing.T) {
+	t.Parallel()
+	l := rig.NewVM(t, rig.Stopped+unrestarted(""))
+	const theirs = "local-zfs:vm-400-disk-7"
+	l.Guest(func(world *state.World, _ *state.Guest) { addSATA(world) })
+	pl := l.Plan(rig.Stopped + unrestarted("sata0 = { storage = \"local-zfs\", size = \"1G\" }"))
+	l.Warned(`disks["sata0"]`, "sata0 of VM 400 on pve1 is not empty", theirs, "makes no new disk")
+	l.Guest(func(_ *state.World, g *state.Guest) {
+		delete(g.Config, "sata0")
+		g.Config["unused0"] = theirs
+	})
+	rig.MustRefuse(t, l.Session.Apply(t.Context(), pl), []string{"sata0 of VM 400 has lost its disk since the plan", theirs, `disks["sata0"]`})
+	if has := l.Config()["sata0"]; has != "" {
+		t.Errorf("sata0 has %s", has)
+	}
+	rig.Must(t, l.Session.Converge(t.Context()))
+}

@@ -1,6 +1,7 @@
 package planning
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -218,13 +219,9 @@ func (p restart) warnNotYet(is preflight.InForce, before vm.Spec, change vm.Chan
 		if waits == "" || waits == has {
 			continue
 		}
-		still := "which has no disk there"
-		if has != "" {
-			still = "which still has " + has
-		}
 		p.diags.AddAttributeWarning(path.Root("disks").AtMapKey(slot), fmt.Sprintf("%s of %s cannot be %s yet", slot,
-			p.Prior.Thing(), shaped[slot]), fmt.Sprintf("%s waits for the next stop and start of the VM, %s: the "+
-			"apply will be refused. Stop and start the VM first.", waits, still))
+			p.Prior.Thing(), shaped[slot]), fmt.Sprintf("%s waits for the next stop and start of the VM, which has %s in it "+
+			"until then: the apply will be refused. Stop and start the VM first.", waits, cmp.Or(has, "nothing")))
 	}
 }
 
