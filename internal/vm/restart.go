@@ -113,9 +113,22 @@ func changedByNode() []string {
 func Replugged(from, to Spec) []string {
 	has := Encode(from)
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(Diff(from, to).Set)), func(slot string) bool {
-		isNIC := strings.HasPrefix(slot, "net") && hasFeature(from.Hotplug, "network") && !plugsOnline(slot, from, to)
-		return has[slot] == "" || !isNIC && !(strings.HasPrefix(slot, "usb") && takesUSB(from))
+		return has[slot] == "" || !isUnplugged(slot, from) || plugsOnline(slot, from, to)
 	})
+}
+
+// Unplugged lists the slots, sorted, whose devices PVE takes out of a running guest for good, drives aside (qemu-server
+// QemuServer.pm vmconfig_hotplug_pending).
+func Unplugged(from, to Spec) []string {
+	return slices.DeleteFunc(slices.Sorted(slices.Values(Diff(from, to).Delete)), func(slot string) bool {
+		return !isUnplugged(slot, from)
+	})
+}
+
+// isUnplugged tells whether a running guest gives up the network or USB device in a slot at once.
+func isUnplugged(slot string, from Spec) bool {
+	return strings.HasPrefix(slot, "net") && hasFeature(from.Hotplug, "network") ||
+		strings.HasPrefix(slot, "usb") && takesUSB(from)
 }
 
 // MayReplug lists the slots, sorted, of which the change of an attribute, or of one in it, is such to some values.

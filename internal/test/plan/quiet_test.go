@@ -116,6 +116,35 @@ func TestQuietPlans(t *testing.T) {
 	}
 }
 
+// TestPlanIsSilentAboutDevicesNotMissed: a device that a guest which is off loses was not plugged, one without hotplug leaves with
+// a restart, another VM takes the place of one that is replaced, and a VM boots on without a disk that it does not boot from.
+func TestPlanIsSilentAboutDevicesNotMissed(t *testing.T) {
+	t.Parallel()
+	const nic, off, cold = "networks = { net0 = { bridge = \"vmbr0\" } }\n", rig.Stopped, "hotplug = [\"disk\"]\n"
+	const clone = "clone = { vmid = 9000, full = true }\n"
+	disks := func(slots ...string) string {
+		return "disks = { " + strings.Join(slots, ` = { storage = "local-zfs", size = "1G" }, `) + ` = { storage = "local-zfs", size = "1G" } }` + "\n"
+	}
+	for name, c := range map[string]struct{ before, after string }{
+		"a network device of a VM that is off":       {off + nic, off},
+		"a network device of a VM that is shut down": {nic, off},
+		"a network device without hotplug":           {cold + nic, cold},
+		"a network device of a VM that is replaced":  {"protection = false\n" + clone + nic, "protection = false\n" + strings.Replace(clone, "9000", "8000", 1)},
+		"a disk that the VM does not boot from":      {off + disks("scsi0", "scsi1"), off + disks("scsi0")},
+		"a boot disk in the place of which the configuration has another": {off + disks("scsi0", "scsi1"),
+			off + "boot_order = [\"scsi1\"]\n" + disks("scsi1")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := rig.NewVM(t, c.before)
+			said := l.Plan(c.after).Diagnostics.String()
+			if strings.Contains(said, "unplugged while") || strings.Contains(said, "boot without it") {
+				t.Error(said)
+			}
+		})
+	}
+}
+
 // legacy gives a guest a boot order in the old notation, of the same devices.
 func legacy(g *state.Guest) {
 	g.Config["boot"], g.Config["bootdisk"] = "cdn", "scsi0"

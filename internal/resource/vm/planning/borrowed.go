@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/path"
@@ -181,4 +183,57 @@ func (v *volumeNames) inForce(ctx context.Context) (preflight.InForce, error) {
 		v.now = &now
 	}
 	return now, err
+}
+
+// warnReplugged tells of the devices that leave a running guest for good, or come back with other values, or may, since
+// a value is not known yet.
+func (p restart) warnReplugged(unknown []string, before, after vm.Spec) {
+	if !p.runs() {
+		return
+	}
+	told, open := vm.Replugged(before, after), map[string][]string{}
+	warn := func(slot, is, why string) {
+		p.diags.AddAttributeWarning(p.attributeOf(slot), fmt.Sprintf("%s of %s %s unplugged while the guest runs", slot,
+			p.Prior.Thing(), is), why)
+	}
+	say := func(slot, is, first string) {
+		warn(slot, is, first+"PVE takes it from the running guest, and plugs it in again with the new values. That cuts off "+
+			"its use, and the guest may know it by another name then. Set power_state = \"stopped\" to change it while the VM "+
+			"is off.")
+	}
+	for _, slot := range vm.Unplugged(before, after) {
+		a, _ := vm.AttributeOf(slot)
+		warn(slot, "is", "It leaves the configuration, and PVE takes it from the running guest at once."+p.howToStay(a.In(slot)))
+	}
+	for _, slot := range told {
+		say(slot, "is", "")
+	}
+	for _, at := range unknown {
+		for _, slot := range vm.MayReplug(at, before) {
+			open[slot] = append(open[slot], at)
+		}
+	}
+	for _, slot := range slices.Sorted(maps.Keys(open)) {
+		if !slices.Contains(told, slot) {
+			say(slot, "may be", fmt.Sprintf("%s %s not known yet. If that changes the device: ",
+				strings.Join(open[slot], ", "), are(open[slot])))
+		}
+	}
+}
+
+// are is the verb of attributes.
+func are(paths []string) string {
+	if len(paths) == 1 {
+		return "is"
+	}
+	return "are"
+}
+
+// howToStay says how a device that leaves the configuration stays. Once one was configured, no configuration leaves it
+// alone again, not even that which a clone has from its template.
+func (p *Planning) howToStay(at string) string {
+	if p.Plan.Clone != nil {
+		return " To keep it, write " + at + " again, also where the clone has it from its template."
+	}
+	return " To keep it, write " + at + " again."
 }

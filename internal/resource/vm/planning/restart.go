@@ -22,7 +22,7 @@ import (
 // guest depend on its hotplug setting and its devices, so not every restart is foreseen; PVE decides.
 type restart struct{ *Planning }
 
-// warn tells first of the devices that the guest loses for a moment. It asks the server only about a VM that a change
+// warn tells first of the devices that the guest loses, for a moment or for good. It asks the server only about a VM that a change
 // would restart, or may, since it is not known yet.
 func (p restart) warn(ctx context.Context) {
 	unknown := plan.Unknowns(p.Config.Raw)
@@ -37,7 +37,7 @@ func (p restart) warn(ctx context.Context) {
 		return
 	}
 	what, will, keeps, takes, changes := strings.Join(options, ", "), "will", "keeps", "takes", "changes"
-	first, last := "", ""
+	first, last := "", resets(options, before, after)
 	if len(options) > 1 {
 		takes = "take"
 	}
@@ -46,7 +46,7 @@ func (p restart) warn(ctx context.Context) {
 		what, will, keeps, takes, changes = also, "may", "may keep", "may take", "may change"
 		first = fmt.Sprintf("%s %s not known yet, and may stay the same. ", also, are(open))
 	case len(open) > 0:
-		last = fmt.Sprintf(" So it may be with %s, which %s not known yet.", also, are(open))
+		last = fmt.Sprintf(" So it may be with %s, which %s not known yet.", also, are(open)) + last
 	}
 	policy := model.Value(p.Plan.RebootPolicy)
 	if policy != "never" && model.Value(p.Prior.Status) == "stopped" {
@@ -75,42 +75,16 @@ func (p restart) warn(ctx context.Context) {
 			p.beside(options, is)))
 }
 
-// warnReplugged tells of the devices that leave a running guest and come back with other values, or may, since a value
-// is not known yet.
-func (p restart) warnReplugged(unknown []string, before, after vm.Spec) {
-	if !p.runs() {
-		return
-	}
-	told, open := vm.Replugged(before, after), map[string][]string{}
-	say := func(slot, is, first string) {
-		a, _ := vm.AttributeOf(slot)
-		at, _ := p.Plan.Locator().Attribute(a.In(slot))
-		p.diags.AddAttributeWarning(at, fmt.Sprintf("%s of %s %s unplugged while the guest runs", slot, p.Prior.Thing(), is),
-			first+"PVE takes it from the running guest, and plugs it in again with the new values. That cuts off its use, and "+
-				"the guest may know it by another name then. Set power_state = \"stopped\" to change it while the VM is off.")
-	}
-	for _, slot := range told {
-		say(slot, "is", "")
-	}
-	for _, at := range unknown {
-		for _, slot := range vm.MayReplug(at, before) {
-			open[slot] = append(open[slot], at)
+// resets names the options among those that wait for a restart which go back to PVE's default, with it: the plan shows
+// no value for them.
+func resets(options []string, before, after vm.Spec) (said string) {
+	had, has := vm.Encode(before), vm.Encode(after)
+	for _, option := range options {
+		if a, _ := vm.AttributeOf(option); a.Default != "" && had[option] != "" && has[option] == "" {
+			said += fmt.Sprintf(" %s goes back to PVE's default, %s.", a.Path, a.Default)
 		}
 	}
-	for _, slot := range slices.Sorted(maps.Keys(open)) {
-		if !slices.Contains(told, slot) {
-			say(slot, "may be", fmt.Sprintf("%s %s not known yet. If that changes the device: ",
-				strings.Join(open[slot], ", "), are(open[slot])))
-		}
-	}
-}
-
-// are is the verb of attributes.
-func are(paths []string) string {
-	if len(paths) == 1 {
-		return "is"
-	}
-	return "are"
+	return said
 }
 
 // keeping is the VM before and after the change if every value that is not known yet stays as it is.

@@ -94,6 +94,26 @@ func (p refusals) refuseBootOrder() {
 	}
 }
 
+// bootsNoMore says that a disk which leaves is the one that the VM boots from, "" for another: the first one in the
+// boot order. PVE takes it out of the order and puts no other disk there (qemu-server API2/Qemu.pm update_vm_api), and
+// the firmware boots from nothing else (QemuServer.pm config_to_command, "strict=on"). An error tells of a running VM
+// (refuseUnplugging), and a configured order is the user's choice.
+func (p warnings) bootsNoMore(slot string) string {
+	disks := slices.DeleteFunc(slices.Clone(p.Prior.BootOrder), func(device string) bool {
+		_, isDisk := p.Prior.Disks[device]
+		return !isDisk
+	})
+	told := p.runs() && vm.TakesDisk(slot, p.Prior.Hotplug)
+	if len(disks) == 0 || disks[0] != slot || told || !p.Config.IsNull("boot_order") {
+		return ""
+	}
+	will := "will not"
+	if slices.ContainsFunc(disks, func(other string) bool { return !p.leaves(other) }) {
+		will = "may not"
+	}
+	return fmt.Sprintf(" The VM boots from it, and %s boot without it.", will) + p.howToStay("disks."+slot)
+}
+
 // refuseOtherMedia refuses a disk in the place of an optical drive of a running VM, and the reverse: PVE turns no drive
 // into one of another kind while it is in use (qemu-server QemuServer.pm vmconfig_update_disk).
 func (p refusals) refuseOtherMedia() {

@@ -164,7 +164,9 @@ func (p warnings) warnRemovedVolume(ctx context.Context, at path.Path, slot stri
 	if size != nil {
 		what += " (" + *size + ")"
 	}
-	detached, loses := fmt.Sprintf("%s of %s is detached", slot, p.Prior.Thing()), p.unplugged(slot)
+	detached := fmt.Sprintf("%s of %s is detached", slot, p.Prior.Thing())
+	boots := p.bootsNoMore(slot)
+	loses := p.unplugged(slot) + boots
 	owner, _ := volid.Owner(name)
 	switch {
 	case int64(owner) != model.Value(p.Prior.VMID):
@@ -179,7 +181,7 @@ func (p warnings) warnRemovedVolume(ctx context.Context, at path.Path, slot stri
 		p.diags.AddAttributeWarning(at, fmt.Sprintf("%s of %s is not destroyed", slot, p.Prior.Thing()),
 			fmt.Sprintf("The slot leaves the configuration, and reboot_policy = \"never\" leaves the VM running: PVE takes "+
 				"volume %s out of %s at its next stop only. It is an unused disk of the VM from then on, and is destroyed with "+
-				"the VM.", what, slot))
+				"the VM.%s", what, slot, boots))
 	case model.Value(p.Plan.RemovedDisks) == "destroy":
 		p.diags.AddAttributeWarning(at, fmt.Sprintf("%s of %s is destroyed with its data", slot, p.Prior.Thing()),
 			fmt.Sprintf("The slot leaves the configuration, and removed_disks = \"destroy\": volume %s is destroyed in the "+
