@@ -54,7 +54,8 @@ func (*imageModel) traits() traits {
 			"checksum": "checksum", "checksum-algorithm": "checksum", "compression": "compression",
 			"verify-certificates": "verify_certificates", "storage": "storage", "node": "node"},
 			attributes: map[string]string{"node": "node", "storage": "storage", "content": "content", "url": "url",
-				"source_file": "source_file", "checksum": "checksum", "compression": "compression", "file_name": "file_name"}}}
+				"source_file": "source_file", "checksum": "checksum", "compression": "compression", "file_name": "file_name",
+				"on_destroy": "on_destroy"}}}
 }
 
 func (i *imageModel) limits() kit.Timeouts { return i.Timeouts.Limits() }

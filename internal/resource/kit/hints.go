@@ -58,10 +58,7 @@ func (a Attempt) hints(err error) []string {
 	}
 	var used *guard.InUseError
 	if a.Shared && a.Verb == "destroy" && errors.As(err, &used) {
-		return append(all, "Terraform destroys a resource before it changes a VM that has referred to it, so this also "+
-			"happens where the same apply takes it out of the VM. Next step: give the block of this resource "+
-			"lifecycle { create_before_destroy = true }, put the block back if it is gone, and apply. The VM is changed "+
-			"first then, and a later apply can do without the block.")
+		return append(all, a.givenUp())
 	}
 	if fault.IsProtected(err) {
 		return append(all, "Next step: set protection = false and apply, then make this change.")
@@ -78,6 +75,20 @@ func (a Attempt) hints(err error) []string {
 		all = append(all, hint)
 	}
 	return all
+}
+
+// givenUp is the next step where a VM uses the object that is destroyed. The provider cannot tell which configuration
+// has that VM.
+func (a Attempt) givenUp() string {
+	keep := ""
+	if _, ok := a.At.Attribute("on_destroy"); ok {
+		keep = "on_destroy = \"keep\" in an apply before the destroy, or "
+	}
+	return "If the VM is in this configuration: Terraform destroys a resource before it changes a VM that has referred to " +
+		"it, so this also happens where the same apply takes it out of the VM. Next step: give the block of this resource " +
+		"lifecycle { create_before_destroy = true }, put the block back if it is gone, and apply. The VM is changed " +
+		"first then, and a later apply can do without the block. If it is in another one: " + keep +
+		"\"terraform state rm\" of this resource's address leaves to it what it uses."
 }
 
 // anotherVM are the next steps where another VM has the id of the one in state. Each cluster has a VM 100. To adopt

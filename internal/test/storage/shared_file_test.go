@@ -245,3 +245,46 @@ func TestRollBackOfABackingFile(t *testing.T) {
 		}
 	}
 }
+
+// TestDestroyOfAFileThatAnotherConfigurationHas: two configurations have an equal file, and the second one's VM uses it. The destroy of the
+// first is refused, and the error names a way out that this configuration can go: the file stays for the other one.
+func TestDestroyOfAFileThatAnotherConfigurationHas(t *testing.T) {
+	t.Parallel()
+	for _, f := range sharedFiles() {
+		for _, kept := range []bool{false, true} {
+			if kept && f.typ != "proxmox_image" {
+				continue
+			}
+			t.Run(fmt.Sprintf("%s, kept %t", f.typ, kept), func(t *testing.T) {
+				t.Parallel()
+				w, dir := rig.NewWorld(t), t.TempDir()
+				w.Change(func(world *state.World) {
+					s := world.Storages["shared-nfs"]
+					s.Content = append(s.Content, "iso", "snippets")
+				})
+				uses := "cdroms = { ide0 = { file = " + f.typ + ".two.volume } }\n"
+				if f.typ == "proxmox_snippet" {
+					uses = "cloud_init = { storage = \"shared-nfs\", custom = { vendor = proxmox_snippet.two.volume } }\n"
+				}
+				one := w.Session(t, rig.TokenSSH, f.of(t, dir, "b", "", false))
+				rig.Must(t, one.Converge(t.Context()))
+				two := w.Session(t, rig.TokenSSH, f.of(t, dir, "", "b", false)+rig.NodeVMBlock(rig.Stopped+uses))
+				rig.Must(t, two.Converge(t.Context()))
+				err := one.Destroy(t.Context())
+				rig.MustSay(t, err, "is also used by VM 400", "create_before_destroy = true", "If it is in another one", "terraform state rm")
+				if says := strings.Contains(err.Error(), "on_destroy"); says != (f.typ == "proxmox_image") {
+					t.Errorf("it names on_destroy: %t; %v", says, err)
+				}
+				if kept {
+					w.Reconfigure(t, one, rig.TokenSSH, strings.Replace(f.of(t, dir, "b", "", false), "{\n", "{\n  on_destroy = \"keep\"\n", 1))
+					rig.Must(t, one.Converge(t.Context()))
+				} else {
+					one.Forget(f.typ + ".one")
+				}
+				rig.Must(t, one.Destroy(t.Context()))
+				rig.Must(t, two.Converge(t.Context()))
+				rig.Must(t, two.Destroy(t.Context()))
+			})
+		}
+	}
+}
