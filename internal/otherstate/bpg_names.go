@@ -51,6 +51,7 @@ func bpgGeneral() []device {
 	return []device{
 		{names: append(same("name", "description", "tags", "protection", "template", "machine", "hotplug"),
 			name{"pool_id", "pool", ""}, name{"on_boot", "onboot", "true"}, name{"hook_script_file_id", "hookscript", ""},
+			name{"started", "power_state", "true"},
 			name{"bios", "bios", "seabios"}, name{"scsi_hardware", "scsihw", "virtio-scsi-pci"},
 			name{"keyboard_layout", "keyboard", "en-us"}, name{"kvm_arguments", "args", ""})},
 		{block: "operating_system", names: []name{{"type", "ostype", "other"}}},

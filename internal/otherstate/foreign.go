@@ -51,7 +51,9 @@ func Read(provider, typ string, state []byte) (VM, error) {
 	if typ == "proxmox_vm_qemu" {
 		devices = telmateDevices()
 	}
-	found.Settings = settings(o, devices)
+	found.Settings = slices.DeleteFunc(settings(o, devices), func(s Setting) bool {
+		return s.Ours == "power_state" && !found.Stopped // as by default, or a template, which never runs
+	})
 	if len(*o.odd) > 0 {
 		found.Slots = nil
 	}

@@ -29,9 +29,14 @@ func TestSettings(t *testing.T) {
 			"disk[0].cache=writeback>disks.virtio0.cache disks[0].scsi[0].scsi0[0].disk[0].emulatessd=true>disks.scsi0.ssd " +
 				"disks[0].scsi[0].scsi0[0].disk[0].mbps_r_burst=2>disks.scsi0.throttle.mbps_rd_max"},
 		"Telmate's devices": {"proxmox_vm_qemu", `"network": [{"id": 3, "tag": 20}, {"tag": -1}], "pcis": [{"pci1": [{"mapping": [{"mapping_id": "gpu"}]}]}],
-			"memory": 2048, "startup_shutdown": [{"order": -1}], "description": "Managed by Terraform."`,
+			"memory": 2048, "vm_state": "running", "startup_shutdown": [{"order": -1}], "description": "Managed by Terraform."`,
 			"memory=2048>memory.size network[0].tag=20>networks.net3.tag pcis[0].pci1[0].mapping[0].mapping_id=gpu>pci.hostpci1.mapping"},
-		"of another form": {"proxmox_vm_qemu", `"network": "x", "memory": {"size": 1}, "disk": [[]]`, ""},
+		"Telmate's disk by default": {"proxmox_vm_qemu", `"disks": [{"scsi": [{"scsi0": [{"disk": [{"replicate": false, "backup": true}]}]}]}],
+			"disk": [{"slot": "scsi1", "replicate": true}, {"slot": "0", "type": "ide", "replicate": 0}]`, ""},
+		"kept stopped by bpg":     {"proxmox_virtual_environment_vm", `"started": false`, "started=false>power_state"},
+		"a template of bpg":       {"proxmox_virtual_environment_vm", `"started": false, "template": true`, "template=true>template"},
+		"kept stopped by Telmate": {"proxmox_vm_qemu", `"vm_state": "stopped", "power_state": null`, "vm_state=stopped>power_state"},
+		"of another form":         {"proxmox_vm_qemu", `"network": "x", "memory": {"size": 1}, "disk": [[]]`, ""},
 	} {
 		got, err := Read("p", c.typ, []byte(`{"id": "a/qemu/101", "vm_id": 101, "node_name": "a", `+c.state+`}`))
 		var lines []string

@@ -5,10 +5,11 @@ import "slices"
 // telmateDevices are the arguments of Telmate/proxmox with their defaults (proxmox/resource_vm_qemu.go, 2.9 to
 // 3.0.2-rc).
 // Arguments that the refresh fills in without a configuration, such as macaddr and boot, are left out, and those that a
-// move takes over.
+// move takes over. Neither value of replicate tells that it was set: its default is false, and a refresh says true of an
+// imported disk.
 func telmateDevices() []device {
 	disk := slices.Concat(same("storage", "size", "serial", "wwn", "discard"), []name{{"cache", "cache", "none"},
-		{"backup", "backup", "true"}, {"replicate", "replicate", "true"}, {"iothread", "iothread", ""},
+		{"backup", "backup", "true"}, {"replicate", "replicate", "true|false"}, {"iothread", "iothread", ""},
 		{"emulatessd", "ssd", ""}, {"asyncio", "aio", ""}, {"readonly", "ro", ""}})
 	throttle := []name{{"mbps_r_concurrent", "mbps_rd", ""}, {"mbps_wr_concurrent", "mbps_wr", ""},
 		{"mbps_r_burst", "mbps_rd_max", ""}, {"mbps_wr_burst", "mbps_wr_max", ""}, {"iops_r_concurrent", "iops_rd", ""},
@@ -43,7 +44,7 @@ func telmateGeneral() []device {
 		name{"type", "type", "host"}, name{"units", "units", "100|1024"}, name{"vcores", "vcpus", ""})
 	return []device{
 		{names: append(same("name", "tags", "pool", "protection", "machine", "args", "onboot"),
-			name{"desc", "description", ""},
+			name{"desc", "description", ""}, name{"power_state", "power_state", ""}, name{"vm_state", "power_state", ""},
 			name{"description", "description", "Managed by Terraform."}, name{"start_at_node_boot", "onboot", ""},
 			name{"bios", "bios", "seabios"}, name{"qemu_os", "ostype", "l26|other"}, name{"scsihw", "scsihw", "lsi"},
 			name{"hotplug", "hotplug", "network,disk,usb"}, name{"memory", "memory.size", "512"},

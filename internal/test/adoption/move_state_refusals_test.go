@@ -196,6 +196,47 @@ func TestMoveStateNeverReplaces(t *testing.T) {
 	}
 }
 
+// TestMoveStateTellsWhatIsLeftOut: what only the former state knew is in the plan or in a warning where the
+// configuration leaves it out, as the guides promise. What no state knows is added once, without a request.
+func TestMoveStateTellsWhatIsLeftOut(t *testing.T) {
+	t.Parallel()
+	const late = "  wait_for = { timeout = \"1m\" }\n  shutdown_timeout = \"1m\"\n  removed_disks = \"destroy\"\n}\n"
+	added := strings.TrimSuffix(existing, "}\n") + late
+	for name, c := range map[string]struct {
+		edits  map[string]string
+		config string
+		warns  bool // instead of a line in the plan
+	}{
+		"by default":          {nil, existing, false},
+		"started":             {map[string]string{"started": "false"}, existing, true},
+		"stop_on_destroy":     {map[string]string{"stop_on_destroy": "true"}, existing, false},
+		"purge_on_destroy":    {map[string]string{"purge_on_destroy": "false"}, existing, false},
+		"timeout_shutdown_vm": {map[string]string{"timeout_shutdown_vm": "60"}, existing, false},
+		"reboot_after_update": {map[string]string{"reboot_after_update": "false"}, existing, false},
+		"timeout_create":      {map[string]string{"timeout_create": "60"}, existing, false},
+		"timeout_migrate":     {map[string]string{"timeout_migrate": "60"}, existing, false},
+		"no state has it":     {map[string]string{"agent": `[{"timeout": "1m"}]`}, added, false},
+	} {
+		w := rig.NewWorld(t)
+		s := w.Session(t, rig.RootTicket, c.config)
+		rig.Must(t, s.Move(t.Context(), "proxmox_vm.it", ofBPG(t, c.edits)))
+		pl, err := s.Plan(t.Context())
+		rig.Must(t, err)
+		said := fmt.Sprint(s.Diagnostics())
+		if told := strings.Contains(said, "started = false, here power_state"); told != c.warns || !c.warns && len(s.Diagnostics()) > 0 {
+			t.Errorf("%s: said %s", name, said)
+		}
+		if shows := !pl.Empty(); shows != (len(c.edits) > 0 && !c.warns) {
+			t.Errorf("%s: planned %s", name, pl)
+		}
+		rig.Must(t, s.Apply(t.Context(), pl))
+		rig.Must(t, s.Converge(t.Context()))
+		if wrote := writes(w); len(wrote) > 0 {
+			t.Errorf("%s: written %v", name, wrote)
+		}
+	}
+}
+
 // TestMoveWithoutDevicesToCompare: ids are used again. A state without network devices and uuid knows its VM by the name
 // alone, and does not take another one over.
 func TestMoveWithoutDevicesToCompare(t *testing.T) {

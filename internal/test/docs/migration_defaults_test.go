@@ -52,6 +52,7 @@ func TestMigrationGuideDefaults(t *testing.T) {
 		"cpu.type":               absent("cpu"),
 		"memory.balloon":         absent("balloon"),
 		"disks.<slot>.size":      strings.Contains(config["scsi0"], "size=2G") && refused(`disks = { scsi0 = { storage = "local" } }`),
+		"disks.<slot>.replicate": !strings.Contains(config["scsi0"], "replicate"), // which is 1
 		"disks.<slot>.storage":   refused(`disks = { scsi0 = { size = "1G" } }`),
 		"efi_disk.storage":       refused(`efi_disk = { type = "4m" }`),
 		"tpm_state.storage":      refused(`tpm_state = { version = "v2.0" }`) && !strings.Contains(config["tpmstate0"], "v2.0"),
