@@ -100,7 +100,7 @@ func TestLeftoverThatPVEDoesNotList(t *testing.T) {
 func TestPurgedIsNamed(t *testing.T) {
 	jobs := map[string]*state.BackupJob{"only": {ID: "only", VMIDs: []int{300}}, "some": {ID: "some", VMIDs: []int{300, 301}},
 		"most": {ID: "most", All: true, Exclude: []int{300}}, "other": {ID: "other", VMIDs: []int{301}}}
-	named := []string{"backup job only, removed", "backup job some, removed with the last", "backup job most, whose exclusions"}
+	named := []string{"backup job only, removed", "backup job some, which goes only with the last", "backup job most, whose exclusions"}
 	said := func(t *testing.T, r *rig, request Request) string {
 		t.Helper()
 		_, warnings, err := r.s.Delete(t.Context(), request)

@@ -208,7 +208,7 @@ const (
 	removed           = "removed"
 	// withTheLast is the fate of a job or a rule that names others, too. They may go in the same run, and each of their
 	// destroys takes its own VM for the only one.
-	withTheLast = "removed with the last guest that it names"
+	withTheLast = "which goes only with the last guest that it names"
 	// mayStay is the fate of an HA rule in front of an old release of PVE.
 	mayStay = "which PVE before 9.1 may leave as it is"
 )

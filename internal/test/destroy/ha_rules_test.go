@@ -21,7 +21,7 @@ func TestDestroyNamesHARules(t *testing.T) {
 		says, not   []string
 	}{
 		"own entry": {`ha = { state = "stopped" }`, "9.2",
-			[]string{"HA rule licence, removed", "HA rule apart, removed with the last guest that it names"}, []string{"HA resource", "others-only"}},
+			[]string{"HA rule licence, removed", "HA rule apart, which goes only with the last guest that it names"}, []string{"HA resource", "others-only"}},
 		"an entry made by hand":       {"", "9.2", []string{"HA rule licence", "HA rule apart"}, nil},
 		"rules that cannot be listed": {`ha = { state = "stopped" }`, "9.2", []string{"every HA rule that names it, if there is one: ", "list the HA rules"}, nil},
 		"before PVE 9":                {`ha = { state = "stopped" }`, "8.4", nil, []string{"HA"}},

@@ -22,7 +22,7 @@ func copied(source int, lines string) string {
 func TestPlanNamesWhatADestroyPurges(t *testing.T) {
 	t.Parallel()
 	const ha, broken = "ha = { state = \"stopped\" }\n", "jobs that cannot be read"
-	const last = ", removed with the last guest that it names" // which this destroy may remove, too
+	const last = ", which goes only with the last guest that it names" // which this destroy may remove, too
 	jobs := []string{"backup job nightly, removed", "replication job 400-0 to node pve2, removed", "backup job both" + last}
 	rules := append([]string{"HA rule licence, removed", "HA rule apart" + last}, jobs...)
 	for name, c := range map[string]struct {
@@ -121,8 +121,8 @@ func TestDestroyOfAJobsVMsSaysWhatWent(t *testing.T) {
 	const block = "resource \"proxmox_vm\" \"x\" {\n  count = 3\n  node = \"pve1\"\n  vmid = 400 + count.index\n  clone = { vmid = 9000, full = true }\n" +
 		"  power_state = \"stopped\"\n  protection = false\n  ha = { state = \"stopped\" }\n}\n"
 	for profile, c := range map[string]struct{ planned, says, not []string }{
-		"9.2": {[]string{"backup job six, removed with the last guest", "HA rule apart, removed with the last guest"}, []string{"  backup job six, removed", "  HA rule apart, removed"}, nil},
-		"9.0": {[]string{"backup job six, removed with the last guest", "HA rule apart, which PVE before 9.1 may leave as it is"}, []string{"  backup job six, removed"}, []string{"HA rule"}},
+		"9.2": {[]string{"backup job six, which goes only with the last guest", "HA rule apart, which goes only with the last guest"}, []string{"  backup job six, removed", "  HA rule apart, removed"}, nil},
+		"9.0": {[]string{"backup job six, which goes only with the last guest", "HA rule apart, which PVE before 9.1 may leave as it is"}, []string{"  backup job six, removed"}, []string{"HA rule"}},
 	} {
 		t.Run(profile, func(t *testing.T) {
 			t.Parallel()
