@@ -125,6 +125,9 @@ func (s *Snapshots) Foresee(ctx context.Context, want Wanted, keepsName bool) *g
 	}
 	refused.Detail = "Nothing was touched. The change removes the old snapshot and then takes a new one, which would be " +
 		"refused for this reason: none would be left"
+	if refused.Path == "uuid" {
+		refused.Detail += ". To take it of this VM all the same, correct vmid or uuid"
+	}
 	return refused
 }
 

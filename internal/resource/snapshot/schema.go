@@ -6,12 +6,14 @@ import (
 	"unicode"
 
 	"github.com/hashicorp/terraform-plugin-framework-timeouts/resource/timeouts"
+	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema/boolplanmodifier"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema/int64planmodifier"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema/planmodifier"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema/stringplanmodifier"
 	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
+	"github.com/hashicorp/terraform-plugin-framework/types"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/kit"
 )
@@ -44,7 +46,7 @@ func snapshotSchema(ctx context.Context) schema.Schema {
 					"on the storage of its disks. Default: `false`."},
 			"node": schema.StringAttribute{Computed: true, MarkdownDescription: "Node that the VM is on."},
 			"uuid": schema.StringAttribute{Optional: true, Computed: true, Validators: []validator.String{kit.UUID()},
-				PlanModifiers: []planmodifier.String{stringplanmodifier.UseStateForUnknown(),
+				PlanModifiers: []planmodifier.String{keepOfSameVM{stringplanmodifier.UseStateForUnknown()},
 					stringplanmodifier.RequiresReplaceIf(isAnotherVM, isAnother, isAnother)},
 				MarkdownDescription: "SMBIOS uuid that the VM must have, `proxmox_vm.x.uuid`. A VM with another uuid is another " +
 					"VM, even if it has the id. With it a plan that is applied later never takes a snapshot of a VM that has " +
@@ -62,6 +64,23 @@ func snapshotSchema(ctx context.Context) schema.Schema {
 
 // isAnother says when a changed uuid takes a new snapshot.
 const isAnother = "A change of the VM takes a new snapshot of the other one and removes this one."
+
+// keepOfSameVM keeps a uuid that is not configured while vmid stays: that of another VM is known once its snapshot is
+// taken.
+type keepOfSameVM struct{ planmodifier.String }
+
+// PlanModifyString keeps the uuid.
+func (keep keepOfSameVM) PlanModifyString(ctx context.Context, req planmodifier.StringRequest,
+	resp *planmodifier.StringResponse) {
+	var planned, prior types.Int64
+	resp.Diagnostics.Append(req.Plan.GetAttribute(ctx, path.Root("vmid"), &planned)...)
+	if !req.State.Raw.IsNull() {
+		resp.Diagnostics.Append(req.State.GetAttribute(ctx, path.Root("vmid"), &prior)...)
+	}
+	if planned.Equal(prior) {
+		keep.String.PlanModifyString(ctx, req, resp)
+	}
+}
 
 // isAnotherVM is false for the same uuid in other letters, since PVE reads both alike (qemu-server QemuServer.pm,
 // $smbios1_fmt), and for one that is not configured.

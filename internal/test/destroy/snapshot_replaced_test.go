@@ -2,9 +2,11 @@ package destroy_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/terraformtest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
 )
 
@@ -66,4 +68,41 @@ func TestSnapshotIsNotReplacedByNone(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestSnapshotMovesToAnotherVM: a change of vmid takes a snapshot of the other VM and removes the old one. The uuid that
+// the configuration does not have is known after that. One that it has refuses the other VM, and says the way out.
+func TestSnapshotMovesToAnotherVM(t *testing.T) {
+	t.Parallel()
+	disk := "disks = { scsi0 = { storage = \"local-zfs\", size = \"1G\" } }\n"
+	vms := rig.NodeVMBlock(rig.Stopped+disk) + strings.NewReplacer(`"x"`, `"y"`, "400", "401").Replace(rig.NodeVMBlock(rig.Stopped+disk))
+	block := func(of, lines string) string {
+		return vms + "resource \"proxmox_vm_snapshot\" \"s\" {\n  name = \"before\"\n  vmid = proxmox_vm." + of + ".vmid\n" + lines + "}\n"
+	}
+	w := rig.NewWorld(t)
+	s := w.Session(t, rig.TokenNoSSH, block("x", ""))
+	rig.Must(t, s.Converge(t.Context()))
+	old := s.Attr("proxmox_vm_snapshot.s", "uuid")
+	w.Reconfigure(t, s, rig.TokenNoSSH, block("y", "uuid = proxmox_vm.x.uuid\n"))
+	if _, err := s.Plan(t.Context()); err == nil {
+		t.Error("a snapshot of another VM than the configuration says is not refused")
+	}
+	wantSaid(t, "the plan", fmt.Sprint(s.Diagnostics()), []string{"is another VM", "none would be left", "correct vmid or uuid"}, nil)
+	w.Reconfigure(t, s, rig.TokenNoSSH, block("y", ""))
+	pl, err := s.Plan(t.Context())
+	rig.Must(t, err)
+	if c := pl.Change("proxmox_vm_snapshot.s"); c == nil || terraformtest.At(c.Planned, "uuid").IsKnown() {
+		t.Errorf("planned %s", pl)
+	}
+	rig.Must(t, s.Apply(t.Context(), pl))
+	if is := s.Attr("proxmox_vm_snapshot.s", "uuid"); is.RawEquals(old) || !is.RawEquals(s.Attr("proxmox_vm.y", "uuid")) {
+		t.Errorf("the uuid is %#v, was %#v", is, old)
+	}
+	w.Change(func(world *state.World) {
+		if x, y := len(world.Guests[400].Snaps), len(world.Guests[401].Snaps); x != 0 || y != 1 {
+			t.Errorf("the old VM has %d snapshots, the new one has %d", x, y)
+		}
+	})
+	rig.Must(t, s.Destroy(t.Context()))
+	w.MustBeClean(t)
 }
