@@ -15,12 +15,14 @@ import (
 func (c *Validation) diskOptions(at, slot string) {
 	bus, _ := model.SplitSlot(slot)
 	if bus == "virtio" && c.IsSet(at+".ssd") {
-		c.Refuse(at+".ssd", "A virtio disk cannot be presented as a solid-state disk: ssd is for ide, sata and scsi.")
+		c.Refuse(at+".ssd", "A virtio disk cannot be presented as a solid-state disk: ssd is for ide, sata and scsi. "+
+			"Leave it out, or write null, for false too.")
 	}
 	buses := vm.DiskOptionBuses()
 	for _, option := range slices.Sorted(maps.Keys(buses)) {
 		if option != "ssd" && c.IsSet(at+"."+option) && !slices.Contains(buses[option], bus) {
-			c.Refuse(at+"."+option, "%s is only for %s disks.", option, strings.Join(buses[option], " and "))
+			c.Refuse(at+"."+option, "%s is only for %s disks. Leave it out, or write null, for false too.", option,
+				strings.Join(buses[option], " and "))
 		}
 	}
 	c.Limits(at+".throttle", c.Configuration, c.Copies())
