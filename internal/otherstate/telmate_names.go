@@ -3,10 +3,9 @@ package otherstate
 import "slices"
 
 // telmateDevices are the arguments of Telmate/proxmox with their defaults (proxmox/resource_vm_qemu.go, 2.9 to
-// 3.0.2-rc).
-// Arguments that the refresh fills in without a configuration, such as macaddr and boot, are left out, and those that a
-// move takes over. Neither value of replicate tells that it was set: its default is false, and a refresh says true of an
-// imported disk.
+// 3.0.2-rc). Arguments that the refresh fills in without a configuration, such as macaddr and boot, are left out, and
+// those that a move takes over. Neither value of replicate tells that it was set: its default is false, and a refresh
+// says true of an imported disk.
 func telmateDevices() []device {
 	disk := slices.Concat(same("storage", "size", "serial", "wwn", "discard"), []name{{"cache", "cache", "none"},
 		{"backup", "backup", "true"}, {"replicate", "replicate", "true|false"}, {"iothread", "iothread", ""},

@@ -25,7 +25,7 @@ func size(s string) model.Disk { return model.Disk{Storage: new("local-zfs"), Si
 
 func TestValidateConfig(t *testing.T) {
 	type disks = map[string]model.Disk
-	clone := &model.Clone{VMID: new(int64(9000))}
+	clone, unsuited := &model.Clone{VMID: new(int64(9000))}, model.Disk{Storage: new("a"), Size: new("1G"), DiskOptions: vm.DiskOptions{SSD: new(false)}}
 	for name, tt := range map[string]struct {
 		config model.Model
 		open   []string // attributes that are not known yet
@@ -60,8 +60,7 @@ func TestValidateConfig(t *testing.T) {
 			want: `clone.storage: linked clone`},
 		"ssd on virtio": {config: model.Model{Disks: disks{"virtio0": {Storage: new("a"), Size: new("1G"),
 			DiskOptions: vm.DiskOptions{SSD: new(true)}}}}, want: `disks["virtio0"].ssd: solid-state`},
-		"no ssd on virtio": {config: model.Model{Disks: disks{"virtio0": {Storage: new("a"), Size: new("1G"),
-			DiskOptions: vm.DiskOptions{SSD: new(false)}}}}, want: `disks["virtio0"].ssd: write null, for false too`},
+		"no ssd on virtio": {config: model.Model{Disks: disks{"virtio0": unsuited}}, want: `disks["virtio0"].ssd: write null, for false too`},
 		"iothread on sata": {config: model.Model{Disks: disks{"sata0": {Storage: new("a"), Size: new("1G"),
 			DiskOptions: vm.DiskOptions{IOThread: new(true)}}}}, want: `disks["sata0"].iothread: only for scsi and virtio`},
 		"EFI disk without firmware": {config: model.Model{EFIDisk: &model.EFIDisk{Storage: new("a")}}, want: `efi_disk: ovmf`},

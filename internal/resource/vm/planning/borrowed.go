@@ -203,7 +203,8 @@ func (p restart) warnReplugged(unknown []string, before, after vm.Spec) {
 	}
 	for _, slot := range vm.Unplugged(before, after) {
 		a, _ := vm.AttributeOf(slot)
-		warn(slot, "is", "It leaves the configuration, and PVE takes it from the running guest at once."+p.howToStay(a.In(slot)))
+		warn(slot, "is", "It leaves the configuration, and PVE takes it from the running guest at once."+
+			howToStay(p.Plan, a.In(slot)))
 	}
 	for _, slot := range told {
 		say(slot, "is", "")
@@ -231,8 +232,8 @@ func are(paths []string) string {
 
 // howToStay says how a device that leaves the configuration stays. Once one was configured, no configuration leaves it
 // alone again, not even that which a clone has from its template.
-func (p *Planning) howToStay(at string) string {
-	if p.Plan.Clone != nil {
+func howToStay(plan model.Model, at string) string {
+	if plan.Clone != nil {
 		return " To keep it, write " + at + " again, also where the clone has it from its template."
 	}
 	return " To keep it, write " + at + " again."

@@ -177,13 +177,13 @@ func (p refusals) refuseLimits() {
 func (p refusals) refuseRemovingBootDisk() {
 	for _, slot := range model.SortedSlots(p.Prior.Disks) {
 		if moves := p.Plan.HasVolume(p.Prior.Disks[slot].Volume); p.leaves(slot) && !moves {
-			p.refuseUnplugging(path.Root("disks").AtMapKey(slot), slot, p.howToStay("disks."+slot))
+			p.refuseUnplugging(path.Root("disks").AtMapKey(slot), slot, howToStay(p.Plan, "disks."+slot))
 		}
 	}
 	stays, known := p.opticalDrives(p.Plan), p.Config.At("cdroms").IsKnown() && p.Config.At("cloud_init").IsKnown()
 	for _, slot := range model.SortedSlots(p.Prior.CDROMs) {
 		if _, found := stays[slot]; !found && known && p.managed("cdroms."+slot) {
-			p.refuseUnplugging(path.Root("cdroms").AtMapKey(slot), slot, p.howToStay("cdroms."+slot))
+			p.refuseUnplugging(path.Root("cdroms").AtMapKey(slot), slot, howToStay(p.Plan, "cdroms."+slot))
 		}
 	}
 	p.refuseRemovingCloudInit()
@@ -215,8 +215,8 @@ func (p refusals) refuseRemovingCloudInit() {
 // refuseUnplugging refuses that a drive leaves the running VM if it boots from it.
 func (p refusals) refuseUnplugging(at path.Path, slot, keep string) {
 	if slices.Contains(p.Prior.BootOrder, slot) && vm.TakesDisk(slot, p.Prior.Hotplug) {
-		p.refuse(at, fmt.Sprintf("The VM runs and boots from %s, and PVE takes no such drive from a running VM.%s To take it "+
-			"out, set power_state = \"stopped\" as well, or stop the VM first.", slot, keep))
+		p.refuse(at, fmt.Sprintf("The VM runs and boots from %s, and PVE takes no such drive from a running VM.%s To take "+
+			"it out, set power_state = \"stopped\" as well, or stop the VM first.", slot, keep))
 	}
 }
 

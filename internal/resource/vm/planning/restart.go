@@ -22,8 +22,8 @@ import (
 // guest depend on its hotplug setting and its devices, so not every restart is foreseen; PVE decides.
 type restart struct{ *Planning }
 
-// warn tells first of the devices that the guest loses, for a moment or for good. It asks the server only about a VM that a change
-// would restart, or may, since it is not known yet.
+// warn tells first of the devices that the guest loses, for a moment or for good. It asks the server only about a VM
+// that a change would restart, or may, since it is not known yet.
 func (p restart) warn(ctx context.Context) {
 	unknown := plan.Unknowns(p.Config.Raw)
 	before, after := p.keeping(ctx, unknown)

@@ -111,7 +111,7 @@ func (p warnings) bootsNoMore(slot string) string {
 	if slices.ContainsFunc(disks, func(other string) bool { return !p.leaves(other) }) {
 		will = "may not"
 	}
-	return fmt.Sprintf(" The VM boots from it, and %s boot without it.", will) + p.howToStay("disks."+slot)
+	return fmt.Sprintf(" The VM boots from it, and %s boot without it.", will) + howToStay(p.Plan, "disks."+slot)
 }
 
 // refuseOtherMedia refuses a disk in the place of an optical drive of a running VM, and the reverse: PVE turns no drive
