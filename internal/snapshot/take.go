@@ -131,6 +131,19 @@ func (s *Snapshots) Foresee(ctx context.Context, want Wanted, keepsName bool) *g
 	return refused
 }
 
+// ForeseeFirst is why no snapshot of a VM can be taken that none is replaced by, nil for none: a disk of it takes none.
+// A VM that is not there may be made first, and the create tells of a template and of a look that fails.
+func (s *Snapshots) ForeseeFirst(ctx context.Context, vmid int) *guest.FieldError {
+	listed, ok, err := s.api.Listing().Guest(ctx, vmid)
+	if err != nil || !ok || listed.Template {
+		return nil
+	}
+	t := &taking{Snapshots: s, want: Wanted{VMID: vmid}, node: listed.Node}
+	var refused *guest.FieldError
+	errors.As(t.hasFeature(ctx), &refused)
+	return refused
+}
+
 // foresee looks as a create does, without a wait. A VM that is not there may be made first.
 func (t *taking) foresee(ctx context.Context, keepsName bool) error {
 	listed, ok, err := t.api.Listing().Guest(ctx, t.want.VMID)
@@ -159,7 +172,7 @@ func (t *taking) hasFeature(ctx context.Context) error {
 	has, err := t.api.QEMU(t.node, t.want.VMID).CanBeSnapshot(ctx)
 	if err == nil && !has {
 		err = field("vmid", fmt.Sprintf("VM %d on node %s has a disk on a storage that takes no snapshots, or of a format "+
-			"without them", t.want.VMID, t.node))
+			"without them: in a directory and on NFS a disk has to be qcow2", t.want.VMID, t.node))
 	}
 	return err
 }
@@ -230,6 +243,9 @@ func (t *taking) take(ctx context.Context) error {
 		return err
 	})
 	var taken *guest.FieldError
+	if pve.IsKind(err, pve.Unsupported) && errors.As(t.hasFeature(ctx), &taken) {
+		return taken
+	}
 	if pve.IsKind(err, pve.Exists) && errors.As(t.lookAtName(ctx), &taken) {
 		// It was taken since the look, as by the task of a run that was killed. Ours made nothing, and memory of that name
 		// is the other's (pve-guest-common AbstractConfig.pm __snapshot_prepare).

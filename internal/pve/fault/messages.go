@@ -166,6 +166,7 @@ func limitRules() []messageRule {
 		{"No QEMU guest agent configured", Unsupported, false},        // QA agent
 		{"Linked clone feature is not supported", Unsupported, false}, // QA clone_vm
 		{"feature is not supported", Unsupported, false},              // QA, ABC snapshots
+		{"snapshot feature is not available", Unsupported, false},     // ABC __snapshot_prepare
 	}
 }
 

@@ -24,6 +24,7 @@ func TestKindOfMessage(t *testing.T) {
 		"unable to create VM 301: config file already exists":                                                             Exists,
 		"close (rename) atomic file '/etc/pve/nodes/p/qemu-server/1.conf' failed: File exists":                            Exists, // source
 		"create pool failed: pool 'p1' already exists":                                                                    Exists,
+		"snapshot feature is not available":                                                                               Unsupported, // source
 		"snapshot name 's1' already used":                                                                                 Exists,
 		"zfs error: cannot create 'rpool/data/vm-200-disk-0': dataset already exists":                                     Leftover,
 		"unable to create VM 200 - zfs error: cannot create 'rpool/data/vm-200-cloudinit': dataset already exists":        Leftover,

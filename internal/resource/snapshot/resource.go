@@ -11,6 +11,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/preflight"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/kit"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/saga"
@@ -55,8 +56,8 @@ func (r *Resource) attempt(verb string, m *model) kit.Attempt {
 	return kit.Attempt{Verb: verb, Thing: thing, VMID: m.vmid(), At: locator{}, As: r.Session.Identity()}
 }
 
-// ModifyPlan refuses to take, to describe or to remove a snapshot without the privilege for it, and to replace one by
-// one that cannot be taken.
+// ModifyPlan refuses to take, to describe or to remove a snapshot without the privilege for it, and to take one that
+// cannot be taken, as far as the server tells.
 func (r *Resource) ModifyPlan(ctx context.Context, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse) {
 	m, prior, ok := kit.Planned[model](ctx, req, resp)
 	verb := "take a snapshot of"
@@ -79,15 +80,27 @@ func (r *Resource) ModifyPlan(ctx context.Context, req resource.ModifyPlanReques
 			m.vmid()),
 			AnyOf: []string{privilege}}
 	}
+	isKept := !r.run.Touches(m.vmid()) && !req.Plan.Raw.IsNull() // else the VM is not yet as it will be
 	lacks := r.Session.VMs.Permit(ctx, take("see", "VM.Audit"), take(verb, "VM.Snapshot"))
-	if len(lacks) == 0 && !req.State.Raw.IsNull() && !req.Plan.Raw.IsNull() && m.replaces(&prior) &&
-		!r.run.Touches(m.vmid()) { // else the VM is not yet as it will be
-		isSame := m.vmid() == prior.vmid() && m.Name.Equal(prior.Name)
-		if refused := r.Session.VMs.Snapshots.Foresee(ctx, m.wanted(), isSame); refused != nil {
-			lacks = append(lacks, refused)
-		}
+	if len(lacks) == 0 && isKept {
+		lacks = r.foresee(ctx, req.State.Raw.IsNull(), &m, &prior)
 	}
 	resp.Diagnostics.Append(kit.Verdicts(r.attempt("plan", &m), lacks, nil)...)
+}
+
+// foresee is why a snapshot that is new, or replaces one, cannot be taken.
+func (r *Resource) foresee(ctx context.Context, isNew bool, m, prior *model) []*guest.FieldError {
+	var refused *guest.FieldError
+	switch snapshots := r.Session.VMs.Snapshots; {
+	case isNew:
+		refused = snapshots.ForeseeFirst(ctx, m.vmid())
+	case m.replaces(prior):
+		refused = snapshots.Foresee(ctx, m.wanted(), m.vmid() == prior.vmid() && m.Name.Equal(prior.Name))
+	}
+	if refused == nil {
+		return nil
+	}
+	return []*guest.FieldError{refused}
 }
 
 // Create takes the snapshot. A snapshot that could be undone only in part is in state, so that the next destroy tries

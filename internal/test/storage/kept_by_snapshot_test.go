@@ -165,3 +165,52 @@ resource "proxmox_vm" "web" {
 		t.Errorf("it was not taken again: %s", said)
 	}
 }
+
+// TestPlanForeseesThatADiskTakesNoSnapshot: the plan of the first snapshot of a VM asks PVE once whether its disks take one. It does not ask of
+// a VM that the same plan makes or changes, whose apply says the same.
+func TestPlanForeseesThatADiskTakesNoSnapshot(t *testing.T) {
+	t.Parallel()
+	snapshot := "\nresource \"proxmox_vm_snapshot\" \"s\" {\n  vmid = proxmox_vm.x.vmid\n  name = \"before\"\n}\n"
+	vm := func(disk string) string { return rig.NodeVMBlock("disks = { scsi0 = { " + disk + " } }") }
+	zfs, raw := vm(`storage = "local-zfs", size = "1G"`), vm(`storage = "shared-nfs", size = "1G", format = "raw"`)
+	for name, c := range map[string]struct {
+		first, then string
+		asked       int
+		plan, apply bool // fails
+	}{
+		"a raw disk on NFS":            {raw, raw, 1, true, false},
+		"a disk on ZFS":                {zfs, zfs, 1, false, false},
+		"a raw disk that moves to ZFS": {raw, zfs, 0, false, false},
+		"a raw disk of a new VM":       {"", raw, 0, false, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			const says = "has a disk on a storage that takes no snapshots, or of a format without them"
+			w := rig.NewWorld(t)
+			s := w.Session(t, rig.TokenNoSSH, c.first)
+			rig.Must(t, s.Converge(t.Context()))
+			w.Reconfigure(t, s, rig.TokenNoSSH, c.then+snapshot)
+			w.Sim.ResetOps()
+			pl, err := s.Plan(t.Context())
+			asked := 0
+			for _, op := range w.Sim.Ops() {
+				if strings.HasSuffix(op.Path, "/feature") {
+					asked++
+				}
+			}
+			if asked != c.asked {
+				t.Errorf("asked %d times", asked)
+			}
+			if c.plan {
+				rig.MustSay(t, err, says)
+				return
+			}
+			rig.Must(t, err)
+			if err := s.Apply(t.Context(), pl); c.apply {
+				rig.MustSay(t, err, says)
+			} else {
+				rig.Must(t, err)
+			}
+		})
+	}
+}
