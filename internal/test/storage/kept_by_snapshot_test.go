@@ -26,12 +26,17 @@ resource "proxmox_vm_snapshot" "s" {
 	away := func(config string) string { return strings.Replace(config, `"pve1"`, `"pve2"`, 1) }
 	both, destroys := strings.Replace(one+other, "local-lvm", "local-zfs", 1), `removed_disks = "destroy"`
 	shared, stopped := `scsi0 = { storage = "shared-nfs", size = "1G", format = "qcow2" }`, rig.Stopped
+	clone := rig.NodeVMBlock("clone = { vmid = 9000, full = true }")
 	for name, c := range map[string]struct {
 		first, second, third string // second is made when the snapshot is there, third is the plan in question
 		warns                []string
 		fails                string
 	}{
 		"another storage": {vm("", one), vm("", one), moved(vm("", one)) + snapshot,
+			[]string{`disks["scsi0"].storage`, "Snapshot before keeps scsi0 on local-zfs: remove it first"},
+			"Snapshot before keeps scsi0 on local-zfs: remove it first"},
+		"another storage, of a clone's disk that is configured for the first time": {clone, clone,
+			strings.Replace(clone, "true }", "true }\ndisks = { scsi0 = { storage = \"local-lvm\" } }", 1) + snapshot,
 			[]string{`disks["scsi0"].storage`, "Snapshot before keeps scsi0 on local-zfs: remove it first"},
 			"Snapshot before keeps scsi0 on local-zfs: remove it first"},
 		"another storage, of two disks": {vm("", both), vm("", both),

@@ -3,6 +3,7 @@ package model
 import (
 	"context"
 	"maps"
+	"slices"
 	"strconv"
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
@@ -12,6 +13,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/kit"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
 )
 
 // CloneOf are the values that a clone has from its source. Those that PVE makes for each clone are not known: its id
@@ -71,4 +73,29 @@ func cloneConfig(source map[string]string, vmid int) map[string]string {
 	}
 	config["name"] = "Copy-of-VM-" + name
 	return config
+}
+
+// WithDisks gives a VM in state, and a plan of it, the disks that only the last refresh knows, in the slots where the
+// plan has disks: an update takes such a one over.
+func (p PrivateState) WithDisks(state *Model, before, planned vm.Spec) (was, is vm.Spec) {
+	has := vm.Spec{Disks: map[string]vm.Disk{}}
+	for slot, volume := range p.Others {
+		if !vm.IsBusSlot(slot) || volume == "" || slices.Contains(state.PendingChanges, slot) {
+			continue
+		}
+		disk := vm.Disk{Volume: volume, Storage: volid.Storage(volume)}
+		if size := p.Sizes[volume]; size > 0 {
+			disk.Size = &size
+		}
+		has.Disks[slot] = disk
+	}
+	return vm.WithServerDevices(has, before, planned)
+}
+
+// IsOwnDisk reports whether a disk that only the last refresh knows came with the VM: this provider has made the VM of
+// a source, and no third party has added the disk since.
+func (p PrivateState) IsOwnDisk(m *Model, slot string) bool {
+	owner, _ := volid.Owner(p.Others[slot])
+	_, added := p.Added[slot]
+	return p.Made && !p.Lost && m.Copies() && vm.IsBusSlot(slot) && !added && int64(owner) == Value(m.VMID)
 }

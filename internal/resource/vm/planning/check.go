@@ -181,7 +181,7 @@ func (p serverCheck) describe(q *preflight.Request) {
 		}
 		return
 	}
-	q.Prior, q.Planned = p.before.Spec(false), p.after.Spec(false)
+	q.Prior, q.Planned = p.private.WithDisks(&p.Prior, p.before.Spec(false), p.after.Spec(false))
 	q.Stopped = model.Value(prior.Status) == "running" && model.Value(plan.PowerState) == string(guest.Stopped) &&
 		plan.HA == nil
 	q.Started = q.Started && plan.HA == nil

@@ -14,6 +14,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/validation"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/firewall"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/property"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
 )
 
@@ -81,12 +82,31 @@ func (p warnings) warnTakenOver() {
 		if vm.IsSlot(slot) {
 			what = "The apply makes no new disk, but takes this one over with its content."
 		}
-		if isOpen {
-			what = dotted + " is not known yet. If it is configured: " + what
+		is, text := " is not empty", has+" is in it, which the state does not know. "
+		switch {
+		case isOpen:
+			text += dotted + " is not known yet. If it is configured: " + what
+		case p.private.IsOwnDisk(&p.Prior, slot):
+			is, text = " is the disk that the VM was made with", p.ownDisk(slot, has)
+		case p.private.Made && p.Prior.Copies() && !vm.IsSlot(slot): // mostly of the source, and nothing is lost
+			is, text = " is there already", has+" is in it. "+what
+		default:
+			text += what
 		}
-		p.diags.AddAttributeWarning(at, slot+" of "+p.Prior.Thing()+" is not empty",
-			has+" is in it, which the state does not know. "+what)
+		p.diags.AddAttributeWarning(at, slot+" of "+p.Prior.Thing()+is, text)
 	}
+}
+
+// ownDisk says what becomes of a disk that came with a copy and is configured for the first time.
+func (p warnings) ownDisk(slot, volume string) string {
+	is := volume
+	if size := p.private.Sizes[volume]; size > 0 {
+		is += " (" + property.FormatSize(size) + ")"
+	}
+	if storage := p.Config.Text("disks." + slot + ".storage"); storage != "" && storage != volid.Storage(volume) {
+		return fmt.Sprintf("%s keeps its content, moves to %s and gets the planned settings.", is, storage)
+	}
+	return is + " keeps its content and gets the planned settings."
 }
 
 // warnEjected tells of media that the state does not know, in drives whose slots the configuration names.
