@@ -40,6 +40,9 @@ func (s slots) emptySlots(ctx context.Context, t todo) (_ todo, out unplugged, e
 		config = t.read
 	}
 	t.change = keepCloudInitDrive(t.change, config.Current())
+	if t, err = s.unprotect(ctx, t, config); err != nil {
+		return t, unplugged{}, err
+	}
 	slots, err := s.unpluggable(ctx, t, config.Current())
 	if err == nil && len(slots) > 0 {
 		t, out, err = s.unplug(ctx, t, slots)
@@ -51,7 +54,23 @@ func (s slots) emptySlots(ctx context.Context, t todo) (_ todo, out unplugged, e
 	return t, out, err
 }
 
-// emptyFirst empties slots, and resets a balloon, in a request of its own.
+// unprotect ends the protection before a drive leaves, where both are planned: PVE looks at the protection that the VM
+// has, also where the same request changes it (qemu-server API2/Qemu.pm update_vm_api).
+func (s slots) unprotect(ctx context.Context, t todo, config pve.PendingConfig) (todo, error) {
+	const option = "protection"
+	c := t.change
+	leaves := slices.ContainsFunc(slices.Concat(c.Delete, c.DeleteFirst), vm.IsSlot)
+	if !leaves || config.Current()[option] != "1" || !sends(c, option) || c.Set[option] == "1" {
+		return t, nil
+	}
+	t.change.Set = maps.Clone(c.Set)
+	delete(t.change.Set, option)
+	t.change.Delete = slices.DeleteFunc(slices.Clone(c.Delete), func(other string) bool { return other == option })
+	t.emptied = append(t.emptied, option)
+	return t, s.emptyFirst(ctx, t.change, []string{option})
+}
+
+// emptyFirst empties slots, and resets other options, in a request of its own.
 func (s slots) emptyFirst(ctx context.Context, c vm.Change, slots []string) error {
 	before, err := s.view.Fresh(ctx)
 	if err != nil {

@@ -242,3 +242,42 @@ func TestDiskThatWaitsToLeaveStaysForAnUnknownImage(t *testing.T) {
 		t.Errorf("scsi1 is %s", l.Config()["scsi1"])
 	}
 }
+
+// TestProtectionEndsBeforeADriveLeaves: a plan that ends the protection of a VM may take drives from it, or move them to other slots, in the same
+// apply: PVE looks at the protection that the VM has when a drive leaves. One that keeps it is refused.
+func TestProtectionEndsBeforeADriveLeaves(t *testing.T) {
+	t.Parallel()
+	const keeps, ends = "protection = true\n", "protection = false\n"
+	const boot, second = `scsi0 = { storage = "local-zfs", size = "1G" }`, `scsi1 = { storage = "local-zfs", size = "1G" }`
+	const order = "boot_order = [\"scsi0\"]\n"
+	const elsewhere = `scsi3 = { imported_disk = { volume = "local-zfs:vm-400-disk-1" } }`
+	disks := func(all ...string) string { return "disks = { " + strings.Join(all, ", ") + " }\n" }
+	drive := func(slot string) string { return "cloud_init = { storage = \"local-zfs\", slot = \"" + slot + "\" }\n" }
+	for name, c := range map[string]struct{ before, after, attribute string }{
+		"a disk leaves":                           {disks(boot, second), disks(boot), `disks["scsi1"]`},
+		"a disk is destroyed":                     {disks(boot, second), "removed_disks = \"destroy\"\n" + disks(boot), `disks["scsi1"]`},
+		"a disk changes its slot":                 {disks(boot, second), disks(boot, elsewhere), `disks["scsi1"]`},
+		"a CD-ROM drive leaves":                   {disks(boot) + "cdroms = { ide3 = { file = \"none\" } }\n", disks(boot), `cdroms["ide3"]`},
+		"the cloud-init drive changes its slot":   {order + disks(boot) + drive("scsi5"), order + disks(boot) + drive("scsi6"), ""},
+		"the cloud-init drive leaves with a disk": {disks(boot, second) + drive("ide2"), disks(boot), ""},
+	} {
+		for _, power := range []string{"", rig.Stopped} {
+			t.Run(strings.TrimSpace(name+" "+power), func(t *testing.T) {
+				t.Parallel()
+				l := rig.NewVM(t, power+keeps+c.before)
+				if c.attribute != "" {
+					l.Refuses(power+keeps+c.after, c.attribute, "The VM is protected", "Set protection = false as well")
+				}
+				l.To(power + ends + c.after)
+				if config := l.Config(); config["protection"] == "1" || config["scsi1"] != "" || config["ide3"] != "" || config["scsi5"] != "" {
+					t.Errorf("the VM has %v", config)
+				}
+			})
+		}
+	}
+	l := rig.NewVM(t, keeps+disks(boot, second)) // left out instead of false
+	l.To(disks(boot))
+	if config := l.Config(); config["protection"] == "1" || config["scsi1"] != "" {
+		t.Errorf("the VM has %v", config)
+	}
+}

@@ -102,29 +102,36 @@ func (p refusals) refuseTemplate() {
 	}
 }
 
+// staysProtected reports whether the VM is protected and the plan is not known to end that. The update ends it before a
+// drive leaves.
+func (p refusals) staysProtected() bool {
+	ends := p.Config.At("protection").IsKnown() && !model.Value(p.after.Protection)
+	return model.Value(p.Prior.Protection) && !ends
+}
+
 // refuseProtectedDisks refuses to take a disk or a CD-ROM drive from a protected VM.
 func (p refusals) refuseProtectedDisks() {
-	if !model.Value(p.Prior.Protection) {
+	if !p.staysProtected() {
 		return
 	}
 	for _, slot := range model.SortedSlots(p.Prior.Disks) {
 		if p.leaves(slot) {
 			p.refuse(path.Root("disks").AtMapKey(slot),
-				"The VM is protected: PVE refuses to take a disk from it. Set protection = false and apply, then remove the disk.")
+				"The VM is protected: PVE refuses to take a disk from it. Set protection = false as well.")
 		}
 	}
 	for _, slot := range model.SortedSlots(p.Prior.CDROMs) {
 		if _, stays := p.Plan.CDROMs[slot]; !stays && p.managed("cdroms."+slot) {
 			p.refuse(path.Root("cdroms").AtMapKey(slot),
-				"The VM is protected: PVE refuses to take a drive from it. Set protection = false and apply, then remove the "+
-					"drive; file = \"none\" empties it at once.")
+				"The VM is protected: PVE refuses to take a drive from it. Set protection = false as well; file = \"none\" empties "+
+					"it without that.")
 		}
 	}
 }
 
 // refuseProtectedDrives refuses to take a drive from a protected VM that has no slot in the configuration.
 func (p refusals) refuseProtectedDrives() {
-	if !model.Value(p.Prior.Protection) {
+	if !p.staysProtected() {
 		return
 	}
 	d := p.delta()
@@ -138,8 +145,7 @@ func (p refusals) refuseProtectedDrives() {
 	} {
 		if group.leaves {
 			p.refuse(path.Root(group.name),
-				"The VM is protected: PVE refuses to take a drive from it. Set protection = false and apply, "+
-					"then remove "+group.name+".")
+				"The VM is protected: PVE refuses to take a drive from it. Set protection = false as well.")
 		}
 	}
 }
