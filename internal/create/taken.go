@@ -195,7 +195,8 @@ func (u unfinished) hasUselessMark() bool {
 }
 
 // lookalike is the warning about a finished VM that a killed run of this very create may have left. It is no error: a
-// second resource of equal configuration and a replacement with create_before_destroy look the same.
+// second resource of equal configuration and a replacement with create_before_destroy look the same. Disks are more
+// alike than VMs: without a name of their own, all of one size are equal, and one that a guest has is no lost one.
 func (c *Creator) lookalike(ctx context.Context, p plan, u unfinished) []guest.Warning {
 	if u.hasUselessMark() && u.config["name"] == p.name() {
 		return []guest.Warning{{Summary: fmt.Sprintf("%s on node %s may be what a killed run has left", guest.Named(u.listed),
@@ -209,7 +210,18 @@ func (c *Creator) lookalike(ctx context.Context, p plan, u unfinished) []guest.W
 	if why == "" {
 		return nil
 	}
+	next := ", or remove it"
+	if held := vm.HeldVolume(u.listed.VMID, u.config); held != "" { // with the data of another configuration, maybe
+		if u.config["name"] == vm.HolderName {
+			return nil
+		}
+		users, err := c.destroyer.UsersOf(ctx, u.listed.Node, u.listed.VMID, held)
+		if err == nil && len(users) > 0 {
+			return nil
+		}
+		next = " takes it over"
+	}
 	return []guest.Warning{{Summary: fmt.Sprintf("%s on node %s may be this one", guest.Named(u.listed),
 		u.listed.Node),
-		Detail: fmt.Sprintf("%s. If no state has it, `terraform import ADDRESS %d`, or remove it", why, u.listed.VMID)}}
+		Detail: fmt.Sprintf("%s. If no state has it, `terraform import ADDRESS %d`%s", why, u.listed.VMID, next)}}
 }

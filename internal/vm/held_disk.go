@@ -15,6 +15,9 @@ import (
 // HolderSlot is where the VM that holds a disk has it.
 const HolderSlot = "scsi0"
 
+// HolderName is the name of a VM that holds a disk, unless its user gives it one. PVE's tree shows it.
+const HolderName = "data-disk"
+
 // holderTitle opens the description of a VM that holds a disk. By it the disk may be attached to others.
 const holderTitle = "This VM holds a disk that other VMs use (Terraform, proxmox_disk). It is never started. " +
 	"Removing it destroys the disk."

@@ -15,9 +15,6 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
-// defaultName is the name of the VM that holds a disk, which PVE's tree shows.
-const defaultName = "data-disk"
-
 func diskSchema(ctx context.Context) schema.Schema {
 	return schema.Schema{
 		MarkdownDescription: "A disk that outlives the VMs that use it, and moves between them with its data. A VM " +
@@ -56,9 +53,9 @@ func attributes(ctx context.Context) map[string]schema.Attribute {
 			Validators: []validator.String{stringvalidator.OneOf("raw", "qcow2", "vmdk")},
 			MarkdownDescription: "`raw`, `qcow2` or `vmdk`. Default: that of the storage. A change converts the disk; no VM " +
 				"may use it then."},
-		"name": schema.StringAttribute{Optional: true, Computed: true, Default: stringdefault.StaticString(defaultName),
+		"name": schema.StringAttribute{Optional: true, Computed: true, Default: stringdefault.StaticString(vm.HolderName),
 			Validators:          []validator.String{kit.DNSName()},
-			MarkdownDescription: "Name of the VM that holds the disk. Default: `" + defaultName + "`."},
+			MarkdownDescription: "Name of the VM that holds the disk. Default: `" + vm.HolderName + "`."},
 		"description": schema.StringAttribute{Optional: true, Validators: []validator.String{
 			stringvalidator.UTF8LengthAtMost(vm.MaxHolderText), kit.Printable(), trimmed()},
 			MarkdownDescription: "Text in the notes of that VM, after the sentence that states its purpose. Default: none."},

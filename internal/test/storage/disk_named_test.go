@@ -3,6 +3,7 @@ package storage_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
@@ -58,5 +59,48 @@ func TestHeldDiskMakesRoom(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 		d.Survives()
+	}
+}
+
+// TestEqualDisksOfTwoConfigurations: two configurations have a proxmox_disk each of one storage and size, and the second is applied some
+// minutes after the first. Without a name, or with a guest that has the first one's, it is not told of as one that a killed run may have
+// left. With a name of its own, and in no guest, it is; the warning never advises to remove it.
+func TestEqualDisksOfTwoConfigurations(t *testing.T) {
+	t.Parallel()
+	for what, c := range map[string]struct {
+		name  string
+		used  bool
+		named bool
+	}{
+		"without a name":           {},
+		"without a name, in use":   {used: true},
+		"with its own name":        {name: "archive", named: true},
+		"with its own, and in use": {name: "archive", used: true},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			w := rig.NewWorld(t)
+			hcl := "resource \"proxmox_disk\" \"data\" {\n  node = \"pve1\"\n  storage = \"local-zfs\"\n  size = \"1G\"\n"
+			if c.name != "" {
+				hcl += "  name = \"" + c.name + "\"\n"
+			}
+			hcl += "}\n"
+			one := w.Session(t, rig.TokenNoSSH, hcl)
+			if c.used {
+				rig.Must(t, one.Configure(w.ProviderBlock(rig.TokenNoSSH), hcl+rig.DiskAttached("a", 400, rig.DiskVolume)))
+			}
+			rig.Must(t, one.Run(t.Context()))
+			w.Sim.Advance(10 * time.Minute)
+			two := w.Session(t, rig.TokenNoSSH, hcl)
+			rig.Must(t, two.Run(t.Context()))
+			said := two.Diagnostics().String()
+			if strings.Contains(said, "may be this one") != c.named || strings.Contains(said, "terraform import") != c.named ||
+				strings.Contains(said, "remove it") {
+				t.Errorf("the second one is told %q", said)
+			}
+			w.ExpectPowerOffs(state.PowerShutdown, state.PowerStop)
+			rig.Must(t, two.Destroy(t.Context()))
+			rig.Must(t, one.Destroy(t.Context()))
+		})
 	}
 }
