@@ -44,6 +44,7 @@ type Creator struct {
 	finished map[int]unfinished // VMs that were seen without a mark
 	ids      map[int]time.Time  // VMIDs that creates here chose, and when those ended
 	lowest   int                // no VMID below it is free, as far as is known
+	hidden   map[int]bool       // VMIDs that PVE refused and no listing showed, and those between them
 }
 
 // Hasher computes checksums on the nodes.
@@ -59,7 +60,8 @@ func New(jobs *request.Runner, guests *guest.Guests, destroyer *destroy.Destroye
 		listing: request.NewShared[pve.Resources](), namedNow: request.NewShared[map[int]bool](),
 		lastID: request.Recent[int]{Life: math.MaxInt64},
 		taking: make(chan struct{}, 1),
-		active: map[string]bool{}, finished: map[int]unfinished{}, ids: map[int]time.Time{}, lowest: firstID}
+		active: map[string]bool{}, finished: map[int]unfinished{}, ids: map[int]time.Time{}, lowest: firstID,
+		hidden: map[int]bool{}}
 }
 
 // begin notes that a create is under way here until the returned function is called, and notes its VMID for good.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -43,13 +44,19 @@ type idChooser struct {
 	isAdopted func(volume string) bool
 	isSource  func(volume string) bool // a disk of the new VM is copied of it
 	warnings  []guest.Warning
-	unseen    bool // guests have ids that no listing shows to this identity
+	unseen    bool         // guests have ids that no listing shows to this identity
+	asked     map[int]bool // ids that no listing shows and PVE refused
+	presumed  map[int]bool // ids that are tried last: creates of this process found them taken, or between such
 }
 
 // chooser makes an idChooser.
 func (c *Creator) chooser(found findings, r Request) *idChooser {
 	i := &idChooser{creator: c, request: r, from: found.from, places: placesOf(found, r), node: found.node,
-		taken: map[int]bool{}, passed: map[int]bool{}}
+		taken: map[int]bool{}, passed: map[int]bool{}, asked: map[int]bool{}}
+	c.mu.Lock()
+	i.presumed = maps.Clone(c.hidden)
+	c.mu.Unlock()
+	i.unseen = len(i.presumed) > 0
 	i.learn(found.resources, found.at)
 	return i
 }
@@ -81,6 +88,7 @@ func (i *idChooser) relearn(ctx context.Context) error {
 	i.learn(resources, at)
 	if _, seen := resources.Guest(i.last); !seen && i.last != 0 {
 		i.unseen = true
+		i.noteHidden(i.last, i.last)
 	}
 	i.last = 0
 	return nil
@@ -120,13 +128,16 @@ func (i *idChooser) choose(ctx context.Context) (vmid int, done func(), err erro
 		return 0, nil, err
 	}
 	const unseen = 1000 // how many ids that the listing does not show may be taken
-	for range unseen {
-		vmid, done, ok := i.occupy(lower, upper)
+	for start, leap, last := lower, 1, lower; len(i.asked) < unseen; {
+		vmid, done, ok := i.occupy(start, upper)
 		switch {
+		case !ok && (start > lower || len(i.presumed) > 0):
+			start, leap, last, i.presumed = lower, 1, lower, nil
+			continue
 		case !ok && fresh:
 			return 0, nil, i.exhausted(lower, upper)
 		case !ok: // some may have become free
-			i.taken, fresh = map[int]bool{}, true
+			i.taken, fresh = maps.Clone(i.asked), true
 			for _, vmid := range i.tried {
 				i.taken[vmid] = true
 			}
@@ -144,9 +155,25 @@ func (i *idChooser) choose(ctx context.Context) (vmid int, done func(), err erro
 		if done(); err != nil {
 			return 0, nil, err
 		}
-		i.taken[vmid] = true
+		i.taken[vmid], i.asked[vmid] = true, true
+		if leap == 1 {
+			last = vmid // nothing is known of those below
+		}
+		i.noteHidden(last, vmid)
+		start, last, leap = vmid+leap, vmid, 2*leap
 	}
 	return 0, nil, i.exhausted(lower, upper)
+}
+
+// noteHidden notes that PVE refused two VMIDs that no listing shows. Those between are taken, too, most likely.
+func (i *idChooser) noteHidden(from, to int) {
+	const most = 10_000
+	c := i.creator
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for vmid := max(from, to-most); vmid <= to; vmid++ {
+		c.hidden[vmid] = true
+	}
 }
 
 // bounds are the lowest and the highest VMID that may be chosen.
@@ -168,6 +195,10 @@ func (i *idChooser) bounds(ctx context.Context) (lower, upper int, err error) {
 // exhausted is the error if no VMID from lower to upper is left.
 func (i *idChooser) exhausted(lower, upper int) error {
 	detail := fmt.Sprintf("Every id tried from %d to %d is taken", lower, upper)
+	if n := len(i.asked); n > 0 {
+		detail = fmt.Sprintf("No id from %d to %d was found free. PVE refused the %d that were asked for, in which this "+
+			"identity sees no guest: it may not see all (VM.Audit). Others may be free", lower, upper, n)
+	}
 	if i.named {
 		detail += ", or permissions, a pool or a firewall speak of it, though no guest has it"
 	}
@@ -204,7 +235,8 @@ func (i *idChooser) occupy(lower, upper int) (vmid int, done func(), ok bool) {
 	for {
 		var free []int
 		for vmid := lower; vmid <= upper && len(free) < i.spread(); vmid++ {
-			if !i.taken[vmid] && !i.passed[vmid] && !i.creator.madeSince(vmid, i.at) && i.creator.guests.IsIdle(vmid) {
+			if !i.taken[vmid] && !i.passed[vmid] && !i.presumed[vmid] && !i.creator.madeSince(vmid, i.at) &&
+				i.creator.guests.IsIdle(vmid) {
 				free = append(free, vmid)
 			}
 		}

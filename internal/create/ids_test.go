@@ -424,3 +424,59 @@ func TestLastIDOfARange(t *testing.T) {
 		t.Errorf("the range is full: %v", err)
 	}
 }
+
+// hidden is a range of VMIDs in which guests of others have the first n, which the token does not see.
+func hidden(b bench, n int) Request {
+	b.change(func(w *state.World) {
+		for id := 1000; id < 1000+n; id++ {
+			w.Guests[id] = &state.Guest{VMID: id, Type: "qemu", Node: "pve2", Config: map[string]string{"name": "hidden"}}
+		}
+	})
+	poolOnly(b)
+	r := onZFS()
+	r.Range, r.Pool = [2]int{1000, 5000}, "web"
+	return r
+}
+
+// TestManyIDsThatAreNotSeen: guests that the identity does not see have the first few, or many, of the VMIDs of a range. Creates pass over
+// them with few requests, and the later ones of a process with fewer: one of few hidden guests gets an id right above them.
+func TestManyIDsThatAreNotSeen(t *testing.T) {
+	for n, most := range map[int]int{3: 16, 900: 1000, 1100: 2100} {
+		b := newBench(t, token)
+		r := hidden(b, n)
+		for i, asks := range []int{14, 13} {
+			b.sim.ResetOps()
+			id := many(t, 1, b.Creator, r)[0]
+			asked, refused := 0, 0
+			for _, op := range b.sim.Ops() {
+				if op.Method+" "+op.Path == "GET /cluster/nextid" {
+					asked++
+				}
+				if op.Method+" "+op.Path == "POST /nodes/{node}/qemu" && op.Status >= 400 {
+					refused++
+				}
+			}
+			if id < 1000+n || id > 1000+n+most || asked > asks || refused > 1-i {
+				t.Errorf("%d hidden, create %d: VMID %d, asked for %d, refused %d", n, i, id, asked, refused)
+			}
+		}
+	}
+}
+
+// TestRangeOfIDsThatAreNotSeen: one VMID of the range is free, at whichever place, and then none. The error counts those that were asked for.
+func TestRangeOfIDsThatAreNotSeen(t *testing.T) {
+	for _, free := range []int{1000, 1001, 1042, 1098, 1099} {
+		b := newBench(t, token)
+		r := hidden(b, 100)
+		r.Range[1] = 1099
+		b.change(func(w *state.World) { delete(w.Guests, free) })
+		if got := many(t, 1, b.Creator, r); !slices.Equal(got, []int{free}) {
+			t.Errorf("got %v, and %d is free", got, free)
+		}
+		var none *guest.FieldError
+		if _, err := b.Create(t.Context(), r); !errors.As(err, &none) || none.Path != "vmid" ||
+			!regexp.MustCompile("PVE refused the 9[89] that were asked for").MatchString(none.Detail) {
+			t.Errorf("the range is used up, and the create says %v", err)
+		}
+	}
+}

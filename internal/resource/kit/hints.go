@@ -84,10 +84,10 @@ func (a Attempt) givenUp() string {
 	if _, ok := a.At.Attribute("on_destroy"); ok {
 		keep = "on_destroy = \"keep\" in an apply before the destroy, or "
 	}
-	return "If the VM is in this configuration: Terraform destroys a resource before it changes a VM that has " +
-		"referred to it, so this also happens where the same apply takes it out of the VM. Next step: give the block of " +
-		"this resource lifecycle { create_before_destroy = true }, put the block back if it is gone, and apply. The VM is changed " +
-		"first then, and a later apply can do without the block. If it is in another one: " + keep +
+	return "If the VM is in this configuration: Terraform destroys a resource before it changes a VM that has referred " +
+		"to it, so this also happens where the same apply takes it out of the VM. Next step: give the block of this " +
+		"resource lifecycle { create_before_destroy = true }, put the block back if it is gone, and apply. The VM is " +
+		"changed first then, and a later apply can do without the block. If it is in another one: " + keep +
 		"\"terraform state rm\" of this resource's address leaves to it what it uses."
 }
 
