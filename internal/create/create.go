@@ -74,6 +74,9 @@ func (c *Creator) create(ctx context.Context, r Request, again bool) (*attempt, 
 	if err != nil {
 		return nil, Created{}, err
 	}
+	if err := awaitImported(ctx, c, found.resources, r); err != nil {
+		return nil, Created{}, err
+	}
 	spec, err := c.sources.Resolve(ctx, found.node, vm.Spec{}, r.Spec)
 	if err != nil {
 		return nil, Created{}, err

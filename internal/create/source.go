@@ -3,12 +3,14 @@ package create
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/destroy"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guard"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/ownership"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
@@ -39,8 +41,8 @@ func (s *source) isAnotherThan(dead guard.Unowned) bool {
 }
 
 // resolve finds the source of a clone in the cluster's listing and reads what the commit must restore from it. It waits
-// for a locked source: a backup or a migration of a template ends, and after a migration it is on another node. It
-// returns the listing in which it was found. A configuration that was read for a plan a moment ago will do, unless
+// for a locked source: a backup or a migration of a template ends, and after a migration it is on another node. So it
+// does for one that another create is still making, of which the copy would be half made. It returns the listing in which it was found. A configuration that was read for a plan a moment ago will do, unless
 // afresh is set.
 func (c *Creator) resolve(
 	ctx context.Context, resources pve.Resources, clone *guest.Clone, afresh bool,
@@ -53,25 +55,113 @@ func (c *Creator) resolve(
 		read = c.readSource
 	}
 	var q *request.Queue
-	for {
+	for try := 1; ; try++ {
 		from, lock, err := c.cloned(ctx, resources, clone, read)
-		if err != nil || lock == "" || lock == request.Suspended {
+		if err != nil {
 			return from, resources, err
 		}
-		if q == nil || q.Node != from.node {
-			q = c.jobs.Queue(from.node, from.vmid)
-		}
-		locked := request.LockedBy(lock, fmt.Sprintf("clone VM %d on node %s", from.vmid, from.node))
-		if err := q.Wait(ctx, locked); err != nil {
-			return nil, resources, &guest.FieldError{Path: clone.Path(),
-				Summary: fmt.Sprintf("VM %d cannot be cloned while it is locked", from.vmid),
-				Detail:  "It was not changed", Err: err}
+		mark, isMarked := ownership.Unfinished(from.vmid, from.config)
+		switch {
+		case isMarked:
+			u := unfinishedSource{unfinished{listed: from.listed, mark: mark, config: from.config}, clone.Path(), "cloned"}
+			if err := u.await(ctx, c, afresh, try); err != nil {
+				return nil, resources, err
+			}
+		case lock == "" || lock == request.Suspended:
+			return from, resources, nil
+		default:
+			if q == nil || q.Node != from.node {
+				q = c.jobs.Queue(from.node, from.vmid)
+			}
+			locked := request.LockedBy(lock, fmt.Sprintf("clone VM %d on node %s", from.vmid, from.node))
+			if err := q.Wait(ctx, locked); err != nil {
+				return nil, resources, &guest.FieldError{Path: clone.Path(),
+					Summary: fmt.Sprintf("VM %d cannot be cloned while it is locked", from.vmid),
+					Detail:  "It was not changed", Err: err}
+			}
 		}
 		if resources, err = c.api.Cluster().Resources(ctx); err != nil {
 			return nil, resources, fmt.Errorf("list the cluster's guests: %w", err)
 		}
 		read = c.readSource
 	}
+}
+
+// unfinishedSource is a VM that is to be copied, and whose create has not been committed.
+type unfinishedSource struct {
+	unfinished
+	path string // of the attribute that names it
+	done string // to it: "cloned"
+}
+
+// await waits until the VM may have been committed, and refuses one of which nothing shows that a run is at work on it.
+// One that was read for a plan is refused at once, unless afresh is set: the create then reads it again.
+func (u unfinishedSource) await(ctx context.Context, c *Creator, afresh bool, try int) error {
+	life, why := c.lifeOf(u.mark), "No run is at work on it. "
+	var err error
+	switch {
+	case u.mark.Saga == "":
+		life, why = guest.Dead, ""
+	case u.mark.Kept:
+		life, why = guest.Dead, "Its create has failed, and on_failure = \"keep\" keeps it. "
+	case afresh && life == guest.Unsure:
+		if life, err = c.guests.Watch(ctx, u.listed, u.mark, life); pve.IsKind(err, pve.NotFound) { // it has moved, or is gone
+			life, err = guest.Alive, nil
+		}
+	}
+	switch {
+	case err == nil && afresh && life == guest.Alive:
+		if try == 1 {
+			c.jobs.Tell(ctx, fmt.Sprintf("%s on node %s is to be %s, and transaction %s is still making it: the end of that is "+
+				"awaited", u.named(), u.listed.Node, u.done, u.mark.Saga))
+		}
+		if err = c.jobs.Pause(ctx, try); err == nil {
+			return nil
+		}
+		why = "A run is at work on it, and its end was awaited. "
+	case err != nil:
+		why = "Whether a run is at work on it cannot be told. "
+	}
+	refused := &guest.FieldError{Path: u.path, Err: err,
+		Summary: fmt.Sprintf("%s on node %s cannot be %s before it is finished", u.named(), u.listed.Node, u.done),
+		Detail:  why + guest.Unfinished(u.listed.VMID, u.mark)}
+	if u.mark.Saga != "" {
+		refused.Detail += ". If no configuration has it: " + u.waysOut()
+	}
+	return refused
+}
+
+// awaitImported does so for the VMs that new disks are copied of. One that cannot be read is left to PVE, which wants
+// VM.Config.Disk on it (pve-storage Storage.pm check_volume_access).
+func awaitImported(ctx context.Context, c *Creator, resources pve.Resources, r Request) error {
+	copies := vm.Diff(vm.Spec{}, r.Spec).Copies()
+	for _, slot := range slices.Sorted(maps.Keys(copies)) {
+		owner, owned := volid.Owner(copies[slot])
+		read := c.guests.SourceConfig
+		for try := 1; owned && owner != r.VMID; try++ {
+			listed, ok := resources.Guest(owner)
+			if !ok || listed.Type != "qemu" {
+				break
+			}
+			config, err := read(ctx, listed.Node, owner)
+			mark, is := ownership.Unfinished(owner, config)
+			if err != nil || !is {
+				break
+			}
+			u := unfinishedSource{unfinished{listed: listed, mark: mark, config: config}, guest.ImportPath(slot), "copied"}
+			if try > 1 { // the first reading may be some seconds old
+				err = u.await(ctx, c, true, try-1)
+			}
+			if err == nil {
+				resources, err = c.api.Cluster().Resources(ctx)
+			}
+			if err != nil {
+				return err
+			}
+			read = c.readSource
+		}
+	}
+	return nil
 }
 
 func (c *Creator) readSource(ctx context.Context, node string, vmid int) (map[string]string, error) {

@@ -46,6 +46,7 @@ type Source struct {
 	Listed      pve.Resource
 	Config      map[string]string // that of the VM, or of its snapshot
 	Description string            // that the clone gets
+	Unfinished  bool              // its create is not over
 }
 
 // CopiedDescription is the description of a VM that is copied. An ownership mark is none: it says nothing of the copy.
@@ -55,6 +56,18 @@ func CopiedDescription(config map[string]string) string {
 		return ""
 	}
 	return description
+}
+
+// Unfinished says of a VM that is to be copied that its create is not over, and where it is completed.
+func Unfinished(vmid int, mark ownership.Mark) string {
+	if mark.Saga == "" {
+		return "Its description begins like the mark of a create of this provider that is not over, and was edited, or " +
+			"another release wrote it. So it may be half made, as a copy of it would be. If it is complete, give it " +
+			"another description"
+	}
+	return fmt.Sprintf("Its description is the mark of a create of this provider (transaction %s, by %s). So it is half "+
+		"made, as a copy of it would be. `terraform apply` of the configuration that makes VM %d completes it, or replaces "+
+		"it", mark.Saga, mark.User, vmid)
 }
 
 // IsFull reports whether a clone gets disks of its own (qemu-server API2/Qemu.pm, clone_vm).

@@ -141,6 +141,17 @@ func Parse(description string) (Mark, bool) {
 // anything; a VM that has one is not to be taken for finished.
 func IsMark(description string) bool { return strings.HasPrefix(description, title) }
 
+// Unfinished reports whether a VM is not to be copied, since its description says that its create is not over. The mark
+// is empty if it is damaged, or of another release. One that names another VM says nothing: clones and backups bring
+// descriptions along.
+func Unfinished(vmid int, config map[string]string) (Mark, bool) {
+	mark, whole := Parse(config["description"])
+	if !whole {
+		return Mark{}, IsMark(config["description"])
+	}
+	return mark, mark.VMID == vmid
+}
+
 // Sign returns the mark with the signature of a secret key (HMAC-SHA-256).
 func (m Mark) Sign(key []byte) Mark {
 	m.Signature = m.signature(key)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/nearest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/ownership"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
@@ -24,6 +25,7 @@ func (p *planCheck) clone(ctx context.Context, c *Checker, r Request) {
 	if err != nil {
 		return
 	}
+	unfinished(p, c, r, config)
 	if p.copy = vm.Decode(config); r.isOpen(p.origin.VMID) {
 		return
 	}
@@ -36,6 +38,16 @@ func (p *planCheck) clone(ctx context.Context, c *Checker, r Request) {
 	}
 	if !r.Acting { // then the request for the clone brings the same answer
 		cloneable(ctx, p, c, r.Clone, config)
+	}
+}
+
+// unfinished warns of a source that another create has not finished. One of this process is waited for.
+func unfinished(p *planCheck, c *Checker, r Request, config map[string]string) {
+	mark, isMarked := ownership.Unfinished(p.origin.VMID, config)
+	if isMarked && !r.Acting && (mark.Process == "" || mark.Process != c.guests.Process) {
+		p.say(sourceMarked, r.Clone.Path(), fmt.Sprintf("It is on node %s. %s. The apply waits for a create that is at work "+
+			"on it, and refuses the clone where none is", p.origin.Node, guest.Unfinished(p.origin.VMID, mark)),
+			strconv.Itoa(p.origin.VMID))
 	}
 }
 

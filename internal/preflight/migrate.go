@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/ownership"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
@@ -35,7 +36,9 @@ func (c *Checker) CloneSource(ctx context.Context, clone *guest.Clone) (guest.So
 		return guest.Source{}, err
 	}
 	config, err := c.guests.SourceConfig(ctx, found.Node, found.VMID)
-	source := guest.Source{Listed: found, Config: config, Description: guest.CopiedDescription(config)}
+	_, isMarked := ownership.Unfinished(found.VMID, config)
+	source := guest.Source{Listed: found, Config: config, Description: guest.CopiedDescription(config),
+		Unfinished: isMarked}
 	if err != nil || clone.Snapshot == "" {
 		return source, err
 	}

@@ -38,6 +38,7 @@ const (
 	vmidForeign     = "foreign volumes"
 	vmidDestroys    = "destroyed volumes"
 	sourceUntold    = "source"
+	sourceMarked    = "unfinished source"
 	linkedElsewhere = "linked clone"
 	notLikeThis     = "clone's shape"
 	cloneRefused    = "clone's storages"
@@ -131,6 +132,8 @@ func rulesOfPlaces() []Rule {
 		{sourceUntold, Doubtful, "Another VM may be the one to clone",
 			"the listing; `GET …/qemu/N/config` of VMs that it has no name of",
 			"nothing tells the names of VMs whose node is away, nor whether they are templates"},
+		{sourceMarked, Doubtful, "VM … is not finished", "the source's configuration",
+			"the apply waits for a create that is at work on it, and refuses the clone where none is"},
 		{"", Refused, "VM … cannot be cloned to node …", "the listing, the source's configuration",
 			"PVE clones neither way (qemu-server API2/Qemu.pm, clone_vm)"},
 		{linkedElsewhere, Refused, "A linked clone stays where its template is", listing, "PVE refuses storage and format"},

@@ -18,7 +18,8 @@ import (
 
 // The plan of a clone says what the clone will be: the values that PVE copies are those of the source. Terraform plans
 // each create once more in the apply, in another process, and refuses a plan that differs. So all plans of a process go
-// by one reading of a source, and a source that this configuration changes itself is left open.
+// by one reading of a source, and a source that this configuration changes itself is left open, as is one whose create
+// is not over.
 
 // cloning is the part of a plan that a new VM has from its source.
 type cloning struct{ *Planning }
@@ -32,7 +33,7 @@ func (p cloning) planCopied(ctx context.Context) {
 	}
 	how := p.Plan.Clone.Request()
 	source, err := p.Run.source(ctx, p.Session, how, p.Machines.CloneSource)
-	if err != nil || p.Run.changes(source.Listed.VMID) {
+	if err != nil || source.Unfinished || p.Run.changes(source.Listed.VMID) {
 		return
 	}
 	copied, diags := p.CloneOf(ctx, source, how)
