@@ -124,7 +124,10 @@ func casesOfVMs() map[string]one {
 		"No VM to clone": {nil, here(Request{Clone: &guest.Clone{Name: "none"}})},
 		"Several VMs to clone": {func(w *world) { w.change(twin); w.sim.Advance(time.Minute) },
 			here(Request{Clone: &guest.Clone{Name: "existing"}})},
-		"Another VM may be":                     {alter(twinAway), here(Request{Clone: &guest.Clone{Name: "existing"}})},
+		"Another VM may be": {alter(twinAway), here(Request{Clone: &guest.Clone{Name: "existing"}})},
+		"VM 8000 is not finished": {alter(func(w *state.World) {
+			w.Guests[8000].Config["description"] = "Terraform is creating this VM. Do not touch it."
+		}), here(Request{Clone: &guest.Clone{VMID: 8000}})},
 		"VM 9000 cannot be cloned to node pve2": {nil, made(Request{Node: "pve2", Clone: golden})},
 		"A linked clone stays":                  {nil, here(Request{Clone: &guest.Clone{VMID: 9000, Storage: "local-lvm"}})},
 		"VM 9000 cannot be cloned like":         {nil, here(Request{Clone: golden, Planned: disks("", 1), Whole: true})},
@@ -326,7 +329,7 @@ func places() map[string]string {
 
 		"on_orphaned_volumes":              {"Volumes with VMID 100 may have", "Volumes with VMID 100 will"},
 		"clone.name":                       {"No VM to clone", "Several VMs to clone", "Another VM may be"},
-		"clone.vmid":                       {"No permission to clone VM 900", "VM 8000 runs and has a TPM state"},
+		"clone.vmid":                       {"No permission to clone VM 900", "VM 8000 runs and has a TPM state", "VM 8000 is not finished"},
 		"clone.snapshot":                   {"PVE makes no such clone of VM 8000", "VM 8000 has no snapshot \"gone\""},
 		"clone.full":                       {"VM 9000 cannot be cloned to node pve2"},
 		"clone.storage":                    {"A linked clone stays"},

@@ -123,8 +123,8 @@ func (p refusals) refuseProtectedDisks() {
 	for _, slot := range model.SortedSlots(p.Prior.CDROMs) {
 		if _, stays := p.Plan.CDROMs[slot]; !stays && p.managed("cdroms."+slot) {
 			p.refuse(path.Root("cdroms").AtMapKey(slot),
-				"The VM is protected: PVE refuses to take a drive from it. Set protection = false as well; file = \"none\" empties "+
-					"it without that.")
+				"The VM is protected: PVE refuses to take a drive from it. Set protection = false as well; file = \"none\" "+
+					"empties it without that.")
 		}
 	}
 }
