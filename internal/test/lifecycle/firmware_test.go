@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/terraformtest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
@@ -182,5 +183,49 @@ func TestRemovedFirmwareComesBackAsACopy(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// TestGuestThatBecomesWindowsHasItsMachinePinned: PVE pins the machine of a guest whose ostype becomes a Windows one. A
+// plan that does not configure the machine leaves it open then, and else promises it.
+func TestGuestThatBecomesWindowsHasItsMachinePinned(t *testing.T) {
+	t.Parallel()
+	const disk = "disks = { scsi0 = { storage = \"local-zfs\", size = \"1G\" } }\n"
+	for name, c := range map[string]struct {
+		was, is string
+		isOpen  bool
+	}{
+		"from Linux":          {"ostype = \"l26\"\n", "ostype = \"win11\"\n", true},
+		"from none":           {"", "ostype = \"win10\"\n", true},
+		"with a machine":      {"ostype = \"l26\"\n", "ostype = \"win11\"\nmachine = \"q35\"\n", false},
+		"with that machine":   {"ostype = \"l26\"\nmachine = \"q35\"\n", "ostype = \"win11\"\nmachine = \"q35\"\n", false},
+		"to another Linux":    {"ostype = \"l26\"\n", "ostype = \"l24\"\n", false},
+		"back from a Windows": {"ostype = \"win11\"\n", "ostype = \"l26\"\n", false},
+	} {
+		for _, power := range []string{"running", "stopped"} {
+			for _, version := range []string{"8.4", "9.2"} {
+				t.Run(name+" "+power+" "+version, func(t *testing.T) {
+					t.Parallel()
+					w := rig.NewWorld(t, pvesim.Options{Profile: version})
+					w.ExpectPowerOffs(state.PowerReboot, state.PowerShutdown)
+					block := func(os string) string { return rig.NodeVMBlock("power_state = \"" + power + "\"\n" + disk + os) }
+					s := w.Session(t, rig.TokenNoSSH, block(c.was))
+					rig.Must(t, s.Converge(t.Context()))
+					w.Reconfigure(t, s, rig.TokenNoSSH, block(c.is))
+					pl, err := s.Plan(t.Context())
+					rig.Must(t, err)
+					planned := terraformtest.At(pl.Change(rig.VMAddress).Planned, "machine")
+					if planned.IsKnown() == c.isOpen {
+						t.Errorf("planned machine %#v", planned)
+					}
+					rig.Must(t, s.Apply(t.Context(), pl))
+					made := s.Attr(rig.VMAddress, "machine")
+					rig.Must(t, s.Converge(t.Context()))
+					if is := s.Attr(rig.VMAddress, "machine"); !is.RawEquals(made) {
+						t.Errorf("the refresh finds machine %#v, the apply said %#v", is, made)
+					}
+				})
+			}
+		}
 	}
 }

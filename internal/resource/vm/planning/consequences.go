@@ -54,8 +54,8 @@ type consequences struct{ unknown, null map[string]bool }
 
 // PlanConsequences plans what follows from other changes: the volume of a disk that moves, its name when the VM becomes
 // a template, the boot order when devices come and go. The consequences of a change that is not known yet are not known
-// either. The machine that PVE pins when a guest becomes a Windows needs no row: one that the state does not know is
-// open anyway, and a pinned one counts as the one that it is a version of (model.WithoutPinnedMachine).
+// either. So is the machine that PVE pins when a guest becomes a Windows, since 8.4 (qemu-server API2/Qemu.pm,
+// update_vm_api). A version of the one in state counts as that one (model.WithoutPinnedMachine).
 func (p *Planning) PlanConsequences() {
 	c := consequences{unknown: map[string]bool{}, null: map[string]bool{}}
 	d := p.delta()
@@ -68,6 +68,9 @@ func (p *Planning) PlanConsequences() {
 	if d.swaps("smbios.uuid") != same || p.Prior.UUID == nil { // a create that failed has not read it
 		c.unknown["uuid"] = true
 	}
+	ostype := plan.At(p.Value, "ostype")
+	c.unknown["machine"] = p.Config.At("machine").IsNull() && p.Prior.Machine == nil && d.change("ostype") != same &&
+		(!ostype.IsKnown() || vm.IsWindows(model.StringOf(ostype)))
 	c.forFirewall(p)
 	p.Value = plan.Edit(p.Value, c.unknown, c.null)
 }
