@@ -229,3 +229,30 @@ func TestGuestThatBecomesWindowsHasItsMachinePinned(t *testing.T) {
 		}
 	}
 }
+
+// TestFirmwareKeepsTheOptionsItWasMadeWith: PVE changes neither the type and the keys of an EFI disk nor the version of a
+// TPM. Where they leave the configuration the plan keeps them, alone and beside a move.
+func TestFirmwareKeepsTheOptionsItWasMadeWith(t *testing.T) {
+	t.Parallel()
+	const head = "power_state = \"stopped\"\n" + withoutFirmware
+	firmware := func(storage, efi, tpm string) string {
+		return fmt.Sprintf("%sefi_disk = { storage = %q%s }\ntpm_state = { storage = %q%s }\n", head, storage, efi, storage, tpm)
+	}
+	for name, to := range map[string]string{"alone": "local-zfs", "with a move": "local-lvm"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := rig.NewVM(t, firmware("local-zfs", ", pre_enrolled_keys = true, type = \"4m\"", ", version = \"v2.0\""))
+			pl := l.Plan(firmware(to, "", ""))
+			if pl.Empty() != (to == "local-zfs") {
+				t.Errorf("planned %s", pl)
+			}
+			rig.Must(t, l.Session.Apply(t.Context(), pl))
+			rig.Must(t, l.Session.Converge(t.Context()))
+			for at, want := range map[string]string{"efi_disk.type": `"4m"`, "efi_disk.pre_enrolled_keys": "true", "tpm_state.version": `"v2.0"`} {
+				if is := terraformtest.ShowValue(l.Session.Attr(rig.VMAddress, at)); is != want {
+					t.Errorf("%s is %s", at, is)
+				}
+			}
+		})
+	}
+}

@@ -32,7 +32,8 @@ func Rules() map[string]plan.Rule {
 	add(plan.Rule{OnlyInState: true, Same: SameDuration}, "timeouts.create", "timeouts.read", "timeouts.update",
 		"timeouts.delete",
 		"on_destroy.timeout")
-	add(plan.Rule{KeepOnRemoval: true}, "disks.*.storage", "efi_disk.storage", "tpm_state.storage", "cloud_init.storage")
+	add(plan.Rule{KeepOnRemoval: true}, "disks.*.storage", "efi_disk.storage", "tpm_state.storage", "cloud_init.storage",
+		"efi_disk.type", "efi_disk.pre_enrolled_keys", "tpm_state.version") // as they were made
 	add(plan.Rule{KeepOnRemoval: true, ServerChooses: true}, "vmid", "node", "disks.*.volume", "networks.*.model",
 		"efi_disk.ms_cert",
 		"ha.state", "cloud_init.slot")

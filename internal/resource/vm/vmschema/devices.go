@@ -55,10 +55,10 @@ func deviceAttributes() map[string]schema.Attribute {
 					MarkdownDescription: "Image format on a file storage. Default: the storage's."},
 				"type": schema.StringAttribute{Optional: true, Computed: true,
 					Validators:          []validator.String{stringvalidator.OneOf("2m", "4m")},
-					MarkdownDescription: "Size of the firmware: `4m` (needed for Secure Boot) or `2m`. It cannot be changed later."},
+					MarkdownDescription: "Size of the firmware: `4m` (needed for Secure Boot) or `2m`. It cannot be changed later: left out, it stays."},
 				"pre_enrolled_keys": schema.BoolAttribute{Optional: true, Computed: true,
 					MarkdownDescription: "Begin with the distributions' and Microsoft's keys enrolled and Secure Boot on. It " +
-						"cannot be changed later."},
+						"cannot be changed later: left out, it stays."},
 				"ms_cert": textOption("Which of Microsoft's certificates are enrolled: `2011`, `2023`, `2023w` or `2023k`. A "+
 					"recent PVE says it itself. Since PVE 9.2 a change to `2023k` enrolls them as soon as the VM is off, if "+
 					"`pre_enrolled_keys` is set. PVE turns `2023` and `2023w` into it then.",
@@ -73,7 +73,7 @@ func deviceAttributes() map[string]schema.Attribute {
 					MarkdownDescription: "Storage of the disk. Required unless the VM is a clone of a source that has one."},
 				"version": schema.StringAttribute{Optional: true, Computed: true,
 					Validators:          []validator.String{stringvalidator.OneOf("v1.2", "v2.0")},
-					MarkdownDescription: "TPM version: `v2.0` or `v1.2`. It cannot be changed later."},
+					MarkdownDescription: "TPM version: `v2.0` or `v1.2`. It cannot be changed later: left out, it stays."},
 				"import_from": importAttribute("state"),
 				"volume":      schema.StringAttribute{Computed: true, MarkdownDescription: "Id of the volume."},
 			}},
