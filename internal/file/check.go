@@ -29,7 +29,7 @@ func (f *Files) Check(ctx context.Context, spec Spec) (found, doubts []*guest.Fi
 	}
 	resources, err := f.api.Listing().Shared(ctx)
 	if err != nil {
-		return []*guest.FieldError{{Summary: "Cannot look at the cluster", Detail: "The plan needs the list of nodes and " +
+		return []*guest.FieldError{{Summary: "Cannot look at the cluster", Detail: "This needs the list of nodes and " +
 			"storages", Err: err}}, nil
 	}
 	if add(guest.CheckNode(resources, spec.Node)) {

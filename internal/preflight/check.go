@@ -74,7 +74,7 @@ func (c *Checker) askAhead(ctx context.Context, r Request) (end func()) {
 }
 
 func cannotLook(err error) Findings {
-	report := finding(cannotLookAtAll, "", "The plan needs the list of nodes, storages and guests")
+	report := finding(cannotLookAtAll, "", "This needs the list of nodes, storages and guests")
 	report.Err = err
 	return Findings{Refused: []*guest.FieldError{report}}
 }

@@ -1,6 +1,7 @@
 package preflight
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -163,7 +164,8 @@ func (d demand) space(c *Checker, r Request, id string, wanted []demanded) {
 	for _, one := range wanted {
 		bytes += one.Bytes
 	}
-	path, thick := wanted[0].Path, storage.PluginType == "lvm"
+	largest := slices.MaxFunc(wanted, func(a, b demanded) int { return cmp.Compare(a.Bytes, b.Bytes) })
+	path, thick := largest.Path, storage.PluginType == "lvm"
 	if thick && bytes > storage.MaxDisk {
 		d.say(storageTooSmall, path, fmt.Sprintf("They are to have %s, and the storage has %s in all. A storage of type "+
 			"lvm sets the whole of a disk aside when it is made", gib(bytes), gib(storage.MaxDisk)), id)

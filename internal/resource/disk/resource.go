@@ -184,7 +184,7 @@ func (r *Resource) ModifyPlan(ctx context.Context, req resource.ModifyPlanReques
 	}
 	resp.Diagnostics.Append(r.warnUnshown(ctx, unshown)...)
 	if !req.State.Raw.IsNull() {
-		resp.Diagnostics.Append(r.checkAstray(ctx, req.Private, "plan", &state)...)
+		resp.Diagnostics.Append(r.checkAstray(ctx, req.Private, "check", &state)...)
 	}
 	if moves && !resp.Diagnostics.HasError() && r.Session.Known() {
 		err := r.Session.VMs.Disks.CheckMove(ctx, state.known(), plan.wanted())
@@ -226,7 +226,7 @@ func (r *Resource) check(ctx context.Context, plan, state model, diags *diag.Dia
 		return
 	}
 	found := r.Session.VMs.Check(ctx, q)
-	diags.Append(kit.Verdicts(r.attempt("plan", &plan), found.Refused, found.Doubtful)...)
+	diags.Append(kit.Verdicts(r.attempt("check", &plan), found.Refused, found.Doubtful)...)
 }
 
 // checkDestroy names what goes with the disk, and asks for the privileges that it takes to destroy it.

@@ -120,7 +120,7 @@ func (i *isoModel) plan(ctx context.Context, o operation, prior isoModel) path.P
 		i.Created, i.Owned = prior.Created, prior.Owned
 	case !i.isPlaceKnown():
 	case err != nil:
-		o.diags.Append(kit.Diagnose(o.attempt("plan"), err)...)
+		o.diags.Append(kit.Diagnose(o.attempt("check"), err)...)
 	case o.session.Known():
 		o.session.VMs.WillHave(ctx, spec.Node, spec.Volume())
 		o.check(ctx, spec)

@@ -110,7 +110,7 @@ func (o operation) check(ctx context.Context, spec file.Spec) {
 			found = append(found, other)
 		}
 	}
-	o.diags.Append(kit.Verdicts(o.attempt("plan"), found, doubts)...)
+	o.diags.Append(kit.Verdicts(o.attempt("check"), found, doubts)...)
 }
 
 // takes are the privileges that a new file takes (pve-storage API2/Storage/Status.pm upload, download_url). PVE has

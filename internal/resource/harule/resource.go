@@ -95,7 +95,7 @@ func (r *Resource) ModifyPlan(ctx context.Context, req resource.ModifyPlanReques
 			preflight.Take{Path: "rule", What: "see HA rules", On: "/", AnyOf: []string{"Sys.Audit"}},
 			preflight.Take{Path: "rule", What: verb, On: "/", AnyOf: []string{"Sys.Console"}})
 	}
-	resp.Diagnostics.Append(kit.Verdicts(r.attempt("plan", &m), refused, nil)...)
+	resp.Diagnostics.Append(kit.Verdicts(r.attempt("check", &m), refused, nil)...)
 }
 
 // Create makes the rule.

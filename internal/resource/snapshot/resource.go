@@ -85,7 +85,7 @@ func (r *Resource) ModifyPlan(ctx context.Context, req resource.ModifyPlanReques
 	if len(lacks) == 0 && isKept {
 		lacks = r.foresee(ctx, req.State.Raw.IsNull(), &m, &prior)
 	}
-	resp.Diagnostics.Append(kit.Verdicts(r.attempt("plan", &m), lacks, nil)...)
+	resp.Diagnostics.Append(kit.Verdicts(r.attempt("check", &m), lacks, nil)...)
 }
 
 // foresee is why a snapshot that is new, or replaces one, cannot be taken.

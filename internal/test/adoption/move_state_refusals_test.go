@@ -237,6 +237,26 @@ func TestMoveStateTellsWhatIsLeftOut(t *testing.T) {
 	}
 }
 
+// TestForgottenDiskIsNoUnusedVolume: a disk that the configuration does not name leaves the state and stays on the VM, so
+// the plan does not show unused_volumes as if it were detached.
+func TestForgottenDiskIsNoUnusedVolume(t *testing.T) {
+	t.Parallel()
+	w := rig.NewWorld(t)
+	s := w.Session(t, rig.RootTicket, strings.Replace(existing, `disks    = { scsi0 = { storage = "local-lvm", size = "4G" } }`, "", 1))
+	rig.Must(t, s.Move(t.Context(), "proxmox_vm.it", ofBPG(t, nil)))
+	pl, err := s.Plan(t.Context())
+	rig.Must(t, err)
+	c := pl.Change("proxmox_vm.it")
+	if !terraformtest.At(c.Planned, "disks").IsNull() || !terraformtest.At(c.Planned, "unused_volumes").IsKnown() {
+		t.Errorf("planned %s", pl)
+	}
+	rig.Must(t, s.Apply(t.Context(), pl))
+	rig.Must(t, s.Converge(t.Context()))
+	if wrote := writes(w); len(wrote) > 0 {
+		t.Errorf("written: %v", wrote)
+	}
+}
+
 // TestMoveWithoutDevicesToCompare: ids are used again. A state without network devices and uuid knows its VM by the name
 // alone, and does not take another one over.
 func TestMoveWithoutDevicesToCompare(t *testing.T) {

@@ -83,6 +83,25 @@ func TestOneCauseOfAll(t *testing.T) {
 	}
 }
 
+// TestRefusedCredentialsInAnApplyAreOfNoPlan: a token that expires after the plan fails the check that an apply begins
+// with. The errors do not say that a plan fails.
+func TestRefusedCredentialsInAnApplyAreOfNoPlan(t *testing.T) {
+	t.Parallel()
+	w := rig.NewWorld(t)
+	s := w.Session(t, rig.TokenNoSSH, "resource \"proxmox_vm\" \"x\" {\n  count = 3\n  name = \"x-${count.index}\"\n  node = \"pve1\"\n}\n")
+	pl, err := s.Plan(t.Context())
+	rig.Must(t, err)
+	w.Sim.SetFaults([]fault.Rule{{Phase: fault.Before, Times: -1, Status: 401, Reason: "authentication failure"}})
+	w.Sim.Advance(20e9) // what the plan has read is old
+	err = s.Apply(t.Context(), pl)
+	if full, short := inFull(s); err == nil || len(full) != 1 || len(short) != 2 {
+		t.Errorf("%v: %d in full, %d short", err, len(full), len(short))
+	}
+	if said := fmt.Sprint(s.Diagnostics()); strings.Contains(said, "annot plan") || strings.Contains(said, "plan needs") {
+		t.Errorf("said %s", said)
+	}
+}
+
 // TestOneCauseIsNotAnother: an error with other words is told in full.
 func TestOneCauseIsNotAnother(t *testing.T) {
 	t.Parallel()

@@ -90,6 +90,22 @@ func clones(source string) string {
 		source + "\n}\n"
 }
 
+// TestSpaceWarningIsOnTheLargestDisk: a storage that runs out of space is named at the disk that takes most of it.
+func TestSpaceWarningIsOnTheLargestDisk(t *testing.T) {
+	t.Parallel()
+	block := func(size string) string {
+		return rig.NodeVMBlock(fmt.Sprintf("power_state = \"stopped\"\ndisks = { scsi0 = { storage = \"local-zfs\", size = %q }, "+
+			"scsi1 = { storage = \"local-zfs\", size = \"600G\" } }\n", size))
+	}
+	s := rig.NewWorld(t).Session(t, rig.TokenNoSSH, block("20G"))
+	_, err := s.Plan(t.Context())
+	rig.Must(t, err)
+	if said := fmt.Sprint(s.Diagnostics()); !strings.Contains(said, "1 VM whose new disks may take 620.0 GiB") ||
+		!strings.Contains(said, `disks["scsi1"].storage`) {
+		t.Errorf("said %s", said)
+	}
+}
+
 // TestPreflightCountsAVMOnce: a replaced VM and a changed VM count only with the difference to their present size. The apply that
 // follows counts nothing twice, and afterwards the plan is empty and silent.
 func TestPreflightCountsAVMOnce(t *testing.T) {

@@ -59,7 +59,7 @@ func (p serverCheck) checkServer(ctx context.Context) {
 		found.Refused = slices.DeleteFunc(found.Refused,
 			func(problem *guest.FieldError) bool { return problem.Path == "node" })
 	}
-	attempt := p.Plan.Attempt(p.Session.Identity(), "plan", nil)
+	attempt := p.Plan.Attempt(p.Session.Identity(), "check", nil)
 	p.diags.Append(kit.Verdicts(attempt, found.Refused, found.Doubtful)...)
 }
 

@@ -161,7 +161,8 @@ func (f foretelling) disks() (adds, grows bool) {
 	for slot, before := range f.Prior.Disks {
 		disk, stays := f.Plan.Disks[slot]
 		before.Size = disk.Size
-		adds = adds && stays && f.delta().change("disks."+slot+".volume") == same
+		adds = adds && (slices.Contains(f.forgotten, "disks."+slot) || // it stays on the VM
+			stays && f.delta().change("disks."+slot+".volume") == same)
 		grows = grows && stays && reflect.DeepEqual(disk, before)
 	}
 	for slot := range f.Plan.Disks {
