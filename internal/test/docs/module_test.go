@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -68,4 +69,72 @@ func testModule(t *testing.T, name, want string, faults []fault.Rule) *rig.World
 	}
 	w.MustBeClean(t)
 	return w
+}
+
+// TestModuleWithMocks runs a module whose resources refer to each other with the mocks of the guide, without a server.
+func TestModuleWithMocks(t *testing.T) {
+	guide := rig.ReadFile(t, "../../../templates/guides/pipeline.md.tmpl")
+	mocks := regexp.MustCompile("(?s)```hcl\n(mock_provider .*?)```").FindStringSubmatch(guide)
+	if mocks == nil {
+		t.Fatal("the guide has no mocks")
+	}
+	rig.UseCLI(t)
+	rig.WithoutEnvironment(t)
+	dir := t.TempDir()
+	settings := rig.DevOverride(t, dir)
+	module := filepath.Join(dir, "module")
+	rig.Must(t, os.MkdirAll(filepath.Join(module, "tests"), 0o700))
+	const main = `terraform {
+  required_providers {
+    proxmox = { source = "terraform-proxmox/proxmox" }
+  }
+}
+resource "proxmox_image" "it" {
+  node    = "pve1"
+  storage = "local"
+  url     = "https://example.org/image.qcow2"
+}
+resource "proxmox_cloud_init_iso" "it" {
+  node    = "pve1"
+  storage = "local"
+  name      = "x"
+  user_data = "#cloud-config\n"
+}
+resource "proxmox_snippet" "it" {
+  node    = "pve1"
+  storage = "local"
+  name    = "user-data.yaml"
+  content = "#cloud-config\n"
+}
+resource "proxmox_disk" "it" {
+  storage = "local-lvm"
+  size    = "1G"
+}
+resource "proxmox_vm" "source" {
+  name = "source"
+}
+resource "proxmox_vm" "it" {
+  name   = "x"
+  clone  = { vmid = proxmox_vm.source.vmid }
+  disks  = {
+    scsi1 = { storage = "local-lvm", import_from = proxmox_image.it.volume }
+    scsi2 = { imported_disk = { volume = proxmox_disk.it.volume } }
+  }
+  cdroms = { ide0 = { file = proxmox_cloud_init_iso.it.volume } }
+  cloud_init = { storage = "local", custom = { user = proxmox_snippet.it.volume } }
+}
+resource "proxmox_vm_snapshot" "it" {
+  vmid = proxmox_vm.it.vmid
+  uuid = proxmox_vm.it.uuid
+  name = "before"
+}
+`
+	rig.Must(t, os.WriteFile(filepath.Join(module, "main.tf"), []byte(main), 0o600))
+	rig.Must(t, os.WriteFile(filepath.Join(module, "tests", "mocks.tftest.hcl"), []byte(mocks[1]), 0o600))
+	run := exec.CommandContext(t.Context(), os.Getenv("TF_ACC_TERRAFORM_PATH"), "test", "-no-color")
+	run.Dir = module
+	run.Env = append(os.Environ(), "TF_CLI_CONFIG_FILE="+settings, "TF_IN_AUTOMATION=1")
+	if text, err := run.CombinedOutput(); err != nil || !strings.Contains(string(text), "1 passed, 0 failed") {
+		t.Errorf("%v\n%s", err, text)
+	}
 }
