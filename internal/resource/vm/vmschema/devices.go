@@ -54,8 +54,9 @@ func deviceAttributes() map[string]schema.Attribute {
 					Validators:          []validator.String{stringvalidator.OneOf("raw", "qcow2", "vmdk")},
 					MarkdownDescription: "Image format on a file storage. Default: the storage's."},
 				"type": schema.StringAttribute{Optional: true, Computed: true,
-					Validators:          []validator.String{stringvalidator.OneOf("2m", "4m")},
-					MarkdownDescription: "Size of the firmware: `4m` (needed for Secure Boot) or `2m`. It cannot be changed later: left out, it stays."},
+					Validators: []validator.String{stringvalidator.OneOf("2m", "4m")},
+					MarkdownDescription: "Size of the firmware: `4m` (needed for Secure Boot) or `2m`. It cannot be changed later: " +
+						"left out, it stays."},
 				"pre_enrolled_keys": schema.BoolAttribute{Optional: true, Computed: true,
 					MarkdownDescription: "Begin with the distributions' and Microsoft's keys enrolled and Secure Boot on. It " +
 						"cannot be changed later: left out, it stays."},
