@@ -42,8 +42,8 @@ func (s *source) isAnotherThan(dead guard.Unowned) bool {
 
 // resolve finds the source of a clone in the cluster's listing and reads what the commit must restore from it. It waits
 // for a locked source: a backup or a migration of a template ends, and after a migration it is on another node. So it
-// does for one that another create is still making, of which the copy would be half made. It returns the listing in which it was found. A configuration that was read for a plan a moment ago will do, unless
-// afresh is set.
+// does for one that another create is still making, of which the copy would be half made. It returns the listing in
+// which it was found. A configuration that was read for a plan a moment ago will do, unless afresh is set.
 func (c *Creator) resolve(
 	ctx context.Context, resources pve.Resources, clone *guest.Clone, afresh bool,
 ) (*source, pve.Resources, error) {
@@ -105,7 +105,8 @@ func (u unfinishedSource) await(ctx context.Context, c *Creator, afresh bool, tr
 	case u.mark.Kept:
 		life, why = guest.Dead, "Its create has failed, and on_failure = \"keep\" keeps it. "
 	case afresh && life == guest.Unsure:
-		if life, err = c.guests.Watch(ctx, u.listed, u.mark, life); pve.IsKind(err, pve.NotFound) { // it has moved, or is gone
+		life, err = c.guests.Watch(ctx, u.listed, u.mark, life)
+		if pve.IsKind(err, pve.NotFound) { // it has moved, or is gone
 			life, err = guest.Alive, nil
 		}
 	}

@@ -44,7 +44,8 @@ func (p *planCheck) clone(ctx context.Context, c *Checker, r Request) {
 // unfinished warns of a source that another create has not finished. One of this process is waited for.
 func unfinished(p *planCheck, c *Checker, r Request, config map[string]string) {
 	mark, isMarked := ownership.Unfinished(p.origin.VMID, config)
-	if isMarked && !r.Acting && (mark.Process == "" || mark.Process != c.guests.Process) {
+	isOurs := mark.Process != "" && mark.Process == c.guests.Process && !mark.Kept
+	if isMarked && !r.Acting && !isOurs {
 		p.say(sourceMarked, r.Clone.Path(), fmt.Sprintf("It is on node %s. %s. The apply waits for a create that is at work "+
 			"on it, and refuses the clone where none is", p.origin.Node, guest.Unfinished(p.origin.VMID, mark)),
 			strconv.Itoa(p.origin.VMID))

@@ -113,8 +113,7 @@ func casesOfVMs() map[string]one {
 			Planned: vm.Spec{Memory: vm.Memory{Size: to(int64(1 << 30))}}})},
 		"VMID 8000 is taken":               {nil, here(Request{VMID: 8000})},
 		"VMID 8000 is taken by a VM of th": {nil, here(Request{VMID: 8000, Name: "existing"})},
-		"Volumes of another VM 100": {alter(orphanOf100),
-			here(Request{VMID: 100, Storages: map[string]string{"disks.scsi0.storage": "local-zfs"}})},
+		"Volumes of another VM 100":        {alter(orphanOf100), here(Request{VMID: 100, Storages: map[string]string{"disks.scsi0.storage": "local-zfs"}})},
 		"Volumes with VMID 100 may have": {alter(func(w *state.World) {
 			w.Put(&state.Volume{Storage: "shared-nfs", Name: "100/vm-100-disk-3.raw", VMID: 100, Content: "images",
 				Format: "raw", Size: 1 << 30})

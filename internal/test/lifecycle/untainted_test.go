@@ -322,3 +322,27 @@ func TestUntaintedVMWhoseResumeFailed(t *testing.T) {
 		}
 	})
 }
+
+// TestNoCloneOfAKeptFailure: the VM golden of another state has failed and was kept for inspection. The plan of a clone by its name warns,
+// and the apply refuses it with the transaction. When its own configuration has replaced it, the clone is made.
+func TestNoCloneOfAKeptFailure(t *testing.T) {
+	t.Parallel()
+	w := rig.NewWorld(t)
+	w.ExpectPowerOffs(state.PowerShutdown, state.PowerStop)
+	made := w.Session(t, rig.TokenNoSSH, rig.VMBlock("name = \"golden\"\nnode = \"pve1\"\nvmid = 400\non_failure = \"keep\"\n"+
+		"disks = { scsi0 = { storage = \"local-zfs\", size = \"1G\" } }"))
+	w.Sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: "POST", Path: "/nodes/{node}/qemu/{vmid}/status/start"}, Phase: fault.Before,
+		Times: -1}})
+	if err := made.Run(t.Context()); err == nil {
+		t.Fatal("the start was to fail")
+	}
+	w.Sim.SetFaults(nil)
+	clone := w.Session(t, rig.TokenNoSSH, rig.VMBlock("name = \"web\"\nnode = \"pve1\"\nvmid = 401\npower_state = \"stopped\"\n"+
+		"clone = { name = \"golden\" }"))
+	pl, err := clone.Plan(t.Context())
+	rig.Must(t, err)
+	rig.MustSayAll(t, clone.Diagnostics().String(), "VM 400 is not finished", "transaction")
+	rig.MustSay(t, clone.Apply(t.Context(), pl), "VM 400 (golden) on node pve1 cannot be cloned", "on_failure = \"keep\" keeps it", "terraform apply")
+	rig.Must(t, made.Run(t.Context()))
+	rig.Must(t, clone.Converge(t.Context()))
+}
