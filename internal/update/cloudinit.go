@@ -11,6 +11,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
 )
 
 // secondCloudInitDrive refuses a second cloud-init drive beside one that a running guest has not let go of.
@@ -53,6 +54,19 @@ func keepCloudInitDrive(c vm.Change, current map[string]string) vm.Change {
 		}
 	}
 	return c
+}
+
+// ejectedCloudInit are the cloud-init volumes in force whose slots get another medium. PVE frees such a volume of a
+// running guest only if that medium is "none", and only logs it if it cannot (qemu-server QemuServer.pm
+// vmconfig_update_disk, vmconfig_register_unused_drive).
+func ejectedCloudInit(read pve.PendingConfig, c vm.Change) map[string]string {
+	all, current := map[string]string{}, read.Current()
+	for slot, next := range c.Set {
+		if volume := guest.VolumeOf(current[slot]); volid.IsCloudInit(volume) && guest.VolumeOf(next) != volume {
+			all[slot] = volume
+		}
+	}
+	return all
 }
 
 // regenerateCloudInit rewrites the cloud-init drive of a running guest. PVE takes changed options at once, but the

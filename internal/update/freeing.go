@@ -194,8 +194,8 @@ func (v volumes) freeMoved(ctx context.Context, moved map[string]string,
 	}
 	left, err := v.stillThere(ctx, moved)
 	if err != nil {
-		v.warn(fmt.Sprintf("Whether moved disks of VM %d have left volumes is unknown", v.vmid),
-			fmt.Sprintf("They were moved away from %s: %s.", listed(slices.Sorted(maps.Values(moved))), err))
+		v.warn(fmt.Sprintf("Whether disks of VM %d have left volumes is unknown", v.vmid),
+			fmt.Sprintf("They have left %s: %s.", listed(slices.Sorted(maps.Values(moved))), err))
 		return
 	}
 	for _, volume := range left {
@@ -212,7 +212,7 @@ func (v volumes) freeMoved(ctx context.Context, moved map[string]string,
 					v.vmid, reason(err)))
 		case errors.As(err, &inUse):
 			v.warn(fmt.Sprintf("Volume %s of VM %d was not removed", volume, v.vmid),
-				fmt.Sprintf("Its disk was moved away, and PVE left it where it was: %s.", err))
+				fmt.Sprintf("Its disk has left it, and PVE left it where it was: %s.", err))
 		case err != nil:
 			v.nameLeft(ctx, volume, err)
 		}
@@ -224,11 +224,11 @@ func (v volumes) nameLeft(ctx context.Context, volume string, cause error) {
 	left, err := v.stillThere(ctx, map[string]string{"": volume})
 	switch {
 	case err != nil:
-		v.warn(fmt.Sprintf("Whether a moved disk of VM %d has left a volume is unknown", v.vmid),
-			fmt.Sprintf("It was moved away from %s: %s. Then: %s.", volume, cause, err))
+		v.warn(fmt.Sprintf("Whether a disk of VM %d has left a volume is unknown", v.vmid),
+			fmt.Sprintf("It has left %s: %s. Then: %s.", volume, cause, err))
 	case len(left) > 0:
 		v.warn(fmt.Sprintf("Volume %s of VM %d is left over", volume, v.vmid),
-			fmt.Sprintf("Its disk was moved away, and PVE did not free it: %s\n\nAfter a stop of the VM, %s removes it.",
+			fmt.Sprintf("Its disk has left it, and PVE did not free it: %s\n\nAfter a stop of the VM, %s removes it.",
 				cause, v.freeCommand(ctx, volume, v.view.Node())))
 	}
 }

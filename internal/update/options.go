@@ -20,6 +20,7 @@ type sent struct {
 	options  []string               // that were written or reset
 	attached map[string]string      // volumes that came into slots
 	removed  map[string]removedDisk // volumes that are to be destroyed with their slots
+	ejected  map[string]string      // cloud-init volumes that made room for other media, by slot
 	order    []string               // boot order to write afterwards; nil: PVE leaves it as it is
 }
 
@@ -47,7 +48,7 @@ func (u *update) setOptions(ctx context.Context, t todo, out unplugged) (sent, u
 		return sent{}, out, err
 	}
 	done := sent{options: slices.Concat(slices.Sorted(maps.Keys(c.Set)), c.Delete, t.emptied),
-		attached: t.attached(), removed: removed, order: u.orderToKeep(config, c)}
+		attached: t.attached(), removed: removed, ejected: ejectedCloudInit(config, c), order: u.orderToKeep(config, c)}
 	if sends(c, "smbios1") {
 		u.claim.Next = identityAfter(config, c)
 	}
@@ -57,7 +58,7 @@ func (u *update) setOptions(ctx context.Context, t todo, out unplugged) (sent, u
 		refused := pve.IsKind(err, pve.DigestMismatch) || errors.As(err, &taken)
 		// A lost answer may have done it before, and root may have filled a slot.
 		if refused && !fault.Has(err, pve.Ambiguous) && len(u.changer.jobs.ByRoot(c)) == 0 {
-			u.reached.Options, done.removed = false, nil
+			u.reached.Options, done.removed, done.ejected = false, nil, nil
 		}
 		return done, out, u.takeBack(ctx, c, config, err)
 	}

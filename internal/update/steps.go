@@ -141,7 +141,7 @@ func (u *update) stepsAfterTheOptions(r *results) []saga.Step {
 		{Name: "free what disks of VM %d have moved from",
 			Why: "the guest lets go of an old cloud-init drive when the new one is generated, or at a restart",
 			Do: func(ctx context.Context) error {
-				volumes{u}.freeMoved(ctx, r.takeMoved(), volumes{u}.isLeft)
+				r.freeMoved(ctx, u)
 				return nil
 			}},
 		{Name: "put VM %d under HA", Do: u.enterHA,
@@ -179,11 +179,18 @@ func join(a, b map[string]string) map[string]string {
 	return all
 }
 
-// takeMoved returns the volumes that disks have moved from, once.
-func (r *results) takeMoved() map[string]string {
-	moved := r.shaped.moved
-	r.shaped.moved = nil
-	return moved
+// freeMoved frees the volumes that disks have moved from, and that cloud-init drives have left, once. That PVE has not
+// freed one of a cloud-init drive needs no log: no configuration names it, and its VM is the only one that makes it.
+func (r *results) freeMoved(ctx context.Context, u *update) {
+	moved, ejected := r.shaped.moved, slices.Collect(maps.Values(r.sent.ejected))
+	all := join(moved, r.sent.ejected)
+	r.shaped.moved, r.sent.ejected = nil, nil
+	volumes{u}.freeMoved(ctx, all, func(ctx context.Context, volume string) (bool, error) {
+		if slices.Contains(ejected, volume) {
+			return true, nil
+		}
+		return volumes{u}.isLeft(ctx, volume)
+	})
 }
 
 // begin works out what is to be done, from the configuration that the update begins with.
@@ -256,7 +263,7 @@ func (u *update) afterFailure(ctx context.Context, r *results, cause error) erro
 	late, cancel := u.changer.jobs.LookAfter(ctx)
 	defer cancel()
 	u.regenerateAfterFailure(late, r)
-	volumes{u}.freeMoved(late, r.takeMoved(), volumes{u}.isLeft)
+	r.freeMoved(late, u)
 	volumes{u}.nameLeftovers(ctx, r.todo, cause)
 	removed := r.takeRemoved()
 	if ctx.Err() == nil {

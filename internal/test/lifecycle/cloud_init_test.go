@@ -143,6 +143,21 @@ func TestCloudInitDriveMoves(t *testing.T) {
 	}
 }
 
+// TestCloudInitDriveMakesRoom: an optical drive takes the slot of the cloud-init drive of a running guest. Nothing of that
+// is left on its storage, and the drive can come back.
+func TestCloudInitDriveMakesRoom(t *testing.T) {
+	t.Parallel()
+	for _, medium := range []string{"local:iso/debian.iso", "none"} {
+		l := rig.NewVM(t, cloudInitNet+cloudInitFull)
+		l.To(cloudInitNet + `cdroms = { ide2 = { file = "` + medium + `" } }`)
+		l.WantNoOrphans()
+		l.To(cloudInitNet + cloudInitFull)
+		l.WantSent("POST config cicustom citype ciupgrade ciuser ide2 ipconfig0 ipconfig1 nameserver searchdomain sshkeys", "PUT cloudinit")
+		l.Want(map[string]string{"ide2": ""})
+		l.WantRunning()
+	}
+}
+
 // TestRegenerationRefused: the options are changed, and a warning says that the drive has the old data.
 func TestRegenerationRefused(t *testing.T) {
 	t.Parallel()

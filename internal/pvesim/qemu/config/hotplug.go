@@ -280,7 +280,8 @@ func plugDrive(p engine.Process, g *state.Guest, opt, value string, hotplug bool
 			return perl.Die("unable to change media type")
 		}
 		if old.IsCDROM() {
-			if old.IsCloudinit() && old.File() != next.File() {
+			booted(g)[opt] = value // QemuServer/Blockdev.pm change_medium: QEMU lets go of the old one first
+			if old.IsCloudinit() && next.File() == "none" {
 				registerUnused(p, g, old)
 			}
 			return nil
