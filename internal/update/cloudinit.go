@@ -56,6 +56,29 @@ func keepCloudInitDrive(c vm.Change, current map[string]string) vm.Change {
 	return c
 }
 
+// remakeWaitingCloudInit makes a cloud-init drive that only waits for the next start where it is to be, in the place of
+// a move: PVE moves what is in force alone (qemu-server API2/Qemu.pm move_vm_disk), and frees a drive that waits when
+// its slot gets another value (update_vm_api). What the drive has is generated.
+func remakeWaitingCloudInit(c vm.Change, config pve.PendingConfig) vm.Change {
+	current, merged := config.Current(), config.Merged()
+	for _, m := range c.Moves {
+		waits := guest.VolumeOf(merged[m.Slot])
+		if !volid.IsCloudInit(waits) || waits == guest.VolumeOf(current[m.Slot]) {
+			continue
+		}
+		drive := vm.CloudInit{Slot: m.Slot, Storage: m.Storage}
+		if m.Format != "" {
+			drive.Format = &m.Format
+		}
+		set := vm.Encode(vm.Spec{CloudInit: drive})
+		maps.Copy(set, c.Set)
+		c.Set = set
+		c.Moves = slices.DeleteFunc(slices.Clone(c.Moves), func(other vm.Move) bool { return other == m })
+		return c // PVE takes one only
+	}
+	return c
+}
+
 // ejectedCloudInit are the cloud-init volumes in force whose slots get another medium. PVE frees such a volume of a
 // running guest only if that medium is "none", and only logs it if it cannot (qemu-server QemuServer.pm
 // vmconfig_update_disk, vmconfig_register_unused_drive).

@@ -53,6 +53,7 @@ func compare(u *update, config pve.PendingConfig, prior, planned vm.Spec, loose 
 			return todo{}, err
 		}
 	}
+	t.change = remakeWaitingCloudInit(t.change, config)
 	_, t.convert = t.change.Set["template"]
 	delete(t.change.Set, "template")
 	return t, nil

@@ -158,6 +158,30 @@ func TestCloudInitDriveMakesRoom(t *testing.T) {
 	}
 }
 
+// TestWaitingCloudInitDriveMoves: a cloud-init drive waits for the next start of the guest, and its storage changes. PVE moves
+// no such drive: it is made on the other storage, and waits on.
+func TestWaitingCloudInitDriveMoves(t *testing.T) {
+	t.Parallel()
+	const never = "reboot_policy = \"never\"\n"
+	for _, storage := range []string{`"local-lvm"`, `"local", format = "qcow2"`} {
+		l := rig.NewVM(t, never)
+		l.To(never + `cloud_init = { storage = "local-zfs", user = "a" }`)
+		l.To(never + `cloud_init = { storage = ` + storage + `, user = "a" }`)
+		l.WantSent("POST config ide2")
+		if waiting := l.Waiting(); len(waiting) != 1 {
+			t.Errorf("waits for a restart: %v", waiting)
+		}
+		l.Guest(func(w *state.World, _ *state.Guest) {
+			for _, v := range w.Volumes {
+				if v.VMID == 400 && v.Storage == "local-zfs" && strings.Contains(v.Name, "cloudinit") {
+					t.Errorf("%s is left", v.Volid())
+				}
+			}
+		})
+		l.WantRunning()
+	}
+}
+
 // TestRegenerationRefused: the options are changed, and a warning says that the drive has the old data.
 func TestRegenerationRefused(t *testing.T) {
 	t.Parallel()
