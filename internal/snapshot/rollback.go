@@ -123,7 +123,9 @@ func (r RollBack) refuse(node string, all []pve.Snapshot, i int) error {
 	return nil
 }
 
-// consequences says what a roll-back takes back. It tells no values: there may be secrets among them.
+// consequences says what a roll-back takes back. It tells no values: there may be secrets among them. PVE keeps each
+// volume as unused that no drive of the snapshot has, of any slot (qemu-server QemuConfig.pm
+// __snapshot_rollback_get_unused).
 func (r RollBack) consequences(to pve.Snapshot, config, options map[string]string, status pve.GuestStatus) []string {
 	lines := []string{fmt.Sprintf("Everything that VM %d has written to its disks since %s is lost", r.VMID,
 		moment(to.Taken))}
@@ -143,13 +145,16 @@ func (r RollBack) consequences(to pve.Snapshot, config, options map[string]strin
 		lines = append(lines, "HA tries to start the guest during the roll-back, too, which PVE refuses. If that lasts, "+
 			"HA may give the guest the state \"error\", and leaves it alone until its HA entry is set to \"disabled\" once")
 	}
-	before, after := vm.Decode(config).Disks, vm.Decode(options).Disks
+	after := vm.Decode(options).EveryDisk()
 	var changed, detached []string
 	for _, option := range differing(config, options) {
-		_, was := before[option]
-		if _, is := after[option]; was && !is {
-			detached = append(detached, option)
-		} else {
+		volume := guest.VolumeOf(config[option])
+		_, was := vm.Decode(map[string]string{option: config[option]}).EveryDisk()[option]
+		isDetached := was && vm.SlotOf(after, volume) == ""
+		if isDetached {
+			detached = append(detached, fmt.Sprintf("%s (%s)", option, volume))
+		}
+		if _, is := options[option]; is || !isDetached {
 			changed = append(changed, option)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/thirdparty"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/terraformtest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
 )
@@ -214,5 +215,48 @@ resource "proxmox_vm_snapshot" "s" {
 		if err := s.Run(t.Context()); err == nil {
 			t.Errorf("%s: it was migrated", name)
 		}
+	}
+}
+
+// TestRollBackNamesDetachedDisks: a roll-back detaches each disk that no drive of the snapshot has, and the action names it
+// first: one in a slot that the snapshot has with another disk, too, and the state of a TPM. A disk that changed its slot
+// is none of them.
+func TestRollBackNamesDetachedDisks(t *testing.T) {
+	t.Parallel()
+	const first = `disks = { scsi0 = { storage = "local-zfs", size = "1G" }, scsi1 = { storage = "local-zfs", size = "2G" } }` + "\n"
+	for slot, change := range map[string]func(*state.World, *state.Guest) string{
+		"scsi1": func(w *state.World, g *state.Guest) string {
+			v := &state.Volume{Storage: "local-lvm", Node: "pve1", Name: "vm-400-disk-9", VMID: 400, Content: "images", Format: "raw", Size: 5 << 30}
+			w.Put(v)
+			g.Config["scsi1"] = v.Volid() + ",size=5G"
+			return "scsi1 (" + v.Volid() + ")"
+		},
+		"tpmstate0": func(w *state.World, g *state.Guest) string {
+			v := &state.Volume{Storage: "local-zfs", Node: "pve1", Name: "vm-400-disk-9", VMID: 400, Content: "images", Format: "raw", Size: 4 << 20}
+			w.Put(v)
+			g.Config["tpmstate0"] = v.Volid() + ",size=4M,version=v2.0"
+			return "tpmstate0 (" + v.Volid() + ")"
+		},
+		"": func(_ *state.World, g *state.Guest) string {
+			g.Config["scsi7"] = g.Config["scsi1"]
+			delete(g.Config, "scsi1")
+			return ""
+		},
+	} {
+		t.Run(slot, func(t *testing.T) {
+			t.Parallel()
+			l, want := rig.NewVM(t, rig.Stopped+first), ""
+			l.World.Sim.ThirdParty(thirdparty.Order{Act: thirdparty.Snapshot, VMID: 400})
+			l.Guest(func(w *state.World, g *state.Guest) { want = change(w, g) })
+			told, err := rig.Invoke(t, l.Session, "proxmox_vm_snapshot_rollback", "vmid = 400\nname = \"thirdparty1\"\n", nil)
+			rig.Must(t, err)
+			const line = "Disks that came later are detached and kept as unusedN: "
+			if want == "" && strings.Contains(told, line) || !strings.Contains(told, want) || want != "" && !strings.Contains(told, line+want) {
+				t.Errorf("told:\n%s\nwant %q; then %v", told, want, l.Config())
+			}
+			if detached := l.Config()["unused0"]; (detached != "") != (want != "") || !strings.Contains(want, detached) {
+				t.Errorf("unused0 is %q", detached)
+			}
+		})
 	}
 }
