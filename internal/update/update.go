@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
@@ -27,6 +28,11 @@ func (c *Changer) Update(ctx context.Context, r Request) (guest.Guest, []guest.W
 	}
 	if r.Planned, err = c.sources.Resolve(ctx, cmp.Or(r.Node, at.Node), r.Prior, r.Planned); err != nil {
 		return guest.Guest{}, nil, err
+	}
+	if len(at.Config.Waiting()) > 0 {
+		leaving, stay := vm.Decode(at.Config.Current()).Networks, vm.Decode(at.Config.Merged()).Networks
+		maps.DeleteFunc(leaving, func(slot string, _ vm.NIC) bool { _, stays := stay[slot]; return stays })
+		r.Planned = vm.KeepAddresses(leaving, r.Prior, r.Planned)
 	}
 	u := c.newUpdate(r, at)
 	changed, err := carryOut(ctx, u)

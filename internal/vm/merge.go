@@ -190,6 +190,19 @@ func WithServerDevices(server, prior, planned Spec) (before, after Spec) {
 	return before, after
 }
 
+// KeepAddresses gives each network device that planned adds to prior, without a MAC address, that of the device which
+// leaves its slot at the next stop: PVE makes a new address for each value without one.
+func KeepAddresses(leaving map[string]NIC, prior, planned Spec) Spec {
+	planned.Networks = maps.Clone(planned.Networks)
+	for slot, nic := range planned.Networks {
+		if _, known := prior.Networks[slot]; !known && nic.MACAddr == nil {
+			nic.MACAddr = leaving[slot].MACAddr
+			planned.Networks[slot] = nic
+		}
+	}
+	return planned
+}
+
 func useServer[T any](server map[string]T, prior, planned *map[string]T, merge func(base, want T) T) {
 	known := *prior
 	*prior, *planned = maps.Clone(*prior), maps.Clone(*planned)

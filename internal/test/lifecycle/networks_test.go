@@ -133,3 +133,39 @@ func TestNICsThatStay(t *testing.T) {
 	}
 	l.WantRunning()
 }
+
+// TestNICThatIsWantedAgainKeepsItsAddress: an administrator has removed a network device of a running guest whose hotplug
+// leaves out networks. The removal waits, and the configuration wants the device: it stays as the guest has it, with its MAC
+// address, and nothing is restarted. One that comes back with other values keeps its address.
+func TestNICThatIsWantedAgainKeepsItsAddress(t *testing.T) {
+	t.Parallel()
+	body := func(second string) string {
+		return "hotplug = [\"disk\"]\nnetworks = { net0 = { bridge = \"vmbr0\" }, net1 = { " + second + " } }\n"
+	}
+	for second, want := range map[string]string{
+		`bridge = "vmbr0", firewall = true`: "bridge=vmbr0,firewall=1", `bridge = "vmbr0"`: "bridge=vmbr0", `bridge = "vmbr0", tag = 5`: "bridge=vmbr0,tag=5",
+	} {
+		l := rig.NewVM(t, body(`bridge = "vmbr0", firewall = true`))
+		had := mac(l.Config(), "net1")
+		l.Guest(func(_ *state.World, g *state.Guest) { g.Deletes = map[string]int{"net1": 1} })
+		rig.Must(t, l.Session.Refresh(t.Context()))
+		l.To(body(second))
+		if is := l.Config()["net1"]; is != "virtio="+had+","+want || had == "" {
+			t.Errorf("net1 is %q, its address was %s", is, had)
+		}
+		if want == "bridge=vmbr0,firewall=1" {
+			l.Warned("", "takes back the pending change of net1")
+		}
+		if waiting := l.Waiting(); len(waiting) > 0 {
+			t.Errorf("waits for a restart: %v", waiting)
+		}
+		l.WantRunning()
+	}
+	const stopped = "power_state = \"stopped\"\n" // the stop carries out what waits
+	l := rig.NewVM(t, body(`bridge = "vmbr0"`))
+	had := mac(l.Config(), "net1")
+	l.Guest(func(_ *state.World, g *state.Guest) { g.Deletes = map[string]int{"net1": 1} })
+	l.World.ExpectPowerOffs(state.PowerShutdown)
+	l.To(stopped + body(`bridge = "vmbr0"`))
+	wantMAC(t, l.Config(), had)
+}

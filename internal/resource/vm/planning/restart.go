@@ -267,6 +267,7 @@ func (p restart) certain(ctx context.Context, options []string, after vm.Spec) (
 		return options, now
 	}
 	var back []string
+	after = vm.KeepAddresses(now.Spec.Networks, p.before.Spec(false), after)
 	has, planned, needs := vm.Encode(now.Spec), vm.Encode(after), vm.NeedsRestart(now.Spec, after)
 	for _, option := range options {
 		gets := p.volumes.attached[option]
