@@ -260,3 +260,39 @@ func TestRollBackNamesDetachedDisks(t *testing.T) {
 		})
 	}
 }
+
+// TestDiskThatARollBackDropsIsNamed: a new disk waits for its place in a running guest, and a roll-back by hand drops it: PVE
+// forgets the volume. The plan says where it is, and how it comes back or goes, and names another volume of its name nowhere.
+func TestDiskThatARollBackDropsIsNamed(t *testing.T) {
+	t.Parallel()
+	body := func(second string) string {
+		return "reboot_policy = \"never\"\ndisks = {\nscsi0 = { storage = \"local-zfs\", size = \"1G\" }\n" + second + "}\n"
+	}
+	waits := func(l *rig.VM) (volume string) {
+		l.Guest(func(_ *state.World, g *state.Guest) { volume, _, _ = strings.Cut(g.Pending["sata1"], ",") })
+		return volume
+	}
+	const again = "sata1 = { storage = \"local-zfs\", size = \"2G\" }\n"
+	for name, grown := range map[string]int64{"it": 0, "another of its name": 1 << 30} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := rig.NewVM(t, body(""))
+			l.World.ExpectPowerOffs(state.PowerRollback)
+			l.World.Sim.ThirdParty(thirdparty.Order{Act: thirdparty.Snapshot, VMID: 400})
+			l.To(body(again))
+			volume := waits(l)
+			l.World.Sim.ThirdParty(thirdparty.Order{Act: thirdparty.Rollback, VMID: 400})
+			l.Guest(func(w *state.World, g *state.Guest) { w.Volume(g.Node, volume).Size += grown })
+			l.Plan(body(again))
+			if grown > 0 {
+				l.Warned(`disks["sata1"]`, "will be a new, empty disk", "another VM may have got it")
+				return
+			}
+			l.Warned(`disks["sata1"]`, "will be a new, empty disk", volume, "still on its storage", "pvesm free "+volume, "disks.sata1.imported_disk")
+			l.To(body("sata1 = { imported_disk = { volume = \"" + volume + "\" } }\n"))
+			if is := l.Volume("sata1"); is != volume { // the roll-back has cut the guest off
+				t.Errorf("sata1 has %q, not %s", is, volume)
+			}
+		})
+	}
+}

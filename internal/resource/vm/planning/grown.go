@@ -187,7 +187,11 @@ func (p restart) isOpen(slot string) bool {
 }
 
 // lostDisk is a disk that a refresh has not found in the slot that it has in state.
-type lostDisk struct{ volume, now string } // now: the slot of the VM that it is in, or ""
+type lostDisk struct {
+	volume string
+	now    string // the slot of the VM that it is in, or ""
+	size   string
+}
 
 // NoteDisks notes former names of the disks of a VM in state, and which slots have lost theirs since the state was
 // written. A disk that leaves its slot at the next stop is kept by an update that wants it.
@@ -199,7 +203,7 @@ func (r *Run) NoteDisks(prior *model.Model, now guest.Guest) {
 		if _, stays := now.Spec.Disks[slot]; stays || volume == "" || now.Leaving[slot] != "" {
 			continue
 		}
-		gone := lostDisk{volume: volume}
+		gone := lostDisk{volume: volume, size: model.Value(disk.Size)}
 		for other, is := range now.Spec.Disks {
 			if is.Volume == volume {
 				gone.now = other
@@ -214,7 +218,7 @@ func (r *Run) NoteDisks(prior *model.Model, now guest.Guest) {
 
 // warnLost tells that the disk of a slot which has lost its own will be an empty one, and where the old one is, or
 // which detached disk of the VM may be it.
-func (p warnings) warnLost(slot string) {
+func (p warnings) warnLost(ctx context.Context, slot string) {
 	is := p.Plan.Disks[slot]
 	size, err := property.ParseSize(model.Value(is.Size))
 	var like []string
@@ -240,6 +244,10 @@ func (p warnings) warnLost(slot string) {
 			"of %s in disks.", gone.now, gone.volume, gone.now, slot)
 	case slices.Contains(slices.Collect(maps.Values(p.Prior.UnusedVolumes)), gone.volume):
 		detail = fmt.Sprintf("It is a detached disk of the VM now, %s. "+back, gone.volume, "it", slot, gone.volume)
+	case p.isLoose(ctx, gone):
+		detail = fmt.Sprintf("The VM has %s no more, and it is still on its storage: a roll-back drops a disk that waits for "+
+			"its place. No destroy of the VM removes it; %s on node %s does. "+back, gone.volume,
+			shell.Or(shell.FreeUnused(gone.volume), "its removal"), model.Value(p.Prior.Node), "it", slot, gone.volume)
 	default:
 		detail = fmt.Sprintf("The VM has %s no more: another VM may have got it, under another name, or it was destroyed. "+
 			"To have it back, take it from that VM before this apply, and name it in disks.%s.imported_disk.", gone.volume,
@@ -252,17 +260,30 @@ func (p warnings) warnLost(slot string) {
 		p.Prior.Thing()), detail)
 }
 
+// isLoose reports whether a disk that the VM has lost is on its storage, with the size that it had, and in no
+// configuration of the VM. A roll-back forgets what only pending values name (pve-guest-common AbstractConfig.pm
+// __snapshot_apply_config).
+func (p warnings) isLoose(ctx context.Context, gone lostDisk) bool {
+	was, err := property.ParseSize(gone.size)
+	if err != nil || p.Machines == nil || p.Run.acts() {
+		return false
+	}
+	held, err := p.Machines.Holdings(ctx, p.Prior.Ref(p.private), nil, []string{gone.volume})
+	size, isLoose := held.Loose[gone.volume]
+	return err == nil && isLoose && vm.FitsSize(size, was)
+}
+
 // warnNewEmptyDisks tells where a new, empty disk is to be made although one like it leaves another slot: most likely
 // the disk was to be moved. So it does where the slot has lost its disk, as to a third party or a roll-back,
 // or has had one by an earlier configuration.
-func (p warnings) warnNewEmptyDisks() {
+func (p warnings) warnNewEmptyDisks(ctx context.Context) {
 	for _, slot := range model.SortedSlots(p.Plan.Disks) {
 		at := "disks." + slot
 		if _, existed := p.Prior.Disks[slot]; existed || !p.Config.At(at+".imported_disk").IsNull() ||
 			!p.Config.At(at+".import_from").IsNull() {
 			continue
 		}
-		p.warnLost(slot)
+		p.warnLost(ctx, slot)
 		for _, old := range model.SortedSlots(p.Prior.Disks) {
 			if !p.leavesLike(old, p.Plan.Disks[slot]) {
 				continue

@@ -167,7 +167,7 @@ func (p *Planning) update(ctx context.Context) {
 	warnings{p}.warnRemovedDisks(ctx)
 	warnings{p}.warnTakenOver()
 	warnings{p}.warnEjected()
-	warnings{p}.warnNewEmptyDisks()
+	warnings{p}.warnNewEmptyDisks(ctx)
 	warnings{p}.warnNewFirmware()
 	warnings{p}.refuseWaitWithoutAgent()
 	restart{p}.warn(ctx)
