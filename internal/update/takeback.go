@@ -40,7 +40,7 @@ func (u *update) takeBack(ctx context.Context, c vm.Change, before pve.PendingCo
 	if err := u.revert(ctx, revert, now); err != nil {
 		return errors.Join(cause, fmt.Errorf("take back the refused changes: %w", err))
 	}
-	cause = errors.Join(cause, lostDevices(u, revert, before, cause))
+	cause = errors.Join(cause, lostDevices(u, revert, before, now, cause))
 	waited := before.Waiting()
 	dropped := slices.DeleteFunc(slices.Clone(revert), func(o string) bool { return !slices.Contains(waited, o) })
 	cause = errors.Join(cause, disks{u}.waitAgain(ctx, dropped, before, nil, nil))
@@ -55,14 +55,13 @@ func (u *update) takeBack(ctx context.Context, c vm.Change, before pve.PendingCo
 	return errors.Join(cause, u.removeMade(ctx, made, boot))
 }
 
-// lostDevices says which devices the guest may run without now. PVE takes a network device or a USB device out of a
-// running guest, or the device's tap off its bridge, before it plugs it in with the new values, and puts nothing back
-// where that fails (qemu-server QemuServer.pm vmconfig_update_net, qemu_usb_hotplug). A revert changes the
-// configuration alone (API2/Qemu.pm update_vm_api).
-func lostDevices(u *update, revert []string, before pve.PendingConfig, cause error) error {
+// lostDevices says which devices the guest may run without now. PVE takes a network device, a USB device or a disk out
+// of a running guest, or the device's tap off its bridge, before it plugs it in with the new values, and puts nothing
+// back where that fails (qemu-server QemuServer.pm vmconfig_update_net, qemu_usb_hotplug, vmconfig_update_disk). A
+// revert changes the configuration alone (API2/Qemu.pm update_vm_api).
+func lostDevices(u *update, revert []string, before, now pve.PendingConfig, cause error) error {
 	lost := slices.DeleteFunc(slices.Clone(revert), func(slot string) bool {
-		isNIC, isUSB := strings.HasPrefix(slot, "net"), strings.HasPrefix(slot, "usb")
-		return !isNIC && !isUSB || before.Current()[slot] == "" || !fault.Refuses(cause, slot)
+		return !leavesFirst(slot, before.Current(), now.Merged()[slot]) || !fault.Refuses(cause, slot)
 	})
 	if len(lost) == 0 {
 		return nil
@@ -70,6 +69,17 @@ func lostDevices(u *update, revert []string, before pve.PendingConfig, cause err
 	return fmt.Errorf("the guest may run without %s now, and no later plan shows it: PVE unplugs a device before it "+
 		"plugs in the changed one, and only the configuration came back. A restart gives the guest its devices back: "+
 		"`%s` as root on node %s", strings.Join(lost, " and "), shell.VM("qm reboot {vmid}", u.vmid), u.view.Node())
+}
+
+// leavesFirst reports whether PVE takes the device in a slot out of a running guest before it plugs in the next one. A
+// disk leaves for another volume alone. One of IDE or SATA, or in the boot order, does not leave (vm_deviceunplug).
+func leavesFirst(slot string, current map[string]string, next string) bool {
+	is := current[slot]
+	if strings.HasPrefix(slot, "net") || strings.HasPrefix(slot, "usb") {
+		return is != ""
+	}
+	return vm.IsBusSlot(slot) && isDisk(is) && isDisk(next) && guest.VolumeOf(is) != guest.VolumeOf(next) &&
+		!vm.IsCold(slot) && !slices.Contains(vm.BootOrder(current), slot)
 }
 
 // toRevert are the options of a change that are pending because PVE refused them, or never tried them. One that waited

@@ -281,3 +281,40 @@ func TestProtectionEndsBeforeADriveLeaves(t *testing.T) {
 		t.Errorf("the VM has %v", config)
 	}
 }
+
+// TestRefusedDiskThatHasLeftTheGuest: PVE takes a disk out of a running guest to put another in its place, and cannot add
+// that. The configuration has the old disk again, the guest has none, and the error says so, and how it comes back. A disk
+// of the boot order does not leave.
+func TestRefusedDiskThatHasLeftTheGuest(t *testing.T) {
+	t.Parallel()
+	disk := func(slot, size string) string {
+		return slot + " = { storage = \"local-zfs\", size = \"" + size + "\" }\n"
+	}
+	for slot, boots := range map[string]bool{"scsi1": false, "virtio1": false, "scsi0": true} {
+		t.Run(slot, func(t *testing.T) {
+			t.Parallel()
+			body := func(disks string) string {
+				return "boot_order = [\"scsi0\"]\ndisks = {\n" + disks + "}\n"
+			}
+			rest := disk("scsi0", "1G")
+			if boots {
+				rest = ""
+			}
+			one := body(rest + disk(slot, "2G"))
+			l := rig.NewVM(t, body(rest+disk(slot, "2G")+disk("scsi7", "3G")))
+			b := l.Volume("scsi7")
+			l.To(one)
+			l.Guest(func(_ *state.World, g *state.Guest) { g.Ignores = []string{"plug"} })
+			l.Configure(body(rest + slot + " = { imported_disk = { volume = \"" + b + "\" } }\n"))
+			err := l.Session.Converge(t.Context())
+			has := ""
+			l.Guest(func(_ *state.World, g *state.Guest) { has, g.Ignores = g.Running.Booted[slot], nil })
+			if err == nil || strings.Contains(err.Error(), "may run without "+slot) == boots || (has == "") == boots {
+				t.Errorf("the guest has %q, and the error is: %v", has, err)
+			}
+			if !boots && !strings.Contains(err.Error(), "qm reboot 400") {
+				t.Errorf("the error does not say how it comes back: %v", err)
+			}
+		})
+	}
+}

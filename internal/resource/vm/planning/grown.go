@@ -245,8 +245,8 @@ func (p warnings) warnLost(ctx context.Context, slot string) {
 	case slices.Contains(slices.Collect(maps.Values(p.Prior.UnusedVolumes)), gone.volume):
 		detail = fmt.Sprintf("It is a detached disk of the VM now, %s. "+back, gone.volume, "it", slot, gone.volume)
 	case p.isLoose(ctx, gone):
-		detail = fmt.Sprintf("The VM has %s no more, and it is still on its storage: a roll-back drops a disk that waits for "+
-			"its place. No destroy of the VM removes it; %s on node %s does. "+back, gone.volume,
+		detail = fmt.Sprintf("The VM has %s no more, and it is still on its storage: a roll-back drops a disk that waits "+
+			"for its place. No destroy of the VM removes it; %s on node %s does. "+back, gone.volume,
 			shell.Or(shell.FreeUnused(gone.volume), "its removal"), model.Value(p.Prior.Node), "it", slot, gone.volume)
 	default:
 		detail = fmt.Sprintf("The VM has %s no more: another VM may have got it, under another name, or it was destroyed. "+
