@@ -42,8 +42,9 @@ func Compressions() []string { return []string{"gz", "lzo", "zst", "bz2"} }
 // prefixLength is the number of hexadecimal digits of the checksum in the name of a file: 48 bits.
 const prefixLength = 12
 
-// safeName matches the names that PVE leaves unchanged (pve-storage Storage.pm normalize_content_filename).
-var safeName = regexp.MustCompile(`^[a-zA-Z0-9_.-]+$`)
+// safeName matches the names that PVE leaves unchanged (pve-storage Storage.pm normalize_content_filename) and lists: it
+// lists none that begins with a dot (Plugin.pm get_subdir_files, "<$path/*>").
+var safeName = regexp.MustCompile(`^[a-zA-Z0-9_-][a-zA-Z0-9_.-]*$`)
 
 // extensions returns the extensions that PVE takes for a content type (pve-storage Storage.pm, ISO_EXT_RE_0 and
 // UPLOAD_IMPORT_EXT_RE_1; the latter in lower case only).
@@ -80,8 +81,8 @@ func Name(content, base string, checksum Checksum) (string, error) {
 		return "", badExtension(content, base)
 	case !safeName.MatchString(base):
 		return "", refused("file_name", fmt.Sprintf("%q is no name for a file", base),
-			"Letters, digits, \"_\", \".\" and \"-\" are allowed: PVE replaces everything else. Set file_name to a name made "+
-				"of these")
+			"Letters, digits, \"_\", \".\" and \"-\" are allowed, and no \".\" at the beginning: PVE replaces everything "+
+				"else, and does not list a hidden file. Set file_name to a name made of these")
 	case len(base)+prefixLength+1 > 255:
 		return "", refused("file_name", "The name of the file is too long", "Set file_name to a shorter one")
 	}

@@ -24,6 +24,7 @@ func TestName(t *testing.T) {
 		{"iso", "https://example.org/a.iso.gz", "", "", `compression = "gz"`},
 		{"import", "https://example.org/a b.qcow2", "", "", "Letters, digits"},
 		{"import", "https://example.org/.qcow2", "", "", "PVE takes .qcow2"},
+		{"iso", "https://example.org/.disc.iso", "", "", "no \".\" at the beginning"},
 		{"import", "https://example.org/", "", "", "PVE takes .qcow2"},
 		{"import", "https://example.org/" + strings.Repeat("a", 250) + ".raw", "", "", "shorter"},
 	} {

@@ -146,3 +146,16 @@ func TestHighAvailability(t *testing.T) {
 		}
 	}
 }
+
+// TestHiddenFilesAreNotListed: a storage keeps a file whose name begins with a dot, and lists none (pve-storage
+// Plugin.pm get_subdir_files).
+func TestHiddenFilesAreNotListed(t *testing.T) {
+	g := newRig(t, nil)
+	for _, name := range []string{"iso/.hidden.iso", "iso/plain.iso"} {
+		g.w.Put(&state.Volume{Storage: "local", Node: "pve1", Name: name, Content: "iso", Format: "iso", Size: 1})
+	}
+	text := g.do("root@pam!tf", "GET", "/nodes/pve1/storage/local/content", "").text
+	if strings.Contains(text, ".hidden.iso") || !strings.Contains(text, "plain.iso") {
+		t.Errorf("listed: %s", text)
+	}
+}

@@ -34,6 +34,7 @@ func contentList(r *engine.Request) (any, error) {
 		case r.Params["content"] != "" && r.Params["content"] != content:
 		case vmid != 0 && vmid != v.VMID && !others:
 		case !s.Has(content):
+		case s.IsDir() && isHidden(v.Name):
 		case s.Type == "esxi" && v.Format != "vmx": // the host's machines are listed, not their disks
 		case drive.VolumeAccess(r, 0, s.Volid(v)) != nil:
 		default:
@@ -51,6 +52,12 @@ func contentList(r *engine.Request) (any, error) {
 		list = append(list, contentItem(r.W, s, v))
 	}
 	return list, nil
+}
+
+// isHidden reports whether a listing leaves a file out: "*" matches no name that begins with a dot (Plugin.pm,
+// get_subdir_files and list_images).
+func isHidden(name string) bool {
+	return strings.HasPrefix(name[strings.LastIndexByte(name, '/')+1:], ".")
 }
 
 // halfDownloaded are temporary files in the import directory, which are listed as the files that they are to

@@ -66,8 +66,8 @@ func imageAttributes(ctx context.Context) map[string]schema.Attribute {
 			MarkdownDescription: "Whether the node verifies the certificate of the server of `url`. Default: true."},
 		"file_name": schema.StringAttribute{Optional: true, Validators: []validator.String{kit.Line()},
 			MarkdownDescription: "Name of the file, before the checksum is inserted. Default: the last part of `url` or " +
-				"`source_file`. PVE goes by the extension: an image in qcow2 format that is called `.img`, as Ubuntu's is, needs " +
-				"a name that ends with `.qcow2`."},
+				"`source_file`. It does not begin with a dot: PVE lists no hidden file. PVE goes by the extension: an image in " +
+				"qcow2 format that is called `.img`, as Ubuntu's is, needs a name that ends with `.qcow2`."},
 		"on_destroy": schema.StringAttribute{Optional: true, Computed: true,
 			Default:    stringdefault.StaticString(onDestroyDelete),
 			Validators: []validator.String{stringvalidator.OneOf(onDestroyDelete, onDestroyKeep)},
