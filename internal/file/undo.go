@@ -48,14 +48,18 @@ func (t *transfer) undo(ctx context.Context) error {
 	return t.afterLoss(ctx)
 }
 
-// settle stops a task of this create that was lost sight of, and reads how it ended.
+// settle stops a task of this create that was lost sight of, if that is safe, and reads how it ended.
 func (t *transfer) settle(ctx context.Context) {
 	ended := (*pve.TaskError)(nil)
 	upid, own := t.ownTask()
 	if !own || !pve.IsKind(t.result, pve.Ambiguous) || errors.As(t.result, &ended) {
 		return
 	}
-	if err := t.api.Tasks().Stop(ctx, upid); err != nil {
+	log, err := t.log(ctx)
+	if err == nil && task.IsSafeToStop(upid.Type(), log) {
+		err = t.api.Tasks().Stop(ctx, upid)
+	}
+	if err != nil {
 		return
 	}
 	_, t.result = t.api.Tasks().Wait(ctx, upid)
@@ -110,6 +114,8 @@ func (t *transfer) afterKill(ctx context.Context, ended *pve.TaskError) error {
 			left = append(left, t.leftUnknown("the answer to the request was lost, so it may be a third party's"))
 		case t.spec.Source == nil || v.Size == t.spec.Source.Size:
 			whole = true
+		case t.mayBeARivals(ctx):
+			left = append(left, t.leftUnknown("a third party may write the same file at the same time, so it may be theirs"))
 		default:
 			err = t.guard.FreeNew(ctx, &request.Tasks{}, listed(t.spec.Node, v).MadeFile)
 		}
@@ -125,6 +131,12 @@ func (t *transfer) afterKill(ctx context.Context, ended *pve.TaskError) error {
 		return nil
 	}
 	return &saga.LeftError{Left: left}
+}
+
+// mayBeARivals reports whether a third party has written the file at the same time, or may have.
+func (t *transfer) mayBeARivals(ctx context.Context) bool {
+	found, err := t.rivals(ctx)
+	return err != nil || len(found) > 0
 }
 
 // isPhantom reports whether the listed entry is only the temporary file, whose name contains that of the file.

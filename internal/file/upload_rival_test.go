@@ -2,9 +2,13 @@ package file
 
 import (
 	"context"
+	"errors"
+	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/destroy"
@@ -13,17 +17,21 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/clock"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/saga"
 )
 
 // otherUpload is an upload of another run, whose task runs beside a create of the same file on pve1.
 type otherUpload struct {
-	taskOn, to string // the node of the task, and that of its target
-	name       string // of its target; "" for that of the create
-	shared     bool   // on a storage of all nodes
-	hashes     bool   // at first it verifies its checksum, and does not say its target
-	fails      bool   // its copy fails, and it unlinks the target
-	before     bool   // it has copied a half when the create begins, and not begun when the create has sent its file
+	taskOn, to string          // the node of the task, and that of its target
+	name       string          // of its target; "" for that of the create
+	shared     bool            // on a storage of all nodes
+	hashes     bool            // at first it verifies its checksum, and does not say its target
+	fails      bool            // its copy fails, and it unlinks the target
+	half       bool            // it has copied a half when the create sends its file
+	before     bool            // it has copied a half when the create begins, and not begun when the create has sent its file
+	polled     func(*otherRun) // at each look at the task of the create
 }
 
 // otherRun is a cluster with such a task.
@@ -38,7 +46,11 @@ type otherRun struct {
 
 func (o otherUpload) run(t *testing.T) *otherRun {
 	t.Helper()
-	sim, err := pvesim.New(pvesim.Options{Nodes: []string{"pve1", "pve2"}, TaskTime: time.Minute})
+	options := pvesim.Options{Nodes: []string{"pve1", "pve2"}, TaskTime: time.Minute}
+	if o.polled != nil { // within synctest
+		options.Clock, options.Latency = clock.Real{}, -1
+	}
+	sim, err := pvesim.New(options)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +83,7 @@ func (o otherUpload) run(t *testing.T) *otherRun {
 		w.Lock()
 		defer w.Unlock()
 		w.Tasks[upid] = r.task
-		if o.before {
+		if o.before || o.half {
 			r.store(len(source.Data) / 2)
 		}
 	})
@@ -91,6 +103,8 @@ func (o otherUpload) run(t *testing.T) *otherRun {
 				w.Unlock()
 			case strings.HasSuffix(path, upid+"/status"):
 				r.end()
+			case strings.HasSuffix(path, "/status") && o.polled != nil:
+				o.polled(r)
 			}
 		}})
 	if err != nil {
@@ -164,6 +178,64 @@ func TestUploadAwaitsAnotherThatWritesOverIt(t *testing.T) {
 			t.Errorf("%s: made %t, %v, %v", name, made.Made, warnings, err)
 		}
 	}
+}
+
+// listed is the file as it is on the storage; nil if there is none.
+func (r *otherRun) listed() *state.Volume {
+	w := r.sim.World()
+	w.Lock()
+	defer w.Unlock()
+	return w.Volume("pve1", r.spec.Volume())
+}
+
+// isNamed reports whether the error of a create names the file, without a command that removes it.
+func (r *otherRun) isNamed(err error) bool {
+	var failed *saga.Error
+	return errors.As(err, &failed) && slices.ContainsFunc(failed.Left, func(left saga.Residue) bool {
+		return left.ID == r.spec.Volume() && left.Command == ""
+	})
+}
+
+// TestUndoSparesAFileThatAnotherUploadWrites: the task of an upload is killed while another run copies the same file.
+// The part that is listed is the other run's. It was removed under the other's copy.
+func TestUndoSparesAFileThatAnotherUploadWrites(t *testing.T) {
+	for name, o := range map[string]otherUpload{
+		"by the same node":        {taskOn: "pve1", to: "pve1", half: true},
+		"by another node":         {taskOn: "pve2", to: "pve1", half: true},
+		"to another node":         {taskOn: "pve2", to: "pve2", half: true},
+		"of another image":        {taskOn: "pve1", to: "pve1", half: true, name: "other.iso"},
+		"by way of the same node": {taskOn: "pve1", to: "pve2", half: true},
+	} {
+		r := o.run(t)
+		r.sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: http.MethodPost}, Phase: fault.KillTask}})
+		_, _, err := r.files.Create(t.Context(), r.spec)
+		theirs := o.half && o.to == "pve1" && o.name == ""
+		if err == nil || r.isNamed(err) != theirs || (r.listed() != nil) != theirs {
+			t.Errorf("%s: it is there: %t, named: %t; %v", name, r.listed() != nil, r.isNamed(err), err)
+		}
+	}
+}
+
+// TestInterruptedUploadAwaitsItsCopy: another run has uploaded the same file while PVE verified ours, and uses it. The
+// create is interrupted while PVE copies ours over it. A stop makes PVE unlink the file (pve-storage
+// API2/Storage/Status.pm upload); the end of the copy leaves it whole, and it is named, and not removed.
+func TestInterruptedUploadAwaitsItsCopy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, interrupt := context.WithCancel(t.Context())
+		defer interrupt()
+		r := otherUpload{taskOn: "pve1", to: "pve1", polled: func(r *otherRun) {
+			if v := r.listed(); v == nil {
+				r.end()
+			} else if v.Data != "theirs" && v.Size < int64(len(r.spec.Source.Data)) {
+				interrupt()
+			}
+		}}.run(t)
+		_, _, err := r.files.Create(ctx, r.spec)
+		v := r.listed()
+		if ctx.Err() == nil || err == nil || v == nil || v.Size != int64(len(r.spec.Source.Data)) || !r.isNamed(err) {
+			t.Errorf("interrupted: %t, on the storage: %+v; %v", ctx.Err() != nil, v, err)
+		}
+	})
 }
 
 // TestUploadToAnotherPlaceIsNoRival: another run uploads the same image to another node, by way of the same one, or

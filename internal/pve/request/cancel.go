@@ -34,7 +34,7 @@ type interruption struct {
 
 // interrupting says what an interrupt does to a task of a type. One that cleans up after itself is stopped
 // (qemu-server API2/Qemu.pm, guest-common AbstractMigrate.pm; seen on 8.4 for creates and clones; pve-common Tools.pm
-// download_file_from_url and pve-storage API2/Storage/Status.pm upload remove what they have of the file). The others
+// download_file_from_url and pve-storage API2/Storage/Status.pm upload remove the part that they have). The others
 // would leave half of their work, and are awaited; docs/design/cancel.md has the reasons. A running guest's disk or the
 // guest itself is another matter (awaitSafe).
 func interrupting(typ string) interruption {

@@ -103,11 +103,16 @@ func copied(line string) (was, id string) {
 // new volume frees that volume, and the configuration has the old one; one at the end of a clone leaves its source
 // paused, or its filesystems frozen (qemu-server QemuServer/BlockJob.pm monitor, API2/Qemu.pm move_vm_disk). A disk
 // that is moved holds data, and a guest that migrates may have gone over (QemuMigrate.pm phase3_cleanup: the signal
-// takes the tunnel away through which it is resumed), so these are never safe from there on.
+// takes the tunnel away through which it is resumed), so these are never safe from there on. Nor is an upload that says
+// its target: it copies over a file that another run may have put there since, and unlinks it at a signal (pve-storage
+// API2/Storage/Status.pm upload).
 func IsSafeToStop(typ string, log []string) bool {
 	isLive := func(line string) bool {
 		return strings.HasPrefix(line, "drive mirror is starting for ") ||
 			strings.Contains(line, "starting VM ") && strings.Contains(line, " on remote node '")
+	}
+	if typ == "imgcopy" {
+		return TargetOf(log) == ""
 	}
 	if !slices.ContainsFunc(log, isLive) {
 		return true

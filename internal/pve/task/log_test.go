@@ -53,6 +53,9 @@ func TestIsSafeToStop(t *testing.T) {
 		{"qmclone", []string{"create full clone of drive scsi0 (local:9000/base-9000-disk-0.qcow2)",
 			"transferred 1.0 GiB of 1.0 GiB (100.00%)"}, true},
 		{"qmigrate", []string{"2026-11-29 10:00:00 starting migration of VM 100 to node 'pve2' (10.0.0.2)"}, true},
+		{"imgcopy", []string{"starting file import from: /var/tmp/pveupload-1"}, true},
+		{"imgcopy", []string{"starting file import from: /var/tmp/pveupload-1", "target node: pve1",
+			"target file: /var/lib/vz/template/iso/disc.iso"}, false},
 		{"qmigrate", []string{"2026-11-29 10:00:00 starting VM 100 on remote node 'pve2'"}, false},
 	} {
 		if safe := IsSafeToStop(c.typ, c.log); safe != c.safe {
