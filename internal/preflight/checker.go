@@ -23,6 +23,8 @@ type Checker struct {
 	clock   pve.Clock
 	guests  *guest.Guests
 	sources *diskimport.Sources
+	// holder looks for what holds a lock.
+	holder func(ctx context.Context, node string, vmid int, cause error) (request.Holder, error)
 
 	networks request.Recent[[]pve.Network] // of nodes
 	names    request.Recent[[]string]      // what there is of a kind
@@ -49,6 +51,7 @@ type Checker struct {
 // New makes a Checker. exclusive are the shared storages that no other cluster uses.
 func New(jobs *request.Runner, guests *guest.Guests, sources *diskimport.Sources, exclusive ...string) *Checker {
 	return &Checker{api: jobs.API.Reader(), clock: jobs.Clock, guests: guests, sources: sources, exclusive: exclusive,
+		holder:   jobs.Holder,
 		planned:  map[string]bool{},
 		promised: promises{by: map[string]promise{}, said: map[string]string{}, taken: map[string]bool{}},
 		access:   request.Recent[permissions]{Life: accessLife}}

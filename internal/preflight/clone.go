@@ -11,30 +11,49 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/nearest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/ownership"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/shell"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
 )
 
-// clone checks whether the source can become the planned VM, on the planned node. A source that cannot be read now is
-// left to the apply, and so is one that the run changes, and a clone of which not all is known.
+// clone checks whether the source can become the planned VM, on the planned node. A source that the run changes is left
+// to the apply, and so is a clone of which not all is known. A replacement destroys the old VM first, so a source that
+// cannot be read now, or copied, is reported.
 func (p *planCheck) clone(ctx context.Context, c *Checker, r Request) {
 	if p.origin.VMID == 0 {
 		return
 	}
+	id := strconv.Itoa(p.origin.VMID)
+	if node, ok := p.resources.Node(p.origin.Node); ok && node.Status != "online" && node.Status != "unknown" {
+		p.say(sourceAway, r.Clone.Path(), fmt.Sprintf("PVE lists node %s as %s, and clones a VM on its own node alone. Bring "+
+			"the node back, or clone another VM", node.Node, node.Status), id, node.Node)
+		return
+	}
 	config, err := c.guests.SourceConfig(ctx, p.origin.Node, p.origin.VMID)
 	if err != nil {
+		if !pve.IsKind(err, pve.Denied) { // the missing privilege is reported
+			unread := finding(sourceUnread, r.Clone.Path(), "What the clone will be was not checked. If it cannot be read by "+
+				"the time of the apply either, nothing is made, and "+goneByThen, id)
+			unread.Err = err
+			p.report(sourceUnread, unread)
+		}
 		return
 	}
 	unfinished(p, c, r, config)
 	if p.copy = vm.Decode(config); r.isOpen(p.origin.VMID) {
 		return
 	}
+	sourceDown(ctx, p, c, r.Clone, config)
+	if !r.Acting {
+		lockedSource(ctx, p, c, r.Clone, config["lock"])
+	}
 	if p.node != "" && p.node != p.origin.Node {
 		_, err := r.Clone.Migrates(p.resources, p.origin, config, p.node)
 		p.add(err)
 	}
 	if r.Whole {
-		p.copied(config, r.Planned, notLikeThis, strconv.Itoa(p.origin.VMID))
+		p.copied(config, r.Planned, notLikeThis, id)
 	}
 	if !r.Acting { // then the request for the clone brings the same answer
 		cloneable(ctx, p, c, r.Clone, config)
@@ -49,6 +68,41 @@ func unfinished(p *planCheck, c *Checker, r Request, config map[string]string) {
 		p.say(sourceMarked, r.Clone.Path(), fmt.Sprintf("It is on node %s. %s. The apply waits for a create that is at work "+
 			"on it, and refuses the clone where none is", p.origin.Node, guest.Unfinished(p.origin.VMID, mark)),
 			strconv.Itoa(p.origin.VMID))
+	}
+}
+
+const goneByThen = "a VM that is replaced has been destroyed by then"
+
+// sourceDown reports disks of the source on storages that do not work: PVE activates all that it clones (qemu-server
+// API2/Qemu.pm clone_vm). Those of a snapshot may be elsewhere.
+func sourceDown(ctx context.Context, p *planCheck, c *Checker, clone *guest.Clone, config map[string]string) {
+	if clone.Snapshot != "" {
+		return
+	}
+	for _, slot := range vm.Slots(config) {
+		if _, isOwned := volid.Owner(guest.VolumeOf(config[slot])); isOwned && !vm.IsOptical(config[slot]) {
+			p.storagesDown(ctx, c, p.origin.Node, map[string]string{clone.Path(): volid.Storage(guest.VolumeOf(config[slot]))})
+		}
+	}
+}
+
+// lockedSource warns of a lock that is not seen to end. One that a task holds the create waits for.
+func lockedSource(ctx context.Context, p *planCheck, c *Checker, clone *guest.Clone, lock string) {
+	if lock == "" {
+		return
+	}
+	id := strconv.Itoa(p.origin.VMID)
+	held, err := c.cloning.Get(ctx, c.clock, "lock "+p.origin.Node+" "+id, func(ctx context.Context) (cloning, error) {
+		h, err := c.holder(ctx, p.origin.Node, p.origin.VMID, request.LockedBy(lock, "clone VM "+id))
+		if len(h.Runs) > 0 && lock != request.Suspended {
+			return cloning{}, err
+		}
+		return cloning{lock: h.String()}, err
+	})
+	if err == nil && held.lock != "" {
+		p.say(sourceLocked, clone.Path(), fmt.Sprintf("%s. If the lock stays, nothing is made, and %s. Look whether a task "+
+			"is at work on VM %s; if none is, %s as root on node %s removes the lock", held.lock, goneByThen, id,
+			shell.Command("qm unlock {}", id), p.origin.Node), id)
 	}
 }
 
@@ -121,6 +175,7 @@ func notCloned(config map[string]string, full bool) (device, unlinked string) {
 type cloning struct {
 	has, missing, unknown bool
 	names                 []string // of the snapshots, if the one to clone is missing
+	lock                  string   // that is not seen to end, in words
 }
 
 // canClone asks PVE whether the storages of all disks have copies, or linked clones, as clone_vm itself asks them

@@ -30,6 +30,14 @@ func casesOfClones() map[string]one {
 	return map[string]one{
 		"PVE makes no such clone of VM 8000": {alter, of("before")},
 		"VM 8000 has no snapshot \"gone\"":   {alter, of("gone")},
+		"VM 8000 cannot be cloned, since": {func(w *world) {
+			w.change(func(w *state.World) { w.Guests[8000].Node, w.Nodes["pve2"].Online = "pve2", false })
+		}, of("")},
+		"VM 8000 could not be read": {func(w *world) {
+			w.sim.SetFaults([]fault.Rule{{Match: fault.Match{Path: "/nodes/{node}/qemu/{vmid}/config"}, Phase: fault.Before,
+				Times: -1, Status: 500, Reason: "got timeout"}})
+		}, of("")},
+		"VM 8000 cannot be cloned while": {func(w *world) { w.sim.StaleLock(8000, "backup", "root@pam") }, of("")},
 		"VM 8000 runs and has a TPM state": {func(w *world) {
 			w.change(func(w *state.World) {
 				w.Guests[8000].Config["tpmstate0"] = "local-zfs:vm-8000-disk-9,size=4M,version=v2.0"
@@ -80,6 +88,48 @@ func TestClonesAreAskedAboutOnce(t *testing.T) {
 				t.Errorf("asked %d times, want %d", asked, c.asked)
 			}
 		})
+	}
+}
+
+// TestStorageOfASourceDoesNotWork: the storages of an image, a medium and a backup, and those of the VM that is cloned,
+// are looked at as those of new disks are, though they hold no disks. The old VM of a replacement is destroyed first.
+// That of a snippet counts when the VM starts.
+func TestStorageOfASourceDoesNotWork(t *testing.T) {
+	t.Parallel()
+	here := func(r Request) Request { r.Creating, r.Node = true, "pve1"; return r }
+	need := func(path string, kind Kind, file string) Request {
+		return here(Request{Needs: []Need{{Path: path, Kind: kind, Value: "away:" + string(kind) + "/" + file}}})
+	}
+	for path, r := range map[string]Request{
+		"disks.scsi0.import_from": need("disks.scsi0.import_from", Import, "debian.qcow2"),
+		"cdroms.ide2.file":        need("cdroms.ide2.file", Medium, "debian.iso"),
+		"restore.archive": here(Request{Restore: &guest.Restore{
+			Archive: "away:backup/vzdump-qemu-9100-2026_01_01-00_00_00.vma.zst"}}),
+		"clone.vmid": here(Request{Clone: &guest.Clone{VMID: 8000}}),
+		"":           need("hookscript", Snippet, "hook.pl"),
+	} {
+		w := newWorld(t)
+		w.change(func(w *state.World) {
+			w.Storages["away"] = &state.Storage{ID: "away", Type: "nfs", Path: "/mnt/pve/away", Shared: true, Offline: true,
+				Content: []string{"iso", "import", "backup", "snippets"}, Total: 100 << 30}
+			w.Guests[8000].Config["scsi0"] = "away:8000/vm-8000-disk-0.qcow2,size=1G"
+		})
+		has := found(w.Check(t.Context(), r))
+		if path == "" && len(has) > 0 || path != "" && !slices.EqualFunc(has,
+			[]string{path + ": Storage away does not work on node pve1"}, says) {
+			t.Errorf("%s: found %q", path, has)
+		}
+	}
+}
+
+// TestLockThatATaskHolds: the create waits for the task, so the plan of a clone says nothing.
+func TestLockThatATaskHolds(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.change(func(w *state.World) { w.Roles["TerraformProvider"] = append(w.Roles["TerraformProvider"], "Sys.Audit") })
+	w.sim.HoldLock(8000, "backup", time.Hour, "root@pam")
+	if has := found(w.Check(t.Context(), Request{Creating: true, Node: "pve1", Clone: &guest.Clone{VMID: 8000}})); len(has) > 0 {
+		t.Errorf("found %q", has)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/shell"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
 )
 
 // quorum reports a cluster that writes nothing. Only a cluster that has lost nodes can have lost its quorum, so only
@@ -49,23 +50,32 @@ func (p *planCheck) nodeState(r Request) {
 	}
 }
 
+// sourcesDown reports storages that images, media and backups are read of and that do not work now.
+func sourcesDown(ctx context.Context, p *planCheck, c *Checker, needs []Need) {
+	for _, n := range needs {
+		if n.Kind.isVolume() && n.Kind != Snippet { // a snippet is read when the VM starts
+			p.storagesDown(ctx, c, p.node, map[string]string{n.Path: volid.Storage(n.Value)})
+		}
+	}
+}
+
 // storagesDown reports storages that do not work now. The listing has no figures of a storage that the node could not
 // reach for minutes, but neither of a new storage or of a node that does not report. So the node itself is asked.
-func (p *planCheck) storagesDown(ctx context.Context, c *Checker, wanted map[string]string) {
+func (p *planCheck) storagesDown(ctx context.Context, c *Checker, node string, wanted map[string]string) {
 	for _, path := range slices.Sorted(maps.Keys(wanted)) {
 		id := wanted[path]
-		listed, ok := p.resources.Storage(p.node, id)
+		listed, ok := p.resources.Storage(node, id)
 		if !ok || listed.Status == "available" || p.isReported(path) {
 			continue
 		}
-		there, err := c.storages.Get(ctx, c.clock, p.node, func(ctx context.Context) ([]pve.Storage, error) {
-			return c.api.Node(p.node).Storages(ctx, "images")
+		there, err := c.storages.Get(ctx, c.clock, node, func(ctx context.Context) ([]pve.Storage, error) {
+			return c.api.Node(node).Storages(ctx, "")
 		})
 		is := func(at pve.Storage) bool { return at.ID == id && at.Enabled && !at.Active }
 		if err == nil && slices.ContainsFunc(there, is) {
 			p.say(storageDown, path, fmt.Sprintf("The node has tried to reach it and could not: it may be switched off, full, "+
 				"or not mounted. %s on the node says more", shell.Or(shell.Command("pvesm status --storage {}", id), "The log")),
-				id, p.node)
+				id, node)
 		}
 	}
 }

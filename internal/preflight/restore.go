@@ -27,6 +27,9 @@ func (p *planCheck) restore(ctx context.Context, c *Checker, r Request) {
 	if p.storages(ctx, c, map[string]string{path: volid.Storage(archive)}); p.isReported(path) {
 		return
 	}
+	if p.storagesDown(ctx, c, node, map[string]string{path: volid.Storage(archive)}); p.isReported(path) {
+		return
+	}
 	config, err := c.guests.ArchiveConfig(ctx, node, archive)
 	switch {
 	case err == nil:
@@ -70,7 +73,7 @@ func (p *planCheck) unreadable(ctx context.Context, c *Checker, node, archive st
 // unread is the report of a backup whose content the plan does not know.
 func unread(cause error) *guest.FieldError {
 	report := finding(backupUnread, "restore.archive", "What is in it was not checked. If it cannot be read by the time "+
-		"of the apply either, nothing is made")
+		"of the apply either, nothing is made, and "+goneByThen)
 	report.Err = cause
 	return report
 }

@@ -39,6 +39,9 @@ const (
 	vmidDestroys    = "destroyed volumes"
 	sourceUntold    = "source"
 	sourceMarked    = "unfinished source"
+	sourceAway      = "source's node"
+	sourceUnread    = "unread source"
+	sourceLocked    = "source's lock"
 	linkedElsewhere = "linked clone"
 	notLikeThis     = "clone's shape"
 	cloneRefused    = "clone's storages"
@@ -134,6 +137,12 @@ func rulesOfPlaces() []Rule {
 			"nothing tells the names of VMs whose node is away, nor whether they are templates"},
 		{sourceMarked, Doubtful, "VM … is not finished", "the source's configuration",
 			"the apply waits for a create that is at work on it, and refuses the clone where none is"},
+		{sourceAway, Refused, "VM … cannot be cloned, since its node … is not online", listing, "PVE hands on no request to it"},
+		{sourceUnread, Doubtful, "VM … could not be read to clone it", "the source's configuration",
+			"it may be read by the time of the apply"},
+		{sourceLocked, Doubtful, "VM … cannot be cloned while it is locked",
+			"the source's configuration; where it has a lock, the tasks of its node and `GET /access/permissions`",
+			"no task is seen to hold the lock; it may end by the time of the apply"},
 		{"", Refused, "VM … cannot be cloned to node …", "the listing, the source's configuration",
 			"PVE clones neither way (qemu-server API2/Qemu.pm, clone_vm)"},
 		{linkedElsewhere, Refused, "A linked clone stays where its template is", listing, "PVE refuses storage and format"},
@@ -184,7 +193,7 @@ func rulesOfObjects() []Rule {
 			"it is disabled there, or not for that node, and seen on others"},
 		{storageDown, Refused, "Storage … does not work on node …",
 			"`GET /nodes/N/storage`, where the listing has no figures of it",
-			"the node has just tried, and PVE makes no disk there"},
+			"the node has just tried; PVE makes no disk there, and reads no image, medium or backup"},
 		{storageNoDisks, Refused, "Storage … is not for disks", listing,
 			"PVE makes disks only where the content type is images"},
 		{storageFormat, Refused, "There is no format … on storage …", listing, "its type has raw disks only"},

@@ -326,9 +326,10 @@ func places() map[string]string {
 		"memory.size": {"Node pve1 may run out of memory"},
 		"vmid":        {"VMID 8000 is taken", "VMID 8000 is taken by a VM of th", "Volumes of another VM 100"},
 
-		"on_orphaned_volumes":              {"Volumes with VMID 100 may have", "Volumes with VMID 100 will"},
-		"clone.name":                       {"No VM to clone", "Several VMs to clone", "Another VM may be"},
-		"clone.vmid":                       {"No permission to clone VM 900", "VM 8000 runs and has a TPM state", "VM 8000 is not finished"},
+		"on_orphaned_volumes": {"Volumes with VMID 100 may have", "Volumes with VMID 100 will"},
+		"clone.name":          {"No VM to clone", "Several VMs to clone", "Another VM may be"},
+		"clone.vmid": {"No permission to clone VM 900", "VM 8000 runs and has a TPM state", "VM 8000 cannot be cloned, since",
+			"VM 8000 could not be read", "VM 8000 cannot be cloned while", "VM 8000 is not finished"},
 		"clone.snapshot":                   {"PVE makes no such clone of VM 8000", "VM 8000 has no snapshot \"gone\""},
 		"clone.full":                       {"VM 9000 cannot be cloned to node pve2"},
 		"clone.storage":                    {"A linked clone stays"},

@@ -300,3 +300,58 @@ func TestCopyThatARollBackHasAttached(t *testing.T) {
 		}
 	}
 }
+
+// TestReplacementWhoseSourceIsAway: the plan of a replacement refuses a source that PVE cannot read now, and warns of
+// one that it may not read by then. The old VM was destroyed first, without a word, and none was made in its place.
+func TestReplacementWhoseSourceIsAway(t *testing.T) {
+	t.Parallel()
+	const disk = "disks = { scsi0 = { storage = \"local-zfs\", size = \"1G\" } }\n"
+	const clone = "clone = { vmid = 9100 }\n"
+	unread := []fault.Rule{{Match: fault.Match{Method: "GET", VMID: 9100}, Phase: fault.Before, Status: 500,
+		Reason: "got timeout", Times: -1}}
+	for name, c := range map[string]struct {
+		body            string
+		happens         func(w *rig.World)
+		refused, warned string
+	}{
+		"node": {clone, func(w *rig.World) { w.Sim.SetNode("pve2", false) }, "its node pve2 is not online", ""},
+		"configuration": {clone, func(w *rig.World) { w.Sim.SetFaults(unread) }, "",
+			"VM 9100 could not be read to clone it"},
+		"stale lock": {clone, func(w *rig.World) { w.Sim.StaleLock(9100, "backup", "root@pam") }, "",
+			"VM 9100 cannot be cloned while it is locked"},
+		"disk of the source": {"clone = { vmid = 9101 }\n", nil, "Storage away does not work on node pve1", ""},
+		"image": {"disks = { scsi0 = { storage = \"local-zfs\", import_from = \"away:import/debian.qcow2\" } }\n", nil,
+			"Storage away does not work on node pve1", ""},
+		"medium": {disk + "cdroms = { ide2 = { file = \"away:iso/debian.iso\" } }\n", nil,
+			"Storage away does not work on node pve1", ""},
+		"backup": {"restore = { archive = \"away:backup/vzdump-qemu-9100-2026_01_01-00_00_00.vma.zst\" }\n", nil,
+			"Storage away does not work on node pve1", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := rig.NewVM(t, disk)
+			l.World.Change(func(w *state.World) {
+				w.Storages["away"] = &state.Storage{ID: "away", Type: "nfs", Path: "/mnt/pve/away", Shared: true, Offline: true,
+					Content: []string{"images", "iso", "import", "backup"}, Total: 100 << 30}
+				for vmid, storage := range map[int]string{9100: "shared-nfs", 9101: "away"} {
+					v := &state.Volume{Storage: storage, Name: fmt.Sprintf("%d/base-%d-disk-0.qcow2", vmid, vmid), VMID: vmid,
+						Content: "images", Format: "qcow2", Size: 1 << 30}
+					w.Put(v)
+					w.Guests[vmid] = &state.Guest{VMID: vmid, Type: "qemu", Node: "pve2", Config: map[string]string{"name": "o",
+						"template": "1", "scsi0": v.Volid() + ",size=1G"}}
+				}
+				w.Guests[9101].Node = "pve1"
+			})
+			if c.happens != nil {
+				c.happens(l.World)
+			}
+			l.Session.Taint(rig.VMAddress, true)
+			l.Configure(c.body)
+			_, err := l.Session.Plan(t.Context())
+			if said := l.Session.Diagnostics().String(); (err != nil) != (c.refused != "") ||
+				!strings.Contains(said, c.refused) || !strings.Contains(said, c.warned) {
+				t.Errorf("%v; %s", err, said)
+			}
+		})
+	}
+}
