@@ -42,8 +42,8 @@ func Compressions() []string { return []string{"gz", "lzo", "zst", "bz2"} }
 // prefixLength is the number of hexadecimal digits of the checksum in the name of a file: 48 bits.
 const prefixLength = 12
 
-// safeName matches the names that PVE leaves unchanged (pve-storage Storage.pm normalize_content_filename) and lists: it
-// lists none that begins with a dot (Plugin.pm get_subdir_files, "<$path/*>").
+// safeName matches the names that PVE leaves unchanged (pve-storage Storage.pm normalize_content_filename) and lists,
+// which are those that do not begin with a dot (Plugin.pm get_subdir_files, "<$path/*>").
 var safeName = regexp.MustCompile(`^[a-zA-Z0-9_-][a-zA-Z0-9_.-]*$`)
 
 // extensions returns the extensions that PVE takes for a content type (pve-storage Storage.pm, ISO_EXT_RE_0 and

@@ -80,8 +80,9 @@ func sourceDown(ctx context.Context, p *planCheck, c *Checker, clone *guest.Clon
 		return
 	}
 	for _, slot := range vm.Slots(config) {
-		if _, isOwned := volid.Owner(guest.VolumeOf(config[slot])); isOwned && !vm.IsOptical(config[slot]) {
-			p.storagesDown(ctx, c, p.origin.Node, map[string]string{clone.Path(): volid.Storage(guest.VolumeOf(config[slot]))})
+		volume := guest.VolumeOf(config[slot])
+		if _, isOwned := volid.Owner(volume); isOwned && !vm.IsOptical(config[slot]) {
+			p.storagesDown(ctx, c, p.origin.Node, map[string]string{clone.Path(): volid.Storage(volume)})
 		}
 	}
 }
