@@ -305,8 +305,7 @@ type Restore struct {
 	BWLimit *int64 // KiB/s
 }
 
-// ArchiveConfig is the configuration in a backup of a VM, less what does not come back with it. It is read once for
-// all plans and creates that want it within some seconds: a backup never changes.
+// ArchiveConfig is the configuration in a backup of a VM, less what is not restored. It is read once for some seconds.
 func (g *Guests) ArchiveConfig(ctx context.Context, node, archive string) (map[string]string, error) {
 	return g.sources.Get(ctx, g.clock, node+" "+archive, func(ctx context.Context) (map[string]string, error) {
 		text, err := g.api.Volume(node, archive).ArchiveConfig(ctx)

@@ -46,7 +46,7 @@ func TestNetworkDeviceThatItsBridgeIsNotFitFor(t *testing.T) {
 			w := newWorld(t)
 			w.change(func(all *state.World) {
 				for _, n := range all.Nodes {
-					n.Bridges = append(n.Bridges, "vmbr2")
+					n.Bridges, n.Isolated = append(n.Bridges, "vmbr2"), []string{"vmbr1"}
 					n.VLANAware, n.MTUs = []string{"vmbr2"}, map[string]int64{"vmbr0": 9000}
 				}
 			})

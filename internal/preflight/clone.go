@@ -26,8 +26,8 @@ func (p *planCheck) clone(ctx context.Context, c *Checker, r Request) {
 	}
 	id := strconv.Itoa(p.origin.VMID)
 	if node, ok := p.resources.Node(p.origin.Node); ok && node.Status != "online" && node.Status != "unknown" {
-		p.say(sourceAway, r.Clone.Path(), fmt.Sprintf("PVE lists node %s as %s, and clones a VM on its own node alone. Bring "+
-			"the node back, or clone another VM", node.Node, node.Status), id, node.Node)
+		p.say(sourceAway, r.Clone.Path(), fmt.Sprintf("PVE lists node %s as %s, and clones a VM on its own node alone. "+
+			"Bring the node back, or clone another VM", node.Node, node.Status), id, node.Node)
 		return
 	}
 	config, err := c.guests.SourceConfig(ctx, p.origin.Node, p.origin.VMID)

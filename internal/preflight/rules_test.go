@@ -73,7 +73,9 @@ func cases() map[string]one {
 func casesOfDevices() map[string]one {
 	nic := vm.NIC{Model: "virtio", NICOptions: vm.NICOptions{Bridge: to("vmbr1"), Tag: to(int64(7))}}
 	return map[string]one{
-		"PVE may not plug net0 into bridge vmbr1": {nil, Request{Creating: true, Node: "pve1",
+		"PVE may not plug net0 into bridge vmbr1": {func(w *world) {
+			w.change(func(w *state.World) { w.Nodes["pve1"].Isolated = []string{"vmbr1"} })
+		}, Request{Creating: true, Node: "pve1",
 			Planned: vm.Spec{Networks: map[string]vm.NIC{"net0": nic}}}},
 		"Mapping gpu has no entry for node": {func(w *world) {
 			w.change(func(w *state.World) {

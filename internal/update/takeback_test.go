@@ -91,6 +91,7 @@ func TestRefusedDeviceIsSaidToBeGone(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, pve.Params{"net0": "virtio,bridge=vmbr0"})
 			w.start()
+			inWorld(w, func(all *state.World) { all.Nodes["pve1"].Isolated = []string{"vmbr1"} })
 			r := w.request()
 			nic := r.Planned.Networks["net0"]
 			change(&nic)

@@ -161,7 +161,10 @@ func listNetwork(r *engine.Request) (any, error) {
 			row["mtu"] = strconv.FormatInt(mtu, 10)
 		}
 		if n.HasUplink(bridge) {
-			row["bridge_ports"], row["method"] = "eno1", "static"
+			row["bridge_ports"] = fmt.Sprintf("eno%d", i+1)
+		}
+		if i == 0 && !n.NoUplink {
+			row["method"] = "static"
 			row["address"], row["netmask"], row["cidr"] = n.Address, "24", n.Address+"/24"
 		}
 		list = append(list, row)

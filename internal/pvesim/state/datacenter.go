@@ -58,10 +58,8 @@ func (p TagPolicy) Allows(w *World, tag string) bool {
 	return false
 }
 
-// HasUplink tells whether a bridge has a network card in it: the first has one.
-func (n *Node) HasUplink(bridge string) bool {
-	return !n.NoUplink && len(n.Bridges) > 0 && n.Bridges[0] == bridge
-}
+// HasUplink tells whether a bridge has a network card in it.
+func (n *Node) HasUplink(bridge string) bool { return !n.NoUplink && !slices.Contains(n.Isolated, bridge) }
 
 // MTU is that of a bridge.
 func (n *Node) MTU(bridge string) int64 { return cmp.Or(n.MTUs[bridge], 1500) }

@@ -101,8 +101,9 @@ type Node struct {
 	// Unreached is for a node whose pveproxy hangs or is stopped: the cluster counts it as online, and no request gets
 	// through to it.
 	Unreached bool `json:"unreached,omitempty"`
-	// NoUplink is for a node whose bridges have neither a network card nor an address.
-	NoUplink bool `json:"no_uplink,omitempty"`
+	// NoUplink is for a node whose bridges have neither a network card nor an address, Isolated are bridges without one.
+	NoUplink bool     `json:"no_uplink,omitempty"`
+	Isolated []string `json:"isolated,omitempty"`
 	// Lacks are programs that the node has not: "sendmail", without which it makes no backup.
 	Lacks []string `json:"lacks,omitempty"`
 	// CGroupV1 is for a node that still uses the old control groups, which bound cpuunits otherwise.
