@@ -213,7 +213,8 @@ func (t *transfer) readBack(ctx context.Context) error {
 	var rivals []rival
 	var unseen error
 	if !t.present { // the look has waited
-		if rivals, _, unseen = t.await(ctx); ctx.Err() != nil {
+		rivals, _, unseen = t.await(ctx)
+		if ctx.Err() != nil {
 			return unseen
 		}
 	}

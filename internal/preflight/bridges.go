@@ -79,7 +79,7 @@ func fitBridges(p *planCheck, r Request, networks []pve.Network) {
 		}
 		on := networks[at]
 		isPlain := on.Type == "bridge" && !on.VLANAware
-		field, why := "", ""
+		var field, why string
 		switch mtu := value(nic.MTU); {
 		case nic.Model == "virtio" && on.MTU > 0 && mtu > on.MTU:
 			field = "mtu"

@@ -136,7 +136,7 @@ func (s *Snapshots) Foresee(ctx context.Context, want Wanted, keepsName bool) *g
 func (s *Snapshots) ForeseeFirst(ctx context.Context, vmid int) *guest.FieldError {
 	listed, ok, err := s.api.Listing().Guest(ctx, vmid)
 	if err != nil || !ok || listed.Template {
-		return nil
+		return nil //nolint:nilerr // who cannot look does not judge
 	}
 	t := &taking{Snapshots: s, want: Wanted{VMID: vmid}, node: listed.Node}
 	var refused *guest.FieldError

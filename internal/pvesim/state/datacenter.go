@@ -59,7 +59,9 @@ func (p TagPolicy) Allows(w *World, tag string) bool {
 }
 
 // HasUplink tells whether a bridge has a network card in it.
-func (n *Node) HasUplink(bridge string) bool { return !n.NoUplink && !slices.Contains(n.Isolated, bridge) }
+func (n *Node) HasUplink(bridge string) bool {
+	return !n.NoUplink && !slices.Contains(n.Isolated, bridge)
+}
 
 // MTU is that of a bridge.
 func (n *Node) MTU(bridge string) int64 { return cmp.Or(n.MTUs[bridge], 1500) }
