@@ -58,7 +58,7 @@ func keepCloudInitDrive(c vm.Change, current map[string]string) vm.Change {
 
 // remakeWaitingCloudInit makes a cloud-init drive that only waits for the next start where it is to be, in the place of
 // a move: PVE moves what is in force alone (qemu-server API2/Qemu.pm move_vm_disk), and frees a drive that waits when
-// its slot gets another value (update_vm_api). What the drive has is generated.
+// its slot gets another value (update_vm_api). The content of the drive is generated.
 func remakeWaitingCloudInit(c vm.Change, config pve.PendingConfig) vm.Change {
 	current, merged := config.Current(), config.Merged()
 	for _, m := range c.Moves {

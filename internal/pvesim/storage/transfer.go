@@ -87,7 +87,7 @@ func upload(r *engine.Request, w *engine.Worker, s *state.Storage, name, tempora
 	if w.Task.Node != r.Node() {
 		command = "/usr/bin/scp -p -- %s [" + r.Node() + "]:%s"
 	}
-	w.Logf(command, temporary, s.VolumePath(name))
+	w.Logf("command: "+command, temporary, s.VolumePath(name))
 	err = copyUpload(r, w, s, name)
 	delete(node.Files, temporary)
 	if err != nil {

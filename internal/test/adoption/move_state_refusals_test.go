@@ -197,7 +197,7 @@ func TestMoveStateNeverReplaces(t *testing.T) {
 }
 
 // TestMoveStateTellsWhatIsLeftOut: what only the former state knew is in the plan or in a warning where the
-// configuration leaves it out, as the guides promise. What no state knows is added once, without a request.
+// configuration leaves it out, as the guides promise. An attribute that no state knows is added once, without a request.
 func TestMoveStateTellsWhatIsLeftOut(t *testing.T) {
 	t.Parallel()
 	const late = "  wait_for = { timeout = \"1m\" }\n  shutdown_timeout = \"1m\"\n  removed_disks = \"destroy\"\n}\n"

@@ -58,8 +58,8 @@ func TestPlanNamesTheDestructionOfADiskThatWaits(t *testing.T) {
 	}
 }
 
-// TestDiskOfAGuestThatStoppedSinceThePlanIsKept: the plan says that a disk is not destroyed, since the running guest keeps it until its stop. Who
-// has set reboot_policy = "never" stops the guest by hand, and applies that plan. The disk is detached, and is not destroyed.
+// TestDiskOfAGuestThatStoppedSinceThePlanIsKept: the plan says that a disk is not destroyed, since the running guest keeps it until its stop. The
+// operator of a VM with reboot_policy = "never" stops the guest by hand, and applies that plan. The disk is detached, and is not destroyed.
 func TestDiskOfAGuestThatStoppedSinceThePlanIsKept(t *testing.T) {
 	t.Parallel()
 	const tpm = "tpm_state = { storage = \"local-zfs\" }\n"

@@ -235,7 +235,7 @@ func TestPlanTellsOfARenamedVM(t *testing.T) {
 }
 
 // TestPlanRefusesACloneThatPVERefuses: the plan names a source that PVE does not clone in this way, on the attribute that says so. A
-// replacement would destroy the old VM first, and every create after that would fail. What PVE clones is planned and made.
+// replacement would destroy the old VM first, and every create after that would fail. A clone that PVE makes is planned and made.
 func TestPlanRefusesACloneThatPVERefuses(t *testing.T) {
 	t.Parallel()
 	disk := func(world *state.World, storage, name string) *state.Volume {
