@@ -92,7 +92,7 @@ func (p serverCheck) sourceKnown() bool {
 	return true
 }
 
-// sourceOpen reports whether a clone of a VM may be another one in the apply than it is by what is known now.
+// sourceOpen reports whether a clone of a VM may be another one in the apply than it seems to be now.
 func (p serverCheck) sourceOpen(vmid int) bool {
 	snapshot := p.Plan.Clone.Snapshot != nil && p.Run.snapshotComes(vmid)
 	return snapshot || !p.Config.At("clone").IsFullyKnown() || p.Run.changes(vmid)
