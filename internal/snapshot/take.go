@@ -171,8 +171,10 @@ func (t *taking) foresee(ctx context.Context, keepsName bool) error {
 func (t *taking) hasFeature(ctx context.Context) error {
 	has, err := t.api.QEMU(t.node, t.want.VMID).CanBeSnapshot(ctx)
 	if err == nil && !has {
-		err = field("vmid", fmt.Sprintf("VM %d on node %s has a disk on a storage that takes no snapshots, or of a format "+
-			"without them: in a directory and on NFS a disk has to be qcow2", t.want.VMID, t.node))
+		err = &guest.FieldError{Path: "vmid", Summary: fmt.Sprintf("VM %d on node %s takes no snapshot", t.want.VMID, t.node),
+			Detail: "It has a disk on a storage that takes no snapshots, or of a format without them: in a directory and on " +
+				"NFS a disk has to be qcow2. Move the disk to such a storage or format in an apply of its own, or leave this " +
+				"snapshot out"}
 	}
 	return err
 }
