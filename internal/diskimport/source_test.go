@@ -69,6 +69,25 @@ func TestEveryWayHasItsWords(t *testing.T) {
 	}
 }
 
+// TestDiskOfAVMElsewhere: a disk is imported on the node of its VM alone, unless the run may bring that there.
+func TestDiskOfAVMElsewhere(t *testing.T) {
+	all := pve.Resources{{Type: "qemu", VMID: 101, Node: "pve2"}}
+	for name, c := range map[string]struct {
+		named Named
+		node  string
+		is    bool
+	}{
+		"elsewhere":       {Named{Volume: "ceph:vm-101-disk-0"}, "pve1", true},
+		"here":            {Named{Volume: "ceph:vm-101-disk-0"}, "pve2", false},
+		"the run changes": {Named{Volume: "ceph:vm-101-disk-0", Loose: true}, "pve1", false},
+		"of no guest":     {Named{Volume: "ceph:vm-102-disk-0"}, "pve1", false},
+	} {
+		if is := c.named.isElsewhere(all, c.node); is != c.is {
+			t.Errorf("%s: %t", name, is)
+		}
+	}
+}
+
 // TestContentTwice: the command that makes a storage one of import content names each content type once.
 func TestContentTwice(t *testing.T) {
 	for has, want := range map[string]string{"": "iso,import", "iso,images": "iso,images,import",

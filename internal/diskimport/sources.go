@@ -35,6 +35,7 @@ type Named struct {
 	Path   string // of the attribute
 	Volume string
 	Work   string // the storage on which it is unpacked; "" = its own
+	Loose  bool   // the guest whose disk it is may be on another node by then
 
 	owner pve.Resource // the guest whose disk it is, if that is looked for and listed
 }
@@ -49,7 +50,7 @@ func (n *Named) isElsewhere(resources pve.Resources, node string) bool {
 	id, _ := volid.Owner(n.Volume)
 	owner, listed := resources.Guest(id)
 	n.owner = owner
-	return listed && owner.Node != "" && owner.Node != node
+	return !n.Loose && listed && owner.Node != "" && owner.Node != node
 }
 
 // Check refuses a source from which PVE, or this provider with this identity, certainly makes no disk on the node. It

@@ -17,6 +17,9 @@ import (
 // logLines is the number of lines of a task's log that are read: enough to tell what the task did.
 const logLines = 500
 
+// untold is the number of looks at uploads that have not told their target: half a minute.
+const untold = 10
+
 // clocks is how far apart the clocks of two nodes may be. PVE wants them in step (pve-docs pvecm.adoc).
 const clocks = time.Minute
 
@@ -52,6 +55,9 @@ func (t *transfer) rivals(ctx context.Context) (found []rival, err error) {
 				tasks, err = t.api.Tasks().List(ctx, n.Node, pve.TaskFilter{Type: kind, RunningOnly: own == ""})
 				return err
 			})
+			if err != nil && n.Node != t.spec.Node && n.Node != own.Node() {
+				continue // no file is in doubt since a node that has no part in it gives no answer
+			}
 			if err != nil {
 				return found, err
 			}
@@ -77,10 +83,10 @@ func (t *transfer) isRival(ctx context.Context, one pve.Task, own pve.UPID, isSh
 	if isOver || isOther || t.runner.IsKnown(one.UPID) {
 		return false, false
 	}
-	node, target := t.targetOf(ctx, one.UPID)
+	node, target, err := t.targetOf(ctx, one.UPID)
 	switch {
 	case target == "":
-		return true, false
+		return err != nil || one.Running(), false // one that has ended before it told its target has written nothing
 	case node != t.spec.Node && !isShared:
 		return false, true
 	case t.target != "":
@@ -90,28 +96,32 @@ func (t *transfer) isRival(ctx context.Context, one pve.Task, own pve.UPID, isSh
 }
 
 // targetOf is the node and the path to which a task puts a file; "" as long as its log does not say.
-func (t *transfer) targetOf(ctx context.Context, upid pve.UPID) (node, target string) {
+func (t *transfer) targetOf(ctx context.Context, upid pve.UPID) (node, target string, err error) {
 	log, err := t.api.Tasks().Log(ctx, upid, logLines)
 	if err != nil {
-		return "", ""
+		return "", "", err
 	}
 	if node = task.TargetNode(log); node == "" || node == "localhost" {
 		node = upid.Node()
 	}
-	return node, task.TargetOf(log)
+	return node, task.TargetOf(log), nil
 }
 
 // isOtherUpload reports whether a task is certainly not that of this create.
 func (t *transfer) isOtherUpload(ctx context.Context, upid pve.UPID) bool {
-	node, target := t.targetOf(ctx, upid)
-	return target != "" && (node != t.spec.Node || path.Base(target) != t.spec.Name)
+	node, target, err := t.targetOf(ctx, upid)
+	return err == nil && target != "" && (node != t.spec.Node || path.Base(target) != t.spec.Name)
 }
 
 // await waits until no third party's task writes the file, and returns those that did. PVE copies an upload into the
-// place of the file that is there (cp), so that a VM which is made of it meanwhile would get a part.
+// place of the file that is there (cp), so that a VM which is made of it meanwhile would get a part. One that has not
+// told its target yet is mostly of another file, and may compute the checksum of a large one: it is awaited a while.
 func (t *transfer) await(ctx context.Context) (found []rival, waited bool, err error) {
 	for try := 1; ; try++ {
 		found, err = t.rivals(ctx)
+		if try > untold {
+			found = slices.DeleteFunc(found, func(r rival) bool { return !r.told && r.Running() })
+		}
 		running := slices.IndexFunc(found, func(r rival) bool { return r.Running() })
 		if err != nil || running < 0 {
 			return found, waited, err

@@ -84,10 +84,10 @@ func fitBridges(p *planCheck, r Request, networks []pve.Network) {
 		case nic.Model == "virtio" && on.MTU > 0 && mtu > on.MTU:
 			field = "mtu"
 			why = fmt.Sprintf("its MTU of %d is above the bridge's, %d. Write 1 for the bridge's own", mtu, on.MTU)
-		case nic.Model == "virtio" && on.Type == "bridge" && on.MTU == 0 && mtu > 1500:
-			field = "mtu"
-			why = fmt.Sprintf("its MTU of %d is above the bridge's, for which none is set there: that is 1500, unless all of "+
-				"its cards have a larger one. Write 1 for the bridge's own", mtu)
+		case nic.Model == "virtio" && on.Type == "bridge" && on.MTU == 0 && on.Ports == "" && mtu > 1500:
+			field = "mtu" // one with cards has theirs
+			why = fmt.Sprintf("its MTU of %d is above 1500, that of a bridge for which none is set and that has no network "+
+				"card. Write 1 for the bridge's own", mtu)
 		case isPlain && len(nic.Trunks) > 0:
 			field, why = "trunks", "trunks need a bridge that is VLAN aware, and this one is not"
 		case isPlain && nic.Tag != nil && on.Ports == "":

@@ -32,6 +32,7 @@ func TestNetworkDeviceThatItsBridgeIsNotFitFor(t *testing.T) {
 		"the bridge's own":                       {was: old, is: nic("virtio", "vmbr0", 0, 1)},
 		"another model":                          {was: old, is: nic("e1000", "vmbr0", 0, 9001)},
 		"one above the usual, where none is set": {was: old, is: nic("virtio", "vmbr1", 0, 1501), want: "networks.net0.mtu"},
+		"one above the usual, of its cards":      {was: old, is: nic("virtio", "vmbr3", 0, 9000)},
 		"the usual one, where none is set":       {was: old, is: nic("virtio", "vmbr1", 0, 1500)},
 		"trunks on a plain bridge":               {was: old, is: nic("virtio", "vmbr0", 0, 0, "5"), want: "networks.net0.trunks"},
 		"trunks on one that is VLAN aware":       {was: old, is: nic("virtio", "vmbr2", 0, 0, "5")},
@@ -46,7 +47,7 @@ func TestNetworkDeviceThatItsBridgeIsNotFitFor(t *testing.T) {
 			w := newWorld(t)
 			w.change(func(all *state.World) {
 				for _, n := range all.Nodes {
-					n.Bridges, n.Isolated = append(n.Bridges, "vmbr2"), []string{"vmbr1"}
+					n.Bridges, n.Isolated = append(n.Bridges, "vmbr2", "vmbr3"), []string{"vmbr1"}
 					n.VLANAware, n.MTUs = []string{"vmbr2"}, map[string]int64{"vmbr0": 9000}
 				}
 			})

@@ -107,9 +107,11 @@ func (p *planCheck) look(ctx context.Context, c *Checker, r Request) {
 	p.moving(ctx, c, r)
 	p.storages(ctx, c, r.Storages)
 	p.images(r)
-	p.storagesDown(ctx, c, p.node, r.Storages)
+	p.storagesDown(ctx, c, at{p.node, "images"}, r.Storages)
 	p.volumes(ctx, c, r.Needs)
-	sourcesDown(ctx, p, c, r.Needs)
+	if !r.Acting {
+		sourcesDown(ctx, p, c, r.Needs)
+	}
 	p.pool(ctx, c, r.Pool)
 	p.cpus(r.CPUs)
 	p.formats(ctx, c, r.Formats)
@@ -187,7 +189,7 @@ func (p *planCheck) source(ctx context.Context, c *Checker, r Request) {
 		p.unseen(ctx, c, clone, err)
 		return
 	}
-	if p.node == "" {
+	if p.node == "" && !r.NodeOpen {
 		p.node = found.Node
 	}
 	p.origin = found

@@ -25,7 +25,8 @@ func (p *planCheck) clone(ctx context.Context, c *Checker, r Request) {
 		return
 	}
 	id := strconv.Itoa(p.origin.VMID)
-	if node, ok := p.resources.Node(p.origin.Node); ok && node.Status != "online" && node.Status != "unknown" {
+	node, ok := p.resources.Node(p.origin.Node)
+	if ok && node.Status != "online" && node.Status != "unknown" && !r.Acting {
 		p.say(sourceAway, r.Clone.Path(), fmt.Sprintf("PVE lists node %s as %s, and clones a VM on its own node alone. "+
 			"Bring the node back, or clone another VM", node.Node, node.Status), id, node.Node)
 		return
@@ -44,8 +45,8 @@ func (p *planCheck) clone(ctx context.Context, c *Checker, r Request) {
 	if p.copy = vm.Decode(config); r.isOpen(p.origin.VMID) {
 		return
 	}
-	sourceDown(ctx, p, c, r.Clone, config)
 	if !r.Acting {
+		sourceDown(ctx, p, c, r.Clone, config)
 		lockedSource(ctx, p, c, r.Clone, config["lock"])
 	}
 	if p.node != "" && p.node != p.origin.Node {
@@ -82,20 +83,26 @@ func sourceDown(ctx context.Context, p *planCheck, c *Checker, clone *guest.Clon
 	for _, slot := range vm.Slots(config) {
 		volume := guest.VolumeOf(config[slot])
 		if _, isOwned := volid.Owner(volume); isOwned && !vm.IsOptical(config[slot]) {
-			p.storagesDown(ctx, c, p.origin.Node, map[string]string{clone.Path(): volid.Storage(volume)})
+			p.storagesDown(ctx, c, at{p.origin.Node, "images"}, map[string]string{clone.Path(): volid.Storage(volume)})
 		}
 	}
 }
 
-// lockedSource warns of a lock that is not seen to end. One that a task holds the create waits for.
+// lockedSource warns of a lock that is not seen to end. One that a task holds the create waits for, and an identity
+// that does not see the tasks of all cannot tell. A suspended VM is no half-done work: its memory waits.
 func lockedSource(ctx context.Context, p *planCheck, c *Checker, clone *guest.Clone, lock string) {
-	if lock == "" {
+	id := strconv.Itoa(p.origin.VMID)
+	switch lock {
+	case "":
+		return
+	case request.Suspended:
+		p.say(sourceLocked, clone.Path(), fmt.Sprintf("It is suspended, with its memory on a disk. While it is, nothing is "+
+			"made, and %s. Start or resume it first", goneByThen), id)
 		return
 	}
-	id := strconv.Itoa(p.origin.VMID)
 	held, err := c.cloning.Get(ctx, c.clock, "lock "+p.origin.Node+" "+id, func(ctx context.Context) (cloning, error) {
 		h, err := c.holder(ctx, p.origin.Node, p.origin.VMID, request.LockedBy(lock, "clone VM "+id))
-		if len(h.Runs) > 0 && lock != request.Suspended {
+		if len(h.Runs) > 0 || !h.Audit {
 			return cloning{}, err
 		}
 		return cloning{lock: h.String()}, err
@@ -130,6 +137,7 @@ func cloneable(ctx context.Context, p *planCheck, c *Checker, clone *guest.Clone
 	can := c.canClone(ctx, source, full, name)
 	switch {
 	case can.unknown:
+	case !can.has && !can.missing && !full && config["tpmstate0"] != "": // which PVE copies, and counts as linked
 	case can.missing:
 		detail := "It has none. "
 		if len(can.names) > 0 {

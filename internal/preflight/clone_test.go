@@ -111,7 +111,7 @@ func TestStorageOfASourceDoesNotWork(t *testing.T) {
 		w := newWorld(t)
 		w.change(func(w *state.World) {
 			w.Storages["away"] = &state.Storage{ID: "away", Type: "nfs", Path: "/mnt/pve/away", Shared: true, Offline: true,
-				Content: []string{"iso", "import", "backup", "snippets"}, Total: 100 << 30}
+				Content: []string{"images", "iso", "import", "backup", "snippets"}, Total: 100 << 30}
 			w.Guests[8000].Config["scsi0"] = "away:8000/vm-8000-disk-0.qcow2,size=1G"
 		})
 		has := found(w.Check(t.Context(), r))
@@ -130,6 +130,55 @@ func TestLockThatATaskHolds(t *testing.T) {
 	w.sim.HoldLock(8000, "backup", time.Hour, "root@pam")
 	if has := found(w.Check(t.Context(), Request{Creating: true, Node: "pve1", Clone: &guest.Clone{VMID: 8000}})); len(has) > 0 {
 		t.Errorf("found %q", has)
+	}
+}
+
+// TestLockWhoseTaskIsNotSeen: without Sys.Audit the task of another user is not seen, so the plan of a clone says nothing.
+// A suspended source has no task: it is started or resumed, and is never unlocked.
+func TestLockWhoseTaskIsNotSeen(t *testing.T) {
+	t.Parallel()
+	for lock, says := range map[string]bool{"backup": false, "suspended": true} {
+		w := newWorld(t)
+		w.change(func(all *state.World) {
+			lose(all, "Sys.Audit")
+			all.Guests[8000].SetLock(lock, "an administrator")
+		})
+		all := w.Check(t.Context(), Request{Creating: true, Node: "pve1", Clone: &guest.Clone{VMID: 8000}})
+		if len(all.Refused) > 0 || (len(all.Doubtful) > 0) != says || says && (strings.Contains(all.Doubtful[0].Detail, "unlock") ||
+			!strings.Contains(all.Doubtful[0].Detail, "Start or resume it first")) {
+			t.Errorf("%s: %v", lock, found(all))
+		}
+	}
+}
+
+// TestCloneForANodeThatIsNotKnown: a plan that does not know the node yet does not hold the VM against the source's.
+func TestCloneForANodeThatIsNotKnown(t *testing.T) {
+	t.Parallel()
+	for _, open := range []bool{false, true} {
+		w := newWorld(t)
+		w.change(func(w *state.World) {
+			w.Mappings = []*state.Mapping{{Kind: "pci", ID: "gpu", Nodes: []string{"pve2"}}}
+		})
+		r := Request{Creating: true, NodeOpen: open, Clone: &guest.Clone{VMID: 8000}, Started: true,
+			Needs: []Need{{Path: "pci.hostpci0.mapping", Kind: PCIMapping, Value: "gpu"}}}
+		if has := found(w.Check(t.Context(), r)); (len(has) > 0) == open {
+			t.Errorf("open %t: %q", open, has)
+		}
+	}
+}
+
+// TestSourceThatGoesAwayInTheApply: a plan within an apply refuses nothing that the create itself is told. Where such a
+// plan fails, Terraform has lost the old VM of a replacement from its state.
+func TestSourceThatGoesAwayInTheApply(t *testing.T) {
+	t.Parallel()
+	for _, acting := range []bool{false, true} {
+		w := newWorld(t)
+		w.change(func(w *state.World) { w.Guests[8000].Node, w.Nodes["pve2"].Online = "pve2", false })
+		w.sim.Advance(time.Minute)
+		r := Request{Creating: true, Node: "pve1", Acting: acting, Clone: &guest.Clone{VMID: 8000}}
+		if all := w.Check(t.Context(), r); (len(all.Refused) > 0) == acting {
+			t.Errorf("acting %t: %q", acting, found(all))
+		}
 	}
 }
 

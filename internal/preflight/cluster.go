@@ -50,32 +50,37 @@ func (p *planCheck) nodeState(r Request) {
 	}
 }
 
+// at is the part of a node's storages that is for one kind of content.
+type at struct{ node, content string }
+
 // sourcesDown reports storages that images, media and backups are read of and that do not work now.
 func sourcesDown(ctx context.Context, p *planCheck, c *Checker, needs []Need) {
 	for _, n := range needs {
 		if n.Kind.isVolume() && n.Kind != Snippet { // a snippet is read when the VM starts
-			p.storagesDown(ctx, c, p.node, map[string]string{n.Path: volid.Storage(n.Value)})
+			p.storagesDown(ctx, c, at{p.node, string(n.Kind)}, map[string]string{n.Path: volid.Storage(n.Value)})
 		}
 	}
 }
 
 // storagesDown reports storages that do not work now. The listing has no figures of a storage that the node could not
-// reach for minutes, but neither of a new storage or of a node that does not report. So the node itself is asked.
-func (p *planCheck) storagesDown(ctx context.Context, c *Checker, node string, wanted map[string]string) {
+// reach for minutes, but neither of a new storage or of a node that does not report. So the node itself is asked, about
+// those for the content alone: it tries to reach each that it is asked about, and may hang on one that no plan uses.
+func (p *planCheck) storagesDown(ctx context.Context, c *Checker, where at, wanted map[string]string) {
 	for _, path := range slices.Sorted(maps.Keys(wanted)) {
 		id := wanted[path]
-		listed, ok := p.resources.Storage(node, id)
+		listed, ok := p.resources.Storage(where.node, id)
 		if !ok || listed.Status == "available" || p.isReported(path) {
 			continue
 		}
-		there, err := c.storages.Get(ctx, c.clock, node, func(ctx context.Context) ([]pve.Storage, error) {
-			return c.api.Node(node).Storages(ctx, "")
+		key := where.node + " " + where.content
+		there, err := c.storages.Get(ctx, c.clock, key, func(ctx context.Context) ([]pve.Storage, error) {
+			return c.api.Node(where.node).Storages(ctx, where.content)
 		})
 		is := func(at pve.Storage) bool { return at.ID == id && at.Enabled && !at.Active }
 		if err == nil && slices.ContainsFunc(there, is) {
 			p.say(storageDown, path, fmt.Sprintf("The node has tried to reach it and could not: it may be switched off, full, "+
 				"or not mounted. %s on the node says more", shell.Or(shell.Command("pvesm status --storage {}", id), "The log")),
-				id, node)
+				id, where.node)
 		}
 	}
 }

@@ -38,7 +38,7 @@ func (p *planCheck) needs(ctx context.Context, c *Checker, needs []Need) {
 func (p *planCheck) need(ctx context.Context, c *Checker, n Need) *guest.FieldError {
 	if strings.HasSuffix(n.Path, ".import_from") {
 		if refused := c.sources.Check(ctx, p.resources, p.node,
-			diskimport.Named{Path: n.Path, Volume: n.Value, Work: n.Work}); refused != nil {
+			diskimport.Named{Path: n.Path, Volume: n.Value, Work: n.Work, Loose: n.Loose}); refused != nil {
 			return refused
 		}
 	}
@@ -179,6 +179,9 @@ func missing(n Need, names []string, node string) *guest.FieldError {
 		what += " mapping"
 		for _, name := range names {
 			if nodes, elsewhere := strings.CutPrefix(name, value+ofNodes); elsewhere {
+				if n.Off { // PVE looks at the node at the start alone
+					return nil
+				}
 				return finding(mappingElsewhere, n.Path, fmt.Sprintf("It has entries for these nodes: %s. PVE starts no VM on "+
 					"another one with it. Add an entry for node %s in Datacenter > Resource Mappings", nodes, node), value, node)
 			}

@@ -26,6 +26,9 @@ func TestMissingOfListings(t *testing.T) {
 		"a machine without a version": {Need{Kind: Machine, Value: "q35"}, []string{"pc-q35-9.2"}, false},
 		"a newer pin of one version":  {Need{Kind: Machine, Value: "pc-q35-9.2+pve1"}, []string{"pc-q35-9.2"}, false},
 		"a machine that is too new":   {Need{Kind: Machine, Value: "pc-q35-10.0"}, []string{"pc-q35-9.2"}, true},
+		"a mapping of other nodes":    {Need{Kind: PCIMapping, Value: "gpu"}, []string{"gpu of pve2"}, true},
+		"one of a VM that is off":     {Need{Kind: PCIMapping, Value: "gpu", Off: true}, []string{"gpu of pve2"}, false},
+		"no mapping of one that is":   {Need{Kind: PCIMapping, Value: "gpu", Off: true}, []string{"gpu2 of pve2"}, true},
 		"a machine of another family": {Need{Kind: Machine, Value: "virt-10.0"}, []string{"pc-q35-9.2"}, false},
 	} {
 		if report := missing(c.need, c.has, "pve1"); (report != nil) != c.lacks {

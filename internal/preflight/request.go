@@ -26,6 +26,7 @@ type Request struct {
 	Orphans  bool     // volumes that carry VMID are to be destroyed
 	Adopts   []string // those of them that are to be disks of the VM
 	Nodes    []string // instead of Node, of a create: the first of them that is online
+	NodeOpen bool     // the node is not known yet
 	Moving   *Moving  // a VM that is to be migrated to Node
 
 	Prior    vm.Spec // the VM in state
@@ -91,6 +92,8 @@ type Need struct {
 	Work  string // the storage on which an import is unpacked; "": its own
 	Size  int64  // bytes that the disk made of an image is to have; 0: as many as the image
 	Own   bool   // a firewall's name that a copy may have from its source
+	// Off: the VM is not started with it. Loose: the run may bring the VM whose disk it is to another node.
+	Off, Loose bool
 }
 
 // Kind is the sort of object that a Need is.

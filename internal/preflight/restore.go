@@ -27,7 +27,10 @@ func (p *planCheck) restore(ctx context.Context, c *Checker, r Request) {
 	if p.storages(ctx, c, map[string]string{path: volid.Storage(archive)}); p.isReported(path) {
 		return
 	}
-	if p.storagesDown(ctx, c, node, map[string]string{path: volid.Storage(archive)}); p.isReported(path) {
+	if !r.Acting {
+		p.storagesDown(ctx, c, at{node, "backup"}, map[string]string{path: volid.Storage(archive)})
+	}
+	if p.isReported(path) {
 		return
 	}
 	config, err := c.guests.ArchiveConfig(ctx, node, archive)

@@ -123,8 +123,11 @@ func (s *Snapshots) Foresee(ctx context.Context, want Wanted, keepsName bool) *g
 	if !errors.As(t.foresee(ctx, keepsName), &refused) {
 		return nil
 	}
-	refused.Detail = "Nothing was touched. The change removes the old snapshot and then takes a new one, which would be " +
-		"refused for this reason: none would be left"
+	if refused.Detail != "" {
+		refused.Detail += ". "
+	}
+	refused.Detail += "Nothing was touched. The change removes the old snapshot and then takes a new one, which would " +
+		"be refused for this reason: none would be left"
 	if refused.Path == "uuid" {
 		refused.Detail += ". To take it of this VM all the same, correct vmid or uuid"
 	}

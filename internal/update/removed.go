@@ -190,7 +190,7 @@ func (v volumes) destroyRemoved(ctx context.Context, removed map[string]removedD
 		switch {
 		case d.kept && entry != "":
 			v.warn(fmt.Sprintf("Volume %s of VM %d was not destroyed", d.volume, v.vmid),
-				fmt.Sprintf("The plan has said so, since it saw the guest run, which keeps %s until its next stop. It stays "+
+				fmt.Sprintf("The plan saw the guest run, which keeps %s until its next stop, and may have said so. It stays "+
 					"with the VM, detached, as %s; %s on node %s destroys it.", slot, entry,
 					shell.Or(shell.VM("qm unlink {vmid} --idlist {}", v.vmid, entry), "its removal"), v.view.Node()))
 		case entry != "":

@@ -23,7 +23,7 @@ func TestSnapshotIsNotReplacedByNone(t *testing.T) {
 		"a name that is taken":                  {"name = \"theirs\"\n", "stopped", "has a snapshot theirs already"},
 		"a name that is free":                   {"name = \"after\"\n", "stopped", ""},
 		"memory of a guest that is started now": {"name = \"before\"\nvmstate = true\n", "running", ""},
-		"a disk without the feature":            {"name = \"after\"\n", "stopped", "takes no snapshots"},
+		"a disk without the feature":            {"name = \"after\"\n", "stopped", "on a storage that takes no snapshots"},
 		"a description":                         {"name = \"before\"\ndescription = \"x\"\n", "stopped", ""},
 	} {
 		t.Run(name, func(t *testing.T) {

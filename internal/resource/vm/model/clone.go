@@ -84,6 +84,9 @@ func (p PrivateState) WithDisks(state *Model, before, planned vm.Spec) (was, is 
 			continue
 		}
 		disk := vm.Disk{Volume: volume, Storage: volid.Storage(volume)}
+		if format := volid.Format(volume); format != "" {
+			disk.Format = &format
+		}
 		if size := p.Sizes[volume]; size > 0 {
 			disk.Size = &size
 		}

@@ -38,6 +38,7 @@ func (p serverCheck) checkServer(ctx context.Context) {
 	request := p.request()
 	// The node is the server's to choose while the source or the configured node is not known.
 	chosen := p.Config.At("node").IsKnown() && p.Config.At("nodes").IsFullyKnown()
+	request.NodeOpen = !chosen
 	source, isPlanned := p.plannedSource()
 	if !p.sourceKnown() || p.creating() && isPlanned {
 		if p.creating() && source.Spec != nil {

@@ -246,8 +246,9 @@ func (p warnings) warnLost(ctx context.Context, slot string) {
 		detail = fmt.Sprintf("It is a detached disk of the VM now, %s. "+back, gone.volume, "it", slot, gone.volume)
 	case p.isLoose(ctx, gone):
 		detail = fmt.Sprintf("The VM has %s no more, and it is still on its storage: a roll-back drops a disk that waits "+
-			"for its place. No destroy of the VM removes it; %s on node %s does. "+back, gone.volume,
-			shell.Or(shell.FreeUnused(gone.volume), "its removal"), model.Value(p.Prior.Node), "it", slot, gone.volume)
+			"for its place, or another VM has got it. "+back+" No destroy of the VM removes it; if no VM has it, %s on node "+
+			"%s does.", gone.volume, "it", slot, gone.volume, shell.Or(shell.FreeUnused(gone.volume), "its removal"),
+			model.Value(p.Prior.Node))
 	default:
 		detail = fmt.Sprintf("The VM has %s no more: another VM may have got it, under another name, or it was destroyed. "+
 			"To have it back, take it from that VM before this apply, and name it in disks.%s.imported_disk.", gone.volume,

@@ -12,6 +12,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/firewall"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/property"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
 )
 
 // requirements are the objects and privileges that the apply of a plan needs.
@@ -22,7 +23,7 @@ func (p requirements) needs() []preflight.Need {
 	var all []preflight.Need
 	add := func(at string, kind preflight.Kind, was, is *string) {
 		if is != nil && *is != "" && model.Value(was) != *is {
-			all = append(all, preflight.Need{Path: at, Kind: kind, Value: *is})
+			all = append(all, preflight.Need{Path: at, Kind: kind, Value: *is, Off: !p.isStarted()})
 		}
 	}
 	prior, plan := p.Prior, p.Plan
@@ -78,7 +79,7 @@ func (p requirements) sources() []preflight.Need {
 		}
 		bytes, _ := property.ParseSize(model.Value(size)) // none is 0
 		all = append(all, preflight.Need{Path: at + ".import_from", Kind: preflight.KindOfSource(*source), Value: *source,
-			Size: bytes,
+			Size: bytes, Loose: p.Run.changes(ownerOf(*source)),
 			Work: model.Value(p.Plan.ImportStorage)})
 	}
 	for _, slot := range model.SortedSlots(p.Plan.Disks) {
@@ -93,6 +94,12 @@ func (p requirements) sources() []preflight.Need {
 		add("tpm_state", is.ImportFrom, is.Volume, nil, nil)
 	}
 	return all
+}
+
+// ownerOf is the VMID in the name of a volume, 0 if it has none.
+func ownerOf(volume string) int {
+	id, _ := volid.Owner(volume)
+	return id
 }
 
 // formats are the formats of disks that are new, or go to another storage or format.

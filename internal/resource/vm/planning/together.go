@@ -108,8 +108,8 @@ func (p warnings) bootsNoMore(slot string) string {
 		return ""
 	}
 	will := "will not"
-	if slices.ContainsFunc(disks, func(other string) bool { return !p.leaves(other) }) {
-		will = "may not"
+	if p.Prior.BootOrder[0] != slot || slices.ContainsFunc(disks, func(other string) bool { return !p.leaves(other) }) {
+		will = "may not" // a network device or a medium of the order may do it
 	}
 	return fmt.Sprintf(" The VM boots from it, and %s boot without it.", will) + howToStay(p.Plan, "disks."+slot)
 }
