@@ -8,10 +8,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/task"
-
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/task"
 )
 
 // logLines is the number of lines of a task's log that are read: enough to tell what the task did.

@@ -207,11 +207,12 @@ func missing(n Need, names []string, node string) *guest.FieldError {
 }
 
 // meant asks whether the nearest name was meant. Of volumes the last part counts: all of a storage begin in the same
-// way.
+// way. Of mappings the name does, without the nodes behind it.
 func meant(value string, names []string) string {
 	last := func(name string) string { return name[strings.LastIndex(name, "/")+1:] }
 	var among []string
 	for _, name := range names {
+		name, _, _ = strings.Cut(name, ofNodes)
 		among = append(among, last(name))
 	}
 	return nearest.Hint(last(value), among)

@@ -47,8 +47,10 @@ func TestMissingNameThatWasMeant(t *testing.T) {
 			t.Errorf("%s: %s", value, got.Detail)
 		}
 	}
-	if got := missing(Need{Kind: PCIMapping, Value: "gpuu"}, []string{"gpu"}, "pve1"); !strings.HasPrefix(got.Detail, `Did you mean "gpu"?`) {
-		t.Error(got.Detail)
+	for _, has := range []string{"gpu", "gpu of pve2"} {
+		if got := missing(Need{Kind: PCIMapping, Value: "gpuu"}, []string{has}, "pve1"); !strings.HasPrefix(got.Detail, `Did you mean "gpu"?`) {
+			t.Error(got.Detail)
+		}
 	}
 }
 
