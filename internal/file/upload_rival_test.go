@@ -28,6 +28,7 @@ type otherUpload struct {
 	name       string          // of its target; "" for that of the create
 	shared     bool            // on a storage of all nodes
 	hashes     bool            // at first it verifies its checksum, and does not say its target
+	mute       bool            // it never says it
 	fails      bool            // its copy fails, and it unlinks the target
 	half       bool            // it has copied a half when the create sends its file
 	before     bool            // it has copied a half when the create begins, and not begun when the create has sent its file
@@ -75,7 +76,7 @@ func (o otherUpload) run(t *testing.T) *otherRun {
 		r.at = w.Storages["shared-nfs"]
 		r.at.Content, r.spec.Storage = append(r.at.Content, ISO), r.at.ID
 	}
-	if !o.hashes {
+	if !o.hashes && !o.mute {
 		r.tell()
 	}
 	w.Unlock()
@@ -97,7 +98,7 @@ func (o otherUpload) run(t *testing.T) *otherRun {
 			case message != "PVE request":
 			case strings.HasSuffix(path, "/upload"):
 				begin()
-			case strings.HasSuffix(path, upid+"/log"):
+			case strings.HasSuffix(path, upid+"/log") && !o.mute:
 				w.Lock()
 				r.tell()
 				w.Unlock()
@@ -176,6 +177,24 @@ func TestUploadAwaitsAnotherThatWritesOverIt(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		case !o.fails && (err != nil || made.Made || len(warnings) != 1):
 			t.Errorf("%s: made %t, %v, %v", name, made.Made, warnings, err)
+		}
+	}
+}
+
+// TestUnrelatedUploadCostsNoOwner: an upload that does not say its target is mostly of another file, and is awaited for
+// half a minute, whatever it does. Nor is the file in doubt since another node gives no answer.
+func TestUnrelatedUploadCostsNoOwner(t *testing.T) {
+	for name, silent := range map[string]bool{"a target that is never told": false, "a node that gives no answer": true} {
+		r := otherUpload{taskOn: "pve2", to: "pve2", mute: true}.run(t)
+		w := r.sim.World()
+		w.Lock()
+		w.Nodes["pve2"].Unreached = silent
+		w.Unlock()
+		here := clock.Client{Cluster: r.sim.World().Clock}
+		began := here.Now()
+		made, warnings, err := r.files.Create(t.Context(), r.spec)
+		if took := here.Now().Sub(began); err != nil || !made.Made || len(warnings) > 0 || took > 3*time.Minute || !r.runs() {
+			t.Errorf("%s: made %t, %v, %v, after %s", name, made.Made, warnings, err, took)
 		}
 	}
 }
