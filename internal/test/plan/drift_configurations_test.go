@@ -207,6 +207,7 @@ func (f flat) repair() {
 	f.repairGroups()
 	f.repairLife()
 	f.repairCloudInit()
+	f.repairStart()
 	if order, ok := f["boot_order"]; ok && order.LengthInt() > 0 {
 		for _, device := range order.AsValueSlice() {
 			if !f.has("disks."+device.AsString()) && !f.has("networks."+device.AsString()) && !f.has("cdroms."+device.AsString()) {

@@ -1,6 +1,8 @@
 package plan_test
 
 import (
+	"strings"
+
 	"github.com/zclconf/go-cty/cty"
 )
 
@@ -154,5 +156,52 @@ func cloneValues() []map[string]cty.Value {
 		{"tags": cty.ListVal(texts("golden")), "full": cty.True, "bwlimit": cty.NumberIntVal(0)},
 		{"vmid": cty.NumberIntVal(9000)},
 		{"vmid": cty.NumberIntVal(8000), "full": cty.True, "snapshot": cty.StringVal("before")},
+	}
+}
+
+// repairStart makes the configuration one that PVE starts.
+func (f flat) repairStart() {
+	if f.has("amd_sev") || f.has("intel_tdx") {
+		f["bios"] = cty.StringVal("ovmf")
+	}
+	if f.text("cpu.type") == "host" {
+		f.drop("kvm")
+	}
+	if strings.HasPrefix(f.text("vga.type"), "serial") {
+		f.drop("vga.clipboard")
+	}
+	for _, slot := range f.slots("numa_nodes") {
+		if at := "numa_nodes." + slot; f.has("memory.hugepages") {
+			f[at+".hostnodes"], f[at+".policy"] = cty.StringVal("0"), orElse(f[at+".policy"], "bind")
+		}
+	}
+	for _, slot := range f.slots("virtiofs") {
+		if strings.HasPrefix(f.text("ostype"), "w") {
+			f.drop("virtiofs." + slot + ".expose_acl")
+		}
+	}
+	f.repairPCI()
+}
+
+// repairPCI lets each device be in one slot, and one in the legacy mode.
+func (f flat) repairPCI() {
+	taken, legacy := map[string]bool{}, ""
+	for _, slot := range f.slots("pci") {
+		at := "pci." + slot
+		if host := f.text(at + ".host"); host != "" && taken[host] {
+			f[at+".host"] = cty.StringVal("03:00.0")
+		} else {
+			taken[host] = true
+		}
+		if !f.isTrue(at + ".legacy_igd") {
+			continue
+		}
+		if legacy != "" {
+			f.drop(at + ".legacy_igd")
+			continue
+		}
+		legacy = slot
+		f.drop("vga.memory", "vga.clipboard", at+".rombar", at+".x_vga", at+".mdev")
+		f["vga.type"] = cty.StringVal("none")
 	}
 }

@@ -274,7 +274,7 @@ func TestRestrictedOptions(t *testing.T) {
 		"KSM on 8.0":              {old, rig.RootTicket, flat{"memory.allow_ksm": cty.False}, []string{"memory.allow_ksm needs Proxmox VE 9.1 or later"}},
 		"the clipboard on 8.0":    {old, rig.RootTicket, flat{"vga.clipboard": cty.StringVal("vnc")}, []string{"vga.clipboard needs Proxmox VE 8.1 or later"}},
 		"a virtual IOMMU on 8.0":  {old, rig.RootTicket, flat{"machine_options.viommu": cty.StringVal("virtio")}, []string{"machine_options.viommu needs Proxmox VE 8.2 or later"}},
-		"confidential VMs on 8.0": {old, rig.RootTicket, flat{"amd_sev.type": cty.StringVal("std")}, []string{"amd_sev needs Proxmox VE 8.3 or later"}},
+		"confidential VMs on 8.0": {old, rig.RootTicket, flat{"bios": cty.StringVal("ovmf"), "amd_sev.type": cty.StringVal("std")}, []string{"amd_sev needs Proxmox VE 8.3 or later"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := tt.w.NewSession()

@@ -1,6 +1,7 @@
 package plan_test
 
 import (
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/thirdparty"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/terraformtest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
 )
@@ -303,4 +305,83 @@ func (c together) try(t *testing.T) string {
 		return "a restart was announced and did not come, or the reverse"
 	}
 	return ""
+}
+
+// unstartable are values that PVE takes one by one and starts no VM with together.
+type unstartable struct {
+	wrong, right string // configurations; the right one starts
+	attribute    string // where the plan refuses the wrong one
+	dies         string // PVE's words at the start
+	never        bool   // PVE does not store it either
+}
+
+func unstartables() map[string]unstartable {
+	const net, pages = "networks = { net0 = { bridge = \"vmbr0\", mtu = %d } }", "cpu = { numa = true, sockets = %d }\nmemory = { size = %d, hugepages = %q }"
+	const node = "cpu = { numa = true, cores = 2 }\nmemory = { size = 1024, hugepages = \"2\" }\nnuma_nodes = { numa0 = { cpus = \"0-1\", memory = 1024%s } }"
+	const igd, off, none = `"hostpci0" = { host = "00:02.0", legacy_igd = true%s }`, "vga = { type = \"none\" }\n", "\nvga = { type = \"none\"%s }"
+	device := func(more, last string) string {
+		return "pci = { " + fmt.Sprintf(igd, more) + last + " }"
+	}
+	return map[string]unstartable{
+		"UEFI on 32 bits":          {"bios = \"ovmf\"\ncpu = { type = \"kvm32\" }", "bios = \"ovmf\"\ncpu = { type = \"kvm64\" }", "bios", "not supported on 32-bit", false},
+		"SEV with a BIOS":          {"amd_sev = { type = \"std\" }", "bios = \"ovmf\"\namd_sev = { type = \"std\" }", "bios", "change the BIOS to OVMF", false},
+		"TDX with a BIOS":          {"intel_tdx = { type = \"tdx\", attestation = false }", "bios = \"ovmf\"\nintel_tdx = { type = \"tdx\", attestation = false }", "bios", "change the BIOS to OVMF", false},
+		"an emulated host":         {"kvm = false\ncpu = { type = \"host\" }", "kvm = false\ncpu = { type = \"max\" }", "cpu.type", "QEMU exited with code 1", false},
+		"clipboard without a GPU":  {"serial = { serial0 = { device = \"socket\" } }\nvga = { type = \"serial0\", clipboard = \"vnc\" }", "vga = { type = \"std\", clipboard = \"vnc\" }", "vga.clipboard", "not compatible with VNC clipboard", true},
+		"an odd address width":     {"machine = \"q35\"\nmachine_options = { viommu = \"intel\", aw_bits = 50 }", "machine = \"q35\"\nmachine_options = { viommu = \"intel\", aw_bits = 48 }", "machine_options.aw_bits", "only 39 or 48 bits", true},
+		"USB 5 of another system":  {"usb = { usb5 = { host = \"spice\" } }", "ostype = \"l26\"\nusb = { usb5 = { host = \"spice\" } }", `usb["usb5"]`, "only possible with machine type >= 7.1", false},
+		"USB 5 of an old machine":  {"ostype = \"l26\"\nmachine = \"pc-i440fx-6.2\"\nusb = { usb5 = { host = \"spice\" } }", "ostype = \"l26\"\nmachine = \"pc-i440fx-7.2\"\nusb = { usb5 = { host = \"spice\" } }", `usb["usb5"]`, "only possible with machine type >= 7.1", false},
+		"ACLs for Windows":         {"ostype = \"win11\"\nvirtiofs = { virtiofs0 = { dirid = \"share\", expose_acl = true } }", "ostype = \"l26\"\nvirtiofs = { virtiofs0 = { dirid = \"share\", expose_acl = true } }", `virtiofs["virtiofs0"].expose_acl`, "disable ACLs for virtiofs", false},
+		"an MTU below that of IP":  {fmt.Sprintf(net, 500), fmt.Sprintf(net, 576), `networks["net0"].mtu`, "smaller than the IP minimum MTU", false},
+		"pages of the NUMA node":   {fmt.Sprintf(node, ""), fmt.Sprintf(node, ", hostnodes = \"0\", policy = \"bind\""), `numa_nodes["numa0"].hostnodes`, "hostnodes need to be defined", false},
+		"pages of two NUMA nodes":  {fmt.Sprintf(node, ", hostnodes = \"0-1\", policy = \"bind\""), fmt.Sprintf(node, ", hostnodes = \"1\", policy = \"bind\""), `numa_nodes["numa0"].hostnodes`, "more than 1 hostnode", false},
+		"pages of a GiB":           {fmt.Sprintf(pages, 1, 1536, "1024"), fmt.Sprintf(pages, 1, 2048, "1024"), "memory.size", "not a multiple of the requested hugepages size", false},
+		"pages of a socket":        {fmt.Sprintf(pages, 2, 3072, "1024"), fmt.Sprintf(pages, 2, 4096, "1024"), "memory.size", "not a multiple of the requested hugepages size", false},
+		"odd memory":               {fmt.Sprintf(pages, 1, 1025, "any"), fmt.Sprintf(pages, 1, 1026, "any"), "memory.size", "positive even integer", false},
+		"memory for three sockets": {fmt.Sprintf(pages, 3, 1024, "2"), fmt.Sprintf(pages, 3, 1026, "2"), "memory.size", "positive even integer", false},
+		"one PCI device twice":     {"pci = { hostpci0 = { host = \"01:00.0\" }, hostpci1 = { host = \"0000:01:00.0\" } }", "pci = { hostpci0 = { host = \"01:00.0\" }, hostpci1 = { host = \"01:00.1\" } }", `pci["hostpci1"].host`, "assigned more than once", false},
+		"legacy GPU and display":   {device("", ""), off + device("", ""), `pci["hostpci0"].legacy_igd`, "VGA mode to be 'none'", false},
+		"legacy GPU and more vga":  {device("", "") + fmt.Sprintf(none, ", memory = 16"), device("", "") + fmt.Sprintf(none, ""), `pci["hostpci0"].legacy_igd`, "VGA mode to be 'none'", false},
+		"legacy GPU without ROM":   {off + device(", rombar = false", ""), off + device(", rombar = true", ""), `pci["hostpci0"].rombar`, "requires rombar", false},
+		"legacy GPU, primary":      {off + device(", x_vga = true", ""), off + device("", ""), `pci["hostpci0"].x_vga`, "not compatible with x-vga", false},
+		"legacy GPU, mediated":     {off + device(", mdev = \"i915-1\"", ""), off + device("", ""), `pci["hostpci0"].mdev`, "not compatible with mdev", false},
+		"two legacy GPUs":          {off + device("", ", hostpci1 = { host = \"01:00.0\", legacy_igd = true }"), off + device("", ", hostpci1 = { host = \"01:00.0\" }"), `pci["hostpci1"].legacy_igd`, "only one device", false},
+	}
+}
+
+// TestValuesThatStartNoVM: of a replacement the old VM is destroyed first, so the plan refuses values with which PVE starts no new one.
+// It takes them where the VM stays off, and PVE does not start it by hand then.
+func TestValuesThatStartNoVM(t *testing.T) {
+	t.Parallel()
+	for name, c := range unstartables() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := rig.NewWorld(t, pvesim.Options{Profile: "9.2", Nodes: []string{"pve1"}})
+			s := w.Session(t, rig.RootTicket, "")
+			plan := func(lines string) error {
+				w.Reconfigure(t, s, rig.RootTicket, rig.VMBlock("vmid = 500\nnode = \"pve1\"\nprotection = false\n"+lines+"\n"))
+				_, err := s.Plan(t.Context())
+				return err
+			}
+			err := plan(c.wrong)
+			errs := slices.DeleteFunc(slices.Clone(s.Diagnostics()), func(d terraformtest.Diagnostic) bool { return !d.Error })
+			if err == nil || len(errs) != 1 || errs[0].Attribute != c.attribute {
+				t.Fatalf("want one error on %s, got %s", c.attribute, s.Diagnostics())
+			}
+			if err = plan(c.wrong + "\npower_state = \"stopped\""); c.never != (err != nil) {
+				t.Fatal(err)
+			}
+			if !c.never {
+				rig.Must(t, s.Converge(t.Context()))
+				if start := w.Sim.ThirdParty(thirdparty.Order{Act: thirdparty.Start, VMID: 500}); start.Done || !strings.Contains(start.Why, c.dies) {
+					t.Errorf("PVE starts it, or says %q", start.Why)
+				}
+			}
+			rig.Must(t, plan(c.right+"\npower_state = \"running\""))
+			rig.Must(t, s.Converge(t.Context()))
+			if rig.GuestOf(w, 500).Running == nil {
+				t.Error("it does not run")
+			}
+		})
+	}
 }

@@ -207,6 +207,10 @@ func (u *update) set(p engine.Process, g *state.Guest, opt string, order *[]stri
 		if err := CheckBridges(u.Request, map[string]string{opt: g.Config[opt]}); err != nil {
 			return err
 		}
+	case opt == "vga":
+		if err := CheckClipboard(value); err != nil {
+			return err
+		}
 	case opt == "machine":
 		if err := validMachine(value); err != nil {
 			return err

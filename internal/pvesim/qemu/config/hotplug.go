@@ -102,7 +102,7 @@ func unplugOption(p engine.Process, g *state.Guest, opt string, feature map[stri
 	case opt == "tablet":
 		return skipIf(!feature["usb"])
 	case drive.HasIndex(opt, "usb"):
-		return skipIf(!feature["usb"] || !takesUSB(p, g.Config))
+		return skipIf(!feature["usb"] || !HasXHCI(p, g.Config))
 	case opt == "vcpus":
 		return skipIf(!feature["cpu"])
 	case opt == "balloon":
@@ -145,7 +145,7 @@ func plugOption(p engine.Process, g *state.Guest, opt, value string, feature map
 	case opt == "tablet":
 		return skipIf(!feature["usb"])
 	case drive.HasIndex(opt, "usb"):
-		takes := feature["usb"] && takesUSB(p, g.Config)
+		takes := feature["usb"] && HasXHCI(p, g.Config)
 		if takes && g.Config[opt] != "" {
 			noteUnplugged(g, opt) // qemu_usb_hotplug
 		}
@@ -241,9 +241,13 @@ func plugInto(p engine.Process, g *state.Guest, opt string, old, next map[string
 	return err
 }
 
-// CheckMTU fails if a device is to have a larger one than its bridge (QemuServer.pm print_netdevice_full).
+// CheckMTU fails if a device is to have a larger one than its bridge, or one that is too small for IP (QemuServer.pm
+// print_netdevice_full).
 func CheckMTU(p engine.Process, node, opt string, nic map[string]string) error {
 	mtu, _ := strconv.ParseInt(nic["mtu"], 10, 64)
+	if nic["model"] == "virtio" && nic["bridge"] != "" && mtu > 1 && mtu < 576 {
+		return perl.Die("netdev %s: MTU '%d' is smaller than the IP minimum MTU '576'\n", opt, mtu)
+	}
 	if is := p.W.Nodes[node].MTU(nic["bridge"]); nic["model"] == "virtio" && nic["bridge"] != "" && mtu > is {
 		return perl.Die("netdev %s: MTU '%d' is bigger than the bridge MTU '%d' - adjust the MTU for the network device in "+
 			"the VM configuration, while ensuring that the bridge is configured as desired.\n", opt, mtu, is)

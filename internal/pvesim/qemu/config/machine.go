@@ -18,6 +18,26 @@ func validMachine(machine string) error {
 		!strings.Contains(perl.Subvalue(machine, "type", true), "q35") {
 		return perl.Die("to use Intel vIOMMU please set the machine type to q35")
 	}
+	switch bits := perl.Subvalue(machine, "aw-bits", false); {
+	case bits == "":
+		return nil
+	case perl.Subvalue(machine, "viommu", false) == "":
+		return perl.Die("cannot set aw-bits if no vIOMMU is configured")
+	case perl.Subvalue(machine, "viommu", false) == "intel" && bits != "39" && bits != "48":
+		return perl.Die("Intel vIOMMU supports only 39 or 48 bits as address width")
+	}
+	return nil
+}
+
+// CheckClipboard is assert_clipboard_config (qemu-server QemuServer.pm).
+func CheckClipboard(vga string) error {
+	display := perl.Subvalue(vga, "type", true)
+	hasOne := slices.ContainsFunc([]string{"std", "cirrus", "vmware", "virtio", "qxl"}, func(kind string) bool {
+		return strings.HasPrefix(display, kind)
+	})
+	if perl.Subvalue(vga, "clipboard", false) == "vnc" && display != "" && !hasOne {
+		return perl.Die("vga type %s is not compatible with VNC clipboard", display)
+	}
 	return nil
 }
 
@@ -102,9 +122,10 @@ func MachineOf(e *engine.Engine, w *state.World, conf map[string]string) string 
 	return typ
 }
 
-// takesUSB tells whether USB devices are plugged into a running guest: into Linux and Windows after 7, on a machine of
-// QEMU 7.1 or later (is_usb_hotplug_supported). The guest of the recordings had no ostype.
-func takesUSB(p engine.Process, conf map[string]string) bool {
+// HasXHCI tells whether a guest has the controller that takes USB devices while it runs, and more than five of them:
+// Linux and Windows after 7, on a machine of QEMU 7.1 or later (QemuServer.pm is_usb_hotplug_supported, USB.pm
+// get_usb_controllers). The guest of the recordings had no ostype.
+func HasXHCI(p engine.Process, conf map[string]string) bool {
 	ostype, version := conf["ostype"], p.W.QEMUVersion()
 	machine := perl.Subvalue(conf["machine"], "type", true)
 	switch {

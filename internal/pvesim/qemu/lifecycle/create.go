@@ -209,6 +209,9 @@ func fillDefaults(r *engine.Request, w *engine.Worker, conf map[string]string) e
 	if conf["boot"] == "" {
 		conf["boot"] = drive.DefaultBoot(r.Engine, conf)
 	}
+	if err := config.CheckClipboard(conf["vga"]); err != nil {
+		return err
+	}
 	if conf["smbios1"] == "" {
 		conf["smbios1"] = "uuid=" + r.W.UUID()
 	}

@@ -146,6 +146,10 @@ func Launch(p engine.Process, g *state.Guest) error {
 			sockets, cores, sockets*cores, vcpus)
 		return perl.Die("start failed: QEMU exited with code 1")
 	}
+	if g.Config["kvm"] == "0" && perl.Subvalue(g.Config["cpu"], "cputype", true) == "host" {
+		p.Logf("kvm: CPU model 'host' requires KVM or HVF")
+		return perl.Die("start failed: QEMU exited with code 1")
+	}
 	if int64(memoryOf(g.Config))<<20 > p.W.Nodes[g.Node].Memory {
 		p.Logf("kvm: cannot set up guest memory 'pc.ram': Cannot allocate memory")
 		return perl.Die("start failed: QEMU exited with code 1")

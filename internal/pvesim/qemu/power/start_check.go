@@ -26,6 +26,9 @@ func startChecks(p engine.Process, g *state.Guest) error {
 	if err := memoryFits(p, g, sockets); err != nil {
 		return err
 	}
+	if err := devicesFit(p, g); err != nil {
+		return err
+	}
 	return numaFits(c, memoryOf(c))
 }
 
@@ -75,7 +78,7 @@ func memoryFits(p engine.Process, g *state.Guest, sockets int) error {
 		return perl.Die("numa needs to be enabled to use hugepages")
 	}
 	if !config.Features(c)["memory"] {
-		return nil
+		return hugePagesFit(c, memory, sockets)
 	}
 	if c["numa"] != "1" {
 		return perl.Die("NUMA needs to be enabled for memory hotplug")

@@ -30,13 +30,7 @@ func (p refusals) refuseCombinations() {
 	if p.sets("memory.size") && c.IsSet("memory.size") || p.sets("memory.balloon") {
 		c.Memory() // PVE compares what it is sent
 	}
-	if p.starts() && slices.ContainsFunc([]string{"cpu.vcpus", "cpu.cores", "cpu.sockets", "cpu.numa", "memory.size",
-		"hotplug", "numa_nodes", "virtiofs", "pci", "machine", "power_state"}, p.sets) {
-		c.VCPUs()
-		c.MemoryHotplug()
-		c.NUMANodes()
-		c.PCIExpress()
-	}
+	c.Together(p.sets, p.starts())
 	p.diags.Append(c.Diags...)
 	if p.sets("cpu.vcpus") && p.runs() && slices.Contains(p.Prior.Hotplug, "cpu") {
 		p.refusePluggingVCPUs()

@@ -1,7 +1,6 @@
 package validation
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -54,85 +53,12 @@ func (c *Validation) Limits(at string, config model.Configuration, inherits bool
 
 // Processors refuses what the processor cannot have.
 func (c *Validation) Processors() {
-	c.VCPUs()
+	vcpus(c)
 	if c.IsSet("memory.hugepages") && c.Text("memory.hugepages") != "" && c.IsDecided("cpu.numa") &&
 		!c.IsTrue("cpu.numa") {
 		c.Refuse("memory.hugepages", "Huge pages need cpu.numa = true.")
 	}
-	c.NUMANodes()
-}
-
-// VCPUs refuses more of them than there are processors, with which QEMU does not start.
-func (c *Validation) VCPUs() {
-	if vcpus := c.Number("cpu.vcpus"); vcpus > 0 && c.IsDecided("cpu.sockets") && c.IsDecided("cpu.cores") {
-		if most := max(c.Number("cpu.sockets"), 1) * max(c.Number("cpu.cores"), 1); vcpus > most {
-			c.Refuse("cpu.vcpus", fmt.Sprintf("There are only %.0f processors (sockets × cores) to plug in, and not %.0f.",
-				most, vcpus))
-		}
-	}
-}
-
-// MemoryHotplug refuses the hotplug of memory where PVE starts no VM with it (qemu-server QemuServer/Memory.pm config).
-func (c *Validation) MemoryHotplug() {
-	if !slices.Contains(model.Texts(c.At("hotplug")), "memory") {
-		return
-	}
-	if c.IsDecided("cpu.numa") && !c.IsTrue("cpu.numa") {
-		c.Refuse("hotplug", "PVE starts a VM with hotplug of memory only if it has NUMA: set cpu.numa = true, or take "+
-			"memory out of hotplug.")
-	}
-	for _, family := range []string{"numa_nodes", "virtiofs"} {
-		if slots, _ := c.Keys(family); len(slots) > 0 {
-			c.Refuse("hotplug", "PVE starts no VM that has hotplug of memory and %s: take memory out of hotplug, or leave %s "+
-				"out.", family, family)
-		}
-	}
-	if size := cmp.Or(c.Number("memory.size"), defaultMemory); c.IsDecided("memory.size") &&
-		c.IsNull("memory.hugepages") && !isPluggable(size) {
-		c.Refuse("memory.size", fmt.Sprintf("PVE starts a VM with hotplug of memory only if it has 1024 MiB and whole "+
-			"modules of 512 MiB, of 1024 MiB beyond 17408 MiB, and so on. It has %.0f MiB.", size))
-	}
-}
-
-// defaultMemory is PVE's, in MiB.
-const defaultMemory = 512.0
-
-// isPluggable reports whether memory consists of the first GiB and of whole modules: 32 of each size, which doubles
-// (qemu-server QemuServer/Memory.pm foreach_dimm).
-func isPluggable(mib float64) bool {
-	has := 1024.0
-	for module := 512.0; has < mib; module *= 2 {
-		for i := 0; i < 32 && has < mib; i++ {
-			has += module
-		}
-	}
-	return has == mib
-}
-
-// NUMANodes refuses NUMA nodes with which PVE starts no VM (qemu-server QemuServer/Memory.pm config).
-func (c *Validation) NUMANodes() {
-	slots, known := c.Keys("numa_nodes")
-	if !known || len(slots) == 0 || c.Copies() || !c.IsTrue("cpu.numa") || !c.IsDecided("memory.size") {
-		return
-	}
-	sum, whole := 0.0, max(c.Number("memory.size"), 0)
-	for _, slot := range slots {
-		at := "numa_nodes." + slot + ".memory"
-		if c.IsNull(at) && c.IsNull("power_state") && !c.IsTrue("template") {
-			c.Refuse(at, "With cpu.numa = true PVE starts a VM only if each NUMA node has memory: set it for %s.", slot)
-		}
-		if !c.IsSet(at) {
-			return
-		}
-		sum += c.Number("numa_nodes." + slot + ".memory")
-	}
-	if whole == 0 {
-		whole = defaultMemory
-	}
-	if sum != whole {
-		c.Refuse("numa_nodes", fmt.Sprintf("The NUMA nodes have %.0f MiB together and the VM has %.0f MiB: the two must "+
-			"be equal.", sum, whole))
-	}
+	numaNodes(c)
 }
 
 // Groups demands the sub-keys that PVE wants with each group.
@@ -143,13 +69,8 @@ func (c *Validation) Groups() {
 			c.Refuse(required, "%s needs a %s.", group, key)
 		}
 	}
-	if c.Text("machine_options.viommu") == "intel" && c.IsDecided("machine") && !isQ35(c.Text("machine")) {
-		c.Refuse("machine_options.viommu", "The virtual IOMMU of Intel is only for machine = \"q35\".")
-	}
-	if c.IsSet("machine_options.aw_bits") && c.IsNull("machine_options.viommu") && !c.Copies() {
-		c.Refuse("machine_options.aw_bits", "aw_bits is the address width of the virtual IOMMU: set "+
-			"machine_options.viommu too.")
-	}
+	virtualIOMMU(c)
+	clipboard(c)
 	display := c.Text("vga.type")
 	if ports, known := c.Keys("serial"); known && strings.HasPrefix(display, "serial") && !c.Copies() &&
 		!slices.Contains(ports, display) {
@@ -190,7 +111,7 @@ func (c *Validation) HostDevices() {
 			}
 		}
 	}
-	c.PCIExpress()
+	pciExpress(c)
 	slots, _ := c.Keys("numa_nodes")
 	for _, slot := range slots {
 		at := "numa_nodes." + slot
@@ -199,19 +120,3 @@ func (c *Validation) HostDevices() {
 		}
 	}
 }
-
-// PCIExpress demands the machine that a PCI device needs.
-func (c *Validation) PCIExpress() {
-	slots, _ := c.Keys("pci")
-	for _, slot := range slots {
-		at := "pci." + slot
-		if c.IsTrue(at+".pcie") && c.IsDecided("machine") && !isQ35(c.Text("machine")) {
-			c.Refuse(at+".pcie", "PCI Express needs machine = \"q35\".")
-		}
-		if c.IsTrue(at+".legacy_igd") && c.IsDecided("machine") && isQ35(c.Text("machine")) {
-			c.Refuse(at+".legacy_igd", "The legacy mode needs machine = \"pc\".")
-		}
-	}
-}
-
-func isQ35(machine string) bool { return machine == "q35" || strings.HasPrefix(machine, "pc-q35-") }
