@@ -18,6 +18,9 @@ type Address struct {
 	IPv6 []string // likewise, global ones before unique local ones (fc00::/7)
 }
 
+// most addresses of one device and family are kept: a guest can report any number, and the state holds them all.
+const most = 256
+
 // Addresses are the addresses by network device of what an agent said; nil if it did not answer.
 //
 // An interface of the guest belongs to the device with its MAC address. So a bridge, a bond or a VLAN of the guest
@@ -42,6 +45,7 @@ func Addresses(nics map[string]vm.NIC, interfaces []Interface) map[string]Addres
 		if ok {
 			found.IPv4, found.IPv6 = distinct(found.IPv4), distinct(found.IPv6)
 			slices.SortStableFunc(found.IPv6, func(a, b string) int { return cmp.Compare(locality(a), locality(b)) })
+			found.IPv4, found.IPv6 = found.IPv4[:min(len(found.IPv4), most)], found.IPv6[:min(len(found.IPv6), most)]
 			all[slot] = found
 		}
 	}

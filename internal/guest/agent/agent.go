@@ -20,6 +20,9 @@ type Memory struct {
 
 // interfacesFrom leaves out the addresses that no other machine can use: loopback, link-local (169.254.0.0/16,
 // fe80::/10), multicast and the unspecified one.
+//
+// The answer is any text of the guest's root, and configurations put addresses into commands and inventories. So the
+// state gets the parsed form, and none with a zone, which may hold any characters and belongs to link-local ones.
 func interfacesFrom(answer []pve.AgentInterface) []Interface {
 	all := make([]Interface, 0, len(answer))
 	for _, i := range answer {
@@ -27,7 +30,7 @@ func interfacesFrom(answer []pve.AgentInterface) []Interface {
 		for _, a := range i.Addresses {
 			addr, err := netip.ParseAddr(a.Address)
 			switch {
-			case err != nil || !addr.IsGlobalUnicast():
+			case err != nil || !addr.IsGlobalUnicast() || addr.Zone() != "":
 			case addr.Unmap().Is4():
 				found.IPv4 = append(found.IPv4, addr.Unmap().String())
 			default:

@@ -3,6 +3,8 @@ package agent
 import (
 	"context"
 	"errors"
+	"fmt"
+	"reflect"
 	"slices"
 	"sync"
 	"testing"
@@ -353,4 +355,23 @@ func TestFirstComeFirstAsked(t *testing.T) {
 			t.Errorf("asked in the order %v", got)
 		}
 	})
+}
+
+// TestAddressesAreNoTexts: root of a guest puts no text of its choice into the state, from where configurations take addresses into
+// commands and inventories, and no number of them.
+func TestAddressesAreNoTexts(t *testing.T) {
+	says := []string{"2001:db8::1%$(touch /tmp/owned)", "2001:db8::2%x\n[all]\nhost ansible_connection=local", "::ffff:10.0.0.1%eth0", "10.0.0.1; id",
+		"10.0.0.2", "2001:DB8:0::3", "fe80::1%eth0"}
+	found := Addresses(threeNICs(), interfacesFrom([]pve.AgentInterface{nic("eth0", mac0, says...)}))["net2"]
+	if want := (Address{MAC: mac0, IPv4: []string{"10.0.0.2"}, IPv6: []string{"2001:db8::3"}}); !reflect.DeepEqual(found, want) {
+		t.Errorf("%q, want %q", found, want)
+	}
+	says = nil
+	for n := range 1000 {
+		says = append(says, fmt.Sprintf("10.1.%d.%d", n/250, n%250), fmt.Sprintf("2001:db8::%x", n+1))
+	}
+	found = Addresses(threeNICs(), interfacesFrom([]pve.AgentInterface{nic("eth0", mac0, says...)}))["net2"]
+	if len(found.IPv4) != most || len(found.IPv6) != most {
+		t.Errorf("%d and %d addresses are kept, of 1000 each", len(found.IPv4), len(found.IPv6))
+	}
 }

@@ -183,8 +183,10 @@ func computedAttributes() map[string]schema.Attribute {
 			MarkdownDescription: "Addresses by network device, as the guest agent reports them. Interfaces " +
 				"of the guest with the MAC address of the device count, so its bridges, bonds and VLANs do, " +
 				"and `docker0`, `veth…`, `virbr0` and tunnels do not, nor do loopback and link-local " +
-				"addresses. A refresh asks the agent once. While it is silent, its last answer stands; null " +
-				"if the VM is stopped, has no agent, or the agent has never answered.",
+				"addresses, nor those with a zone. 256 of a device and family are kept. They are IP addresses " +
+				"and no other texts, but the guest's administrator chooses them. A refresh asks the agent " +
+				"once. While it is silent, its last answer stands; null if the VM is stopped, has no agent, or the " +
+				"agent has never answered.",
 			NestedObject: schema.NestedAttributeObject{Attributes: map[string]schema.Attribute{
 				"mac": schema.StringAttribute{Computed: true, MarkdownDescription: "MAC address of the device."},
 				"ipv4": schema.ListAttribute{Computed: true, ElementType: types.StringType,
