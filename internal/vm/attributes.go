@@ -1,6 +1,7 @@
 package vm
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -33,6 +34,24 @@ type Since struct {
 	Manager [3]int // pve-manager of that day
 	Release string // the release of Proxmox VE in which everybody has it; "" means that every supported server has it
 	Source  string // the package and its version, the place in its source, and the commit
+	// Backport is the pve-manager of an older line since which that line has it, too; the zero value for none.
+	Backport [3]int
+}
+
+// Releases names the releases that have the option: "9.1 or later (of 8: 8.4.17 or later)".
+func (s Since) Releases() string {
+	if b := s.Backport; b != [3]int{} {
+		return fmt.Sprintf("%s or later (of %d: %d.%d.%d or later)", s.Release, b[0], b[0], b[1], b[2])
+	}
+	return s.Release + " or later"
+}
+
+// Has reports whether a server with this version of pve-manager may have the option.
+func (s Since) Has(manager [3]int) bool {
+	if s.Backport != [3]int{} && manager[0] == s.Backport[0] {
+		return slices.Compare(manager[:], s.Backport[:]) >= 0
+	}
+	return slices.Compare(manager[:], s.Manager[:]) >= 0
 }
 
 // Root says that only root@pam with a password may set an option (qemu-server API2/Qemu.pm
@@ -164,7 +183,14 @@ func grantedFor(value, privilege, object string) Fact {
 }
 
 func since(major, minor, patch int, release, source string) Fact {
-	return func(f *Facts) { f.Since = Since{[3]int{major, minor, patch}, release, source} }
+	return func(f *Facts) {
+		f.Since = Since{Manager: [3]int{major, minor, patch}, Release: release, Source: source}
+	}
+}
+
+// backported is an option of a later release that an older line got afterwards, too.
+func backported(major, minor, patch int) Fact {
+	return func(f *Facts) { f.Since.Backport = [3]int{major, minor, patch} }
 }
 
 func keepsStatus(f *Facts) { f.KeepsStatus = true }

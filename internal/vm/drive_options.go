@@ -83,8 +83,8 @@ var efiFormat = sync.OnceValue(func() format[EFIDisk] {
 		leaves: []leaf[EFIDisk]{
 			text("efitype", func(d *EFIDisk) **string { return &d.Type }, at("type"), usually("`2m`")),
 			flag("pre-enrolled-keys", func(d *EFIDisk) **bool { return &d.PreEnrolledKeys }, initial("false")),
-			text("ms-cert", func(d *EFIDisk) **string { return &d.MSCert }, since(8, 4, 17, "8.4",
-				"qemu-server 8.4.6: QemuServer/Drive.pm, efidisk_fmt (733a8b7d)")),
+			text("ms-cert", func(d *EFIDisk) **string { return &d.MSCert }, since(9, 0, 12, "9.1",
+				"qemu-server 9.0.27: QemuServer/Drive.pm, efidisk_fmt (c5b3a314)"), backported(8, 4, 17)), // 8.4.6 (733a8b7d)
 		},
 		rest: func(d *EFIDisk) *map[string]string { return &d.Rest },
 	}

@@ -250,12 +250,15 @@ func TestChangeFromOutsideIsNotOverwritten(t *testing.T) {
 func TestRestrictedOptions(t *testing.T) {
 	t.Parallel()
 	old := rig.NewWorld(t, pvesim.Options{Profile: "8.0", Nodes: []string{"pve1"}})
+	middle := rig.NewWorld(t, pvesim.Options{Profile: "9.0", Nodes: []string{"pve1"}})
+	late := rig.NewWorld(t, pvesim.Options{Nodes: []string{"pve1"}}) // 8.4
 	present := rig.NewWorld(t, pvesim.Options{Profile: "9.2", Nodes: []string{"pve1"}})
 	present.Change(func(world *state.World) {
 		for name, privileges := range world.Roles {
 			world.Roles[name] = slices.DeleteFunc(slices.Clone(privileges), func(p string) bool { return p == "Mapping.Use" })
 		}
 	})
+	enrolled := flat{"bios": cty.StringVal("ovmf"), "efi_disk.storage": cty.StringVal("local-zfs"), "efi_disk.type": cty.StringVal("4m"), "efi_disk.ms_cert": cty.StringVal("2023")}
 	for name, tt := range map[string]struct {
 		w      *rig.World
 		id     rig.Identity
@@ -274,6 +277,9 @@ func TestRestrictedOptions(t *testing.T) {
 		"KSM on 8.0":              {old, rig.RootTicket, flat{"memory.allow_ksm": cty.False}, []string{"memory.allow_ksm needs Proxmox VE 9.1 or later"}},
 		"the clipboard on 8.0":    {old, rig.RootTicket, flat{"vga.clipboard": cty.StringVal("vnc")}, []string{"vga.clipboard needs Proxmox VE 8.1 or later"}},
 		"a virtual IOMMU on 8.0":  {old, rig.RootTicket, flat{"machine_options.viommu": cty.StringVal("virtio")}, []string{"machine_options.viommu needs Proxmox VE 8.2 or later"}},
+		"certificates on 9.0":     {middle, rig.RootTicket, enrolled, []string{"efi_disk.ms_cert needs Proxmox VE 9.1 or later (of 8: 8.4.17 or later)"}},
+		"certificates on 8.4":     {late, rig.RootTicket, enrolled, nil},
+		"certificates on 9.2":     {present, rig.RootTicket, enrolled, nil},
 		"confidential VMs on 8.0": {old, rig.RootTicket, flat{"bios": cty.StringVal("ovmf"), "amd_sev.type": cty.StringVal("std")}, []string{"amd_sev needs Proxmox VE 8.3 or later"}},
 	} {
 		t.Run(name, func(t *testing.T) {

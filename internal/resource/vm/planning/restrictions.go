@@ -130,8 +130,8 @@ func (p restrictionCheck) checkVersion(ctx context.Context, rule Restriction, do
 	if err != nil || v.Major == 0 {
 		return
 	}
-	if rule.since.Release != "" && !v.AtLeast(rule.since.Manager[:]...) {
-		p.refuseRestricted(dotted, fmt.Sprintf("%s needs Proxmox VE %s or later", dotted, rule.since.Release),
+	if rule.since.Release != "" && !rule.since.Has([3]int{v.Major, v.Minor, v.Patch}) {
+		p.refuseRestricted(dotted, fmt.Sprintf("%s needs Proxmox VE %s", dotted, rule.since.Releases()),
 			fmt.Sprintf("The server at %s runs Proxmox VE %s, which does not have this option. Leave it out, or upgrade the "+
 				"server.",
 				api.Endpoint(), v.Version))

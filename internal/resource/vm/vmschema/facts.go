@@ -82,7 +82,7 @@ func (d described) sentences(path string, inside *described) (text string) {
 		text, inside.effect = text+effect, effect
 	}
 	if facts.Since.Release != "" {
-		text += " PVE " + facts.Since.Release + " or later."
+		text += " PVE " + facts.Since.Releases() + "."
 	}
 	if privilege := common(privileges, true); privilege != d.privilege && privilege != "" {
 		text, inside.privilege = text+privilege, privilege
