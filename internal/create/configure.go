@@ -32,6 +32,8 @@ func (a *attempt) configureRead(ctx context.Context, config pve.PendingConfig) e
 	a.cloudInit = want.CloudInit.Slot != ""
 	a.change = vm.Diff(has, want)
 	a.change.ImportStorage = a.r.ImportStorage
+	displaced, _ := vm.Displaced(has, a.spec)
+	a.change.Problems = append(a.change.Problems, displaced...)
 	if a.resumed {
 		var err error
 		if a.change, err = (resumption{a}).missing(ctx, a.change); err != nil {

@@ -177,6 +177,9 @@ func TestCheck(t *testing.T) {
 			want: []string{"clone.full: VM 9000 cannot be cloned to node pve2"}},
 		"a disk that shrinks": {request: Request{Creating: true, Node: "pve1", Clone: golden, Planned: smaller, Whole: true},
 			want: []string{"disks.scsi0.size: VM 9000 cannot be cloned like this"}},
+		"a drive in the place of a disk": {request: Request{Creating: true, Node: "pve1", Clone: golden, Whole: true,
+			Planned: vm.Spec{CDROMs: map[string]vm.CDROM{"scsi0": {File: "none"}}}},
+			want: []string{"cdroms.scsi0: VM 9000 cannot be cloned like this: …is in scsi0"}},
 		"a clone": {request: Request{Creating: true, Clone: golden, Whole: true}},
 	} {
 		t.Run(name, func(t *testing.T) {

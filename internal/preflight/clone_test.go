@@ -9,6 +9,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
 // snapped is VM 8000 with a snapshot and a disk of ZFS, of whose snapshots PVE makes no copies.
@@ -37,6 +38,10 @@ func casesOfClones() map[string]one {
 			w.sim.SetFaults([]fault.Rule{{Match: fault.Match{Path: "/nodes/{node}/qemu/{vmid}/config"}, Phase: fault.Before,
 				Times: -1, Status: 500, Reason: "got timeout"}})
 		}, of("")},
+		"The copy has no cloud-init drive": {func(w *world) {
+			w.change(func(w *state.World) { w.Guests[8000].Config["ide2"] = "local-zfs:vm-8000-cloudinit,media=cdrom" })
+		}, Request{Creating: true, Node: "pve1", Clone: &guest.Clone{VMID: 8000}, Whole: true,
+			Planned: vm.Spec{CDROMs: map[string]vm.CDROM{"ide2": {File: "none"}}}}},
 		"VM 8000 cannot be cloned while": {func(w *world) { w.sim.StaleLock(8000, "backup", "root@pam") }, of("")},
 		"VM 8000 runs and has a TPM state": {func(w *world) {
 			w.change(func(w *state.World) {

@@ -100,13 +100,20 @@ func (p *planCheck) storagesInside(node string, config map[string]string) {
 	}
 }
 
-// copied reports what the source cannot become: disks that would have to shrink, new disks without a storage or a size.
+// copied reports what the source cannot become: disks that would have to shrink or make room, new disks without a
+// storage or a size.
 func (p *planCheck) copied(config map[string]string, wanted vm.Spec, name string, source ...string) {
 	has := vm.Decode(config)
 	want := vm.Merge(has, wanted)
 	want.Template = has.Template
 	vm.Complete(&want)
-	for _, problem := range vm.Diff(has, want).Problems {
+	displaced, drive := vm.Displaced(has, wanted)
+	for _, problem := range append(vm.Diff(has, want).Problems, displaced...) {
 		p.say(name, problem.At, problem.Text, source...)
+	}
+	if drive != "" {
+		p.say(driveGoes, "cloud_init", fmt.Sprintf("The source has it in %s, where the configuration has another drive, and "+
+			"without cloud_init none is made elsewhere: the guest reads no user, keys and addresses of Proxmox VE. Choose "+
+			"another slot to keep it", drive))
 	}
 }

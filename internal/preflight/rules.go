@@ -44,6 +44,7 @@ const (
 	sourceLocked    = "source's lock"
 	linkedElsewhere = "linked clone"
 	notLikeThis     = "clone's shape"
+	driveGoes       = "cloud-init drive"
 	cloneRefused    = "clone's storages"
 	snapshotMissing = "clone's snapshot"
 	tpmRuns         = "clone's TPM state"
@@ -148,7 +149,9 @@ func rulesOfPlaces() []Rule {
 			"PVE clones neither way (qemu-server API2/Qemu.pm, clone_vm)"},
 		{linkedElsewhere, Refused, "A linked clone stays where its template is", listing, "PVE refuses storage and format"},
 		{notLikeThis, Refused, "VM … cannot be cloned like this", "the source's configuration",
-			"a disk would shrink, or has no storage"},
+			"a disk would shrink, has no storage, or would leave its slot"},
+		{driveGoes, Doubtful, "The copy has no cloud-init drive", "the configuration of the source, or in the backup",
+			"another drive is configured in its slot, which may be meant"},
 		{cloneRefused, Refused, "PVE makes no such clone of VM …", "`GET …/qemu/N/feature`, where a snapshot is cloned, or " +
 			"the source's configuration does not show that it works", "PVE's own answer, by which clone_vm decides"},
 		{snapshotMissing, Refused, "VM … has no snapshot \"…\"", "the same; `GET …/qemu/N/snapshot`", "PVE has just said " +

@@ -347,6 +347,7 @@ func places() map[string]string {
 		"scsi0":              {"A snapshot keeps scsi0 of VM 8000 on node pve1"},
 		"disks.scsi0":        {"VM 8000 is replicated and gets no"},
 		"template":           {"VM 8000 has snapshots"},
+		"cloud_init":         {"The copy has no cloud-init drive"},
 		"disks.scsi0.format": {"There is no format qcow2"},
 		"disks.scsi0.size": {"The image is larger", "VM 9000 cannot be cloned like",
 			"The backup cannot be restored like"},

@@ -203,3 +203,61 @@ func TestRegenerationRefused(t *testing.T) {
 	l.To(cloudInitNet + strings.Replace(cloudInitFull, `"ops"`, `"admin"`, 1))
 	l.Warned("", "may have old data", "snippets/user.yaml")
 }
+
+// TestDrivesOfACopyKeepTheirSlots: a copy gets no other drive in the place of its disk, or of the cloud-init drive that it needs. PVE
+// would take those out without a word, and the new VM would not boot, or have no user. The plan refuses it, and a create whose plan
+// could not know the slot.
+func TestDrivesOfACopyKeepTheirSlots(t *testing.T) {
+	t.Parallel()
+	const clone, backup = "clone = { vmid = 9000, full = true }\n", "node = \"pve1\"\nrestore = { archive = \"" + rig.WebBackup + "\" }\n"
+	for name, c := range map[string]struct{ body, refused, warned string }{
+		"a medium in the place of its disk":         {clone + `cdroms = { scsi0 = { file = "none" } }`, `cdroms["scsi0"]`, ""},
+		"a drive in the place of its disk":          {clone + `cloud_init = { slot = "scsi0" }`, "cloud_init.slot", ""},
+		"a medium in the place of a restored disk":  {backup + `cdroms = { scsi0 = { file = "none" } }`, `cdroms["scsi0"]`, ""},
+		"a medium in the place of a drive it needs": {clone + "cdroms = { ide2 = { file = \"none\" } }\ncloud_init = { user = \"ops\" }", `cdroms["ide2"]`, ""},
+		"a disk in the place of a drive it needs": {clone + "disks = { ide2 = { storage = \"local-zfs\", size = \"1G\" } }\ncloud_init = { user = \"ops\" }",
+			`disks["ide2"]`, ""},
+		"a medium in the place of a drive": {clone + `cdroms = { ide2 = { file = "none" } }`, "", "The copy has no cloud-init drive"},
+		"a medium, and the drive elsewhere": {clone + "cdroms = { ide2 = { file = \"none\" } }\ncloud_init = { user = \"ops\", slot = \"ide0\", storage = \"local-zfs\" }",
+			"", ""},
+		"its own slots": {clone + "disks = { scsi0 = { size = \"4G\" } }\ncloud_init = { user = \"ops\" }", "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := rig.NewWorld(t)
+			w.Change(func(world *state.World) { world.AddBackup("pve1") })
+			s := w.Session(t, rig.RootTicket, rig.VMBlock("vmid = 400\nprotection = false\n"+c.body+"\n"))
+			pl, err := s.Plan(t.Context())
+			for _, d := range s.Diagnostics() {
+				if d.Error && d.Attribute != c.refused || !d.Error && c.warned != "" && !strings.Contains(d.Summary, c.warned) {
+					t.Errorf("unexpected: %s", d)
+				}
+			}
+			if (err != nil) != (c.refused != "") || (c.warned != "") != strings.Contains(s.Diagnostics().String(), "no cloud-init drive") {
+				t.Fatalf("%v: %s", err, s.Diagnostics())
+			}
+			if err == nil {
+				rig.Must(t, s.Apply(t.Context(), pl))
+				if unused := rig.GuestOf(w, 400).Config["unused0"]; unused != "" {
+					t.Errorf("%s was taken out", unused)
+				}
+			}
+		})
+	}
+}
+
+// TestCreateTakesNoDriveOut: the plan did not know the slot, so the create refuses it, and leaves nothing.
+func TestCreateTakesNoDriveOut(t *testing.T) {
+	t.Parallel()
+	w := rig.NewWorld(t)
+	s := w.Session(t, rig.RootTicket, "resource \"proxmox_vm\" \"first\" {\n  node = \"pve1\"\n}\n"+
+		rig.VMBlock("vmid = 400\nprotection = false\nclone = { vmid = 9000, full = true }\ncloud_init = { slot = \"scsi${proxmox_vm.first.vmid - 100}\" }\n"))
+	pl, err := s.Plan(t.Context())
+	rig.Must(t, err)
+	if err := s.Apply(t.Context(), pl); err == nil || !strings.Contains(err.Error(), "the slot is not empty") {
+		t.Errorf("want a refusal, got %v", err)
+	}
+	if rig.GuestOf(w, 400).VMID != 0 {
+		t.Error("VM 400 is left")
+	}
+}
