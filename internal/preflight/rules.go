@@ -100,10 +100,10 @@ const (
 
 // Rules is the table, in the order of the documentation. Package guest reports the rows without a name.
 func Rules() []Rule {
-	return append(rulesOfPlaces(), rulesOfObjects()...)
+	return slices.Concat(rulesOfPlaces(), rulesOfSources(), rulesOfMoves(), rulesOfObjects())
 }
 
-// rulesOfPlaces are about the place of a VM, and its source.
+// rulesOfPlaces are about the place of a VM.
 func rulesOfPlaces() []Rule {
 	const content = "`GET …/storage/S/content`"
 	return []Rule{
@@ -131,6 +131,12 @@ func rulesOfPlaces() []Rule {
 			"`on_orphaned_volumes = \"destroy\"` destroys no volume that may be another cluster's or program's"},
 		{vmidDestroys, Doubtful, "Volumes with VMID … will be destroyed", content,
 			"a plan names what it destroys; another volume may come until the apply"},
+	}
+}
+
+// rulesOfSources are about the VM that is cloned, and the backup that is restored.
+func rulesOfSources() []Rule {
+	return []Rule{
 		{"", Refused, "No VM to clone", listing, "who does not see the source cannot read what it is"},
 		{"", Refused, "Several VMs to clone", listing, "one is meant"},
 		{sourceUntold, Doubtful, "Another VM may be the one to clone",
@@ -165,6 +171,12 @@ func rulesOfPlaces() []Rule {
 			"it may be there by the time of the apply"},
 		{backupStorages, Refused, "The disks in the backup were on storages that are not on node …",
 			"the configuration in the backup", "PVE puts them where they were"},
+	}
+}
+
+// rulesOfMoves are about VMs and disks that leave their place.
+func rulesOfMoves() []Rule {
+	return []Rule{
 		{notMigrated, Refused, "VM … cannot be migrated to node …", "`GET …/qemu/N/migrate`",
 			"PVE's own list of what stands in the way"},
 		{renamedOnTheWay, Refused, "The volume for … of VM … may have another name on node …", listing, newNames},
