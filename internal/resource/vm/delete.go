@@ -47,7 +47,9 @@ func (r *Resource) Delete(ctx context.Context, req resource.DeleteRequest, resp 
 	if request.Ref.Proof == nil && request.Ref.Identity == (guest.Identity{}) {
 		resp.Diagnostics.Append(kit.Unproven.Write(ctx, resp.Private, true)...)
 	}
-	if resp.Diagnostics.Append(planning.RefuseOwnSources(ctx, req.Private, state)...); resp.Diagnostics.HasError() {
+	resp.Diagnostics.Append(planning.RefuseOwnSources(ctx, req.Private, state)...)
+	resp.Diagnostics.Append(planning.RefuseLostSources(ctx, req.Private, state, r.machines.CloneSource)...)
+	if resp.Diagnostics.HasError() {
 		return
 	}
 	left, warnings, err := r.machines.Delete(ctx, request)

@@ -313,3 +313,44 @@ func TestPlanRefusesACloneThatPVERefuses(t *testing.T) {
 		}
 	}
 }
+
+// TestReplacementWhoseSourceIsLostSinceThePlan: the destroy that begins a replacement looks for the source of the new VM once more.
+// A nightly build gives the template's name to another VM, an administrator removes it, or its node goes down between plan and apply.
+func TestReplacementWhoseSourceIsLostSinceThePlan(t *testing.T) {
+	t.Parallel()
+	rebuilt := func(w *state.World) {
+		next := *w.Guests[9000]
+		next.VMID, next.Config = 9001, map[string]string{"name": w.Guests[9000].Config["name"], "template": "1"}
+		w.Guests[9001], w.Guests[9000].Config["name"] = &next, "last-night"
+	}
+	for name, c := range map[string]struct {
+		clone string
+		since func(*state.World)
+		says  string // "" where the replacement comes
+	}{
+		"its name is another's": {`name = "template"`, rebuilt, "by now clone.name names VM 9001"},
+		"it was changed":        {`vmid = 9000`, rebuilt, "its configuration was changed since"},
+		"it is gone":            {`vmid = 9000`, func(w *state.World) { delete(w.Guests, 9000) }, "the source cannot be read"},
+		"its node is off":       {`vmid = 9000`, func(w *state.World) { w.Guests[9000].Node, w.Nodes["pve2"].Online = "pve2", false }, "the source cannot be read"},
+		"nothing has happened":  {`name = "template"`, func(*state.World) {}, ""},
+		"it has other tags":     {`name = "template"`, func(w *state.World) { w.Guests[9000].Config["tags"] = "new" }, "its configuration was changed since"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := rig.NewWorld(t)
+			s := w.Session(t, rig.TokenNoSSH, rig.VMBlock("vmid = 400\nnode = \"pve1\"\nprotection = false\nclone = { "+c.clone+" }\n"))
+			rig.Must(t, s.Converge(t.Context()))
+			s.Taint(rig.VMAddress, true)
+			pl, err := s.Plan(t.Context())
+			rig.Must(t, err)
+			made := rig.GuestOf(w, 400).Config["smbios1"]
+			w.Change(c.since)
+			w.Sim.Advance(20e9) // pvestatd has seen it
+			err = s.Apply(t.Context(), pl)
+			stays := rig.GuestOf(w, 400).Config["smbios1"] == made
+			if (err != nil) != (c.says != "") || stays != (c.says != "") || c.says != "" && !strings.Contains(err.Error(), c.says) {
+				t.Errorf("stays: %t, %v", stays, err)
+			}
+		})
+	}
+}

@@ -2,15 +2,19 @@ package planning
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
+	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/path"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/framework/plan"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/kit"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/model"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/volumeuse"
@@ -212,4 +216,63 @@ func (c newCopy) sharesWith(l leaving) string {
 		return "name"
 	}
 	return ""
+}
+
+// noteFound notes which VM the plan found for a clone, so that the destroy that begins a replacement can look again.
+func noteFound(ctx context.Context, p *Planning, all []source) {
+	_, isPlanned := serverCheck{p}.plannedSource()
+	for i, s := range all {
+		if s.Clone == nil || isPlanned || p.Machines == nil || !p.Config.At("clone").IsFullyKnown() || p.diags.HasError() {
+			continue
+		}
+		if found, err := p.Run.source(ctx, p.Session, s.Clone, p.Machines.CloneSource); err == nil {
+			all[i].Found = found.Listed.VMID
+			if isPromised := (model.Configuration{Raw: p.Value}); isPromised.IsSet("clone.source_vmid") {
+				all[i].Values = valuesOf(found)
+			}
+		}
+	}
+}
+
+// valuesOf is a hash of the configuration that a clone is made of, without what tells of its state.
+func valuesOf(source guest.Source) string {
+	hash := sha256.New()
+	for _, key := range slices.Sorted(maps.Keys(source.Config)) {
+		if !slices.Contains([]string{"digest", "lock", "parent", "meta"}, key) {
+			fmt.Fprintf(hash, "%q=%q\n", key, source.Config[key])
+		}
+	}
+	return hex.EncodeToString(hash.Sum(nil))
+}
+
+// RefuseLostSources refuses the destroy that begins a replacement by a clone which cannot come: its source was found by
+// the plan and cannot be read any more; or it is another VM by now, or has other values, although the plan promised
+// those. Terraform plans the new VM once more after the destroy, and no plan may differ from the first.
+func RefuseLostSources(ctx context.Context, private kit.PrivateReader, prior model.Model,
+	find func(context.Context, *guest.Clone) (guest.Source, error)) (diags diag.Diagnostics) {
+	all, _ := kit.Note[[]source](model.KeySources).Read(ctx, private) // RefuseOwnSources tells why not
+	for _, s := range all {
+		if s.Clone == nil || s.Found == 0 {
+			continue
+		}
+		at, _ := model.Locator{}.Attribute(s.At)
+		refuse := func(why string) {
+			diags.AddAttributeError(at, "Cannot replace "+prior.Thing(), why+" Nothing was touched. Next step: plan again, "+
+				"and apply the new plan.")
+		}
+		found, err := find(ctx, s.Clone)
+		switch {
+		case err != nil:
+			refuse(fmt.Sprintf("The new VM is a clone of VM %d, and a replacement destroys the old VM first. By now the source "+
+				"cannot be read: %v.", s.Found, err))
+		case s.Values == "":
+		case found.Listed.VMID != s.Found:
+			refuse(fmt.Sprintf("The plan is of a clone of VM %d, and by now %s names VM %d. Terraform makes no other VM than "+
+				"the planned one, and a replacement destroys the old VM first.", s.Found, s.At, found.Listed.VMID))
+		case valuesOf(found) != s.Values:
+			refuse(fmt.Sprintf("The plan is of a clone of VM %d as it was then, and its configuration was changed since. "+
+				"Terraform makes no other VM than the planned one, and a replacement destroys the old VM first.", s.Found))
+		}
+	}
+	return diags
 }

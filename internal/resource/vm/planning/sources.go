@@ -23,6 +23,8 @@ type source struct {
 	At     string       // the attribute that names it
 	Volume string       `json:",omitempty"`
 	Clone  *guest.Clone `json:",omitempty"`
+	Found  int          `json:",omitempty"` // the VM that the plan found for Clone; 0 if it found none
+	Values string       `json:",omitempty"` // a hash of its configuration, if the plan promises the values of the copy
 	filled bool         // the disk that it is for is there, so nothing is copied
 }
 
@@ -105,6 +107,7 @@ func noteSources(ctx context.Context, p *Planning, prior kit.PrivateReader) diag
 	var is []source
 	if p.creating() && !p.Run.acts() && !p.left {
 		is = append([]source{}, sourcesOf(p.Plan)...)
+		noteFound(ctx, p, is)
 	}
 	if was != nil || is != nil {
 		diags.Append(key.Write(ctx, p.out, is)...)
