@@ -51,22 +51,27 @@ func (f *Files) Check(ctx context.Context, spec Spec) (found, doubts []*guest.Fi
 		add((&writing{Files: f, spec: spec}).look(ctx))
 		return found, nil
 	}
+	found, doubts = spec.checkFormat()
 	add(f.version(ctx, spec))
-	if len(found) > 0 && found[0].Path == "content" { // no storage helps
-		return found, nil
+	if slices.ContainsFunc(found, func(f *guest.FieldError) bool { return f.Path == "content" }) { // no storage helps
+		return found, doubts
 	}
 	if add(storage(resources, spec)) || len(found) > 0 || f.isReplaced(ctx, spec) {
-		return found, nil
+		return found, doubts
 	}
-	return f.checkExisting(ctx, spec)
+	refused, others := f.checkExisting(ctx, spec)
+	return refused, append(doubts, others...)
 }
 
 // checkExisting refuses a file of the name that is there. Of an upload that a third party's task writes it only warns:
-// the file may be whole when that task has ended.
+// the file may be whole when that task has ended. Where there is none, it asks about the address of a download.
 func (f *Files) checkExisting(ctx context.Context, spec Spec) (found, doubts []*guest.FieldError) {
 	there, err := f.find(ctx, spec.Node, spec.Storage, spec.Content, spec.Volume())
 	conflict := (*guest.FieldError)(nil)
-	if err != nil || len(there) == 0 || !errors.As(spec.conflict(there), &conflict) {
+	if err == nil && len(there) == 0 {
+		return f.checkAddress(ctx, spec)
+	}
+	if err != nil || !errors.As(spec.conflict(there), &conflict) {
 		return nil, nil
 	}
 	if spec.Source == nil {

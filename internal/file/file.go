@@ -45,6 +45,9 @@ type Spec struct {
 	Executable bool
 	// StaysExecutable is for a rewrite of another file: guests may name it as a hook script all the same.
 	StaysExecutable bool
+
+	// Replaces: the file comes in the place of another one, which goes before.
+	Replaces bool
 }
 
 // Volume returns the volume id of the file.
@@ -74,13 +77,16 @@ type Files struct {
 	leaving places             // files of resources that are planned to go, and their files with them
 	claims  map[string][]Claim // what the plans so far want in files, as places are
 	fetched map[string][]fetch // downloads of this process, as places are
+
+	heads request.Recent[about] // by node and address
 }
 
 // New makes Files. shell may be nil: without SSH there are no snippets.
 func New(runner *request.Runner, guard *guard.Guard, shell Shell) *Files {
 	return &Files{api: runner.API, clock: runner.Clock, runner: runner, guard: guard.Files(), shell: shell,
 		turns: map[string][]turn{}, sources: map[string]Source{}, owned: places{}, reused: places{},
-		found: places{}, leaving: places{}, claims: map[string][]Claim{}, fetched: map[string][]fetch{}}
+		found: places{}, leaving: places{}, claims: map[string][]Claim{}, fetched: map[string][]fetch{},
+		heads: request.Recent[about]{Life: time.Minute}}
 }
 
 // Read returns an image as the storage lists it now; false: it is gone.
@@ -149,7 +155,7 @@ func (f *Files) Local(ctx context.Context, path string, wanted Checksum) (Source
 	f.mu.Unlock()
 	if known.Size == is.Size && known.Changed.Equal(is.Changed) {
 		is = known
-	} else if is.Checksum.Value, err = sumOf(ctx, path, is.Checksum.Algorithm); err != nil {
+	} else if err := is.read(ctx); err != nil {
 		return Source{}, err
 	}
 	f.mu.Lock()

@@ -25,6 +25,8 @@ type Source struct {
 	Checksum Checksum
 	// Data is the content, if the provider made it itself. There is no file then, and Path is only a name for messages.
 	Data []byte
+
+	head []byte // the first bytes of a file that has been read
 }
 
 // Of returns a Source for content in memory, with its SHA-256.
@@ -83,17 +85,24 @@ func (s *SumError) Error() string {
 	return fmt.Sprintf("%s has the %s checksum %s, not %s", s.Path, s.Is.Algorithm, s.Is.Value, s.Wanted.Value)
 }
 
-func sumOf(ctx context.Context, path, algorithm string) (string, error) {
-	file, err := os.Open(path) //nolint:gosec // the file that the configuration names
+// read reads the file, for its checksum and its first bytes.
+func (s *Source) read(ctx context.Context) error {
+	file, err := os.Open(s.Path)
 	if err != nil {
-		return "", err
+		return err
 	}
 	defer file.Close()
-	sum := hashers()[algorithm]()
-	if _, err := io.CopyBuffer(sum, &bounded{ctx: ctx, from: file}, make([]byte, 256<<10)); err != nil {
-		return "", fmt.Errorf("read %s: %w", path, err)
+	sum, head := hashers()[s.Checksum.Algorithm](), &bytes.Buffer{}
+	from := &bounded{ctx: ctx, from: file}
+	_, err = io.CopyN(io.MultiWriter(sum, head), from, headSize)
+	if err == nil {
+		_, err = io.CopyBuffer(sum, from, make([]byte, 256<<10))
 	}
-	return hex.EncodeToString(sum.Sum(nil)), nil
+	if err != nil && !errors.Is(err, io.EOF) {
+		return fmt.Errorf("read %s: %w", s.Path, err)
+	}
+	s.Checksum.Value, s.head = hex.EncodeToString(sum.Sum(nil)), head.Bytes()
+	return nil
 }
 
 // bounded is a reader that ends with a context.

@@ -44,29 +44,35 @@ type Checker struct {
 	promised promises
 
 	mu sync.Mutex
-	// planned are the files that this run is to make, by node and volume, or by volume on a shared storage. true: it has.
-	planned map[string]bool
+	// planned are the files that this run is to make, by node and volume, or by volume on a shared storage.
+	planned map[string]plannedFile
+}
+
+// plannedFile is a file that the run is to make, or has made. size is that of the disk in it, 0 if it is not known.
+type plannedFile struct {
+	made bool
+	size int64
 }
 
 // New makes a Checker. exclusive are the shared storages that no other cluster uses.
 func New(jobs *request.Runner, guests *guest.Guests, sources *diskimport.Sources, exclusive ...string) *Checker {
 	return &Checker{api: jobs.API.Reader(), clock: jobs.Clock, guests: guests, sources: sources, exclusive: exclusive,
 		holder:   jobs.Holder,
-		planned:  map[string]bool{},
+		planned:  map[string]plannedFile{},
 		promised: promises{by: map[string]promise{}, said: map[string]string{}, taken: map[string]bool{}},
 		access:   request.Recent[permissions]{Life: accessLife}}
 }
 
 // WillHave notes that the run makes a file on a storage. The plans of VMs that use it come after the plan of the file,
-// and before the file exists.
-func (c *Checker) WillHave(ctx context.Context, node, volume string) {
+// and before the file exists. size is that of the disk in it, 0 if it is not known.
+func (c *Checker) WillHave(ctx context.Context, node, volume string, size int64) {
 	resources, err := c.api.Listing().Shared(ctx)
 	if storage, ok := resources.Storage(node, volid.Storage(volume)); err == nil && ok && storage.Shared {
 		node = ""
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.planned[node+" "+volume] = false
+	c.planned[node+" "+volume] = plannedFile{size: size}
 }
 
 // Has notes that the run has made a file. Terraform plans a VM of it again before it makes the VM.
@@ -74,20 +80,21 @@ func (c *Checker) Has(node, volume string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, at := range []string{node, ""} {
-		if _, planned := c.planned[at+" "+volume]; planned {
-			c.planned[at+" "+volume] = true
+		if file, planned := c.planned[at+" "+volume]; planned {
+			file.made = true
+			c.planned[at+" "+volume] = file
 		}
 	}
 }
 
-// willHave reports whether the run makes a file, and whether it has made it.
-func (c *Checker) willHave(node, volume string) (planned, made bool) {
+// willHave returns a file that the run makes; false: it makes none of the name.
+func (c *Checker) willHave(node, volume string) (file plannedFile, planned bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if made, planned = c.planned[node+" "+volume]; !planned {
-		made, planned = c.planned[" "+volume]
+	if file, planned = c.planned[node+" "+volume]; !planned {
+		file, planned = c.planned[" "+volume]
 	}
-	return planned, made
+	return file, planned
 }
 
 // nodeNetworks are the bridges of a node, asked for once per run.

@@ -42,11 +42,11 @@ func (p *planCheck) need(ctx context.Context, c *Checker, n Need) *guest.FieldEr
 			return refused
 		}
 	}
-	if planned, made := c.willHave(p.node, n.Value); n.Kind.isVolume() && planned {
-		if made {
+	if file, planned := c.willHave(p.node, n.Value); n.Kind.isVolume() && planned {
+		if file.made {
 			return tooSmall(ctx, c, p.node, n)
 		}
-		return nil
+		return n.smallerThan(file.size)
 	}
 	names, err := c.names.Get(ctx, c.clock, p.listed(n), func(ctx context.Context) ([]string,
 		error) {
@@ -70,8 +70,16 @@ func tooSmall(ctx context.Context, c *Checker, node string, n Need) *guest.Field
 		return nil
 	}
 	size, err := c.api.Volume(node, n.Value).Size(ctx)
-	if err != nil || size <= n.Size {
+	if err != nil {
 		return nil //nolint:nilerr // who cannot look does not judge
+	}
+	return n.smallerThan(size)
+}
+
+// smallerThan reports a disk that is to be smaller than the one in its image.
+func (n Need) smallerThan(size int64) *guest.FieldError {
+	if n.Size == 0 || n.Kind != Import || size <= n.Size {
+		return nil
 	}
 	return finding(imageTooLarge, strings.TrimSuffix(n.Path, "import_from")+"size",
 		fmt.Sprintf("%s has %s, and PVE cannot shrink a disk to "+

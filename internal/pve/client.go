@@ -99,7 +99,8 @@ type answer interface {
 		[]backupJobWire | featureWire | []mappingWire |
 		[]logEntryWire | []powerWire |
 		map[string]map[string]wire.Bool |
-		map[string]wire.String | []map[string]wire.String | importWire | haRuleWire | []haRuleWire
+		map[string]wire.String | []map[string]wire.String | importWire | haRuleWire | []haRuleWire |
+		urlMetadataWire
 }
 
 // fetch sends a read and decodes its data.

@@ -2,10 +2,12 @@ package pve
 
 import (
 	"context"
+	"net/http"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/transport"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/wire"
 )
 
@@ -236,4 +238,29 @@ func (n NodeReader) Networks(ctx context.Context) ([]Network, error) {
 		})
 	}
 	return out, nil
+}
+
+// URLMetadata is the answer of a server about a file that a node could download from it. Size is 0 if it gives none.
+type URLMetadata struct {
+	Size      int64
+	MediaType string
+}
+
+type urlMetadataWire struct {
+	Size     wire.Int    `json:"size"`
+	MimeType wire.String `json:"mimetype"`
+}
+
+// URLMetadata has the node send a HEAD request to an address, over the datacenter's proxy as for a download. It takes
+// the privileges of a download. PVE answers any status but 200 with an error that has the status line, and a failure of
+// the connection with one that begins with 500 (pve-manager API2/Nodes.pm query_url_metadata, libwww-perl). So it is
+// asked once.
+func (n NodeReader) URLMetadata(ctx context.Context, address string, insecure bool) (URLMetadata, error) {
+	p := Params{"url": address}
+	if insecure {
+		p["verify-certificates"] = "0"
+	}
+	w, err := read[urlMetadataWire](ctx, n.client, &transport.Request{Op: "ask the server of a URL about its file",
+		Method: http.MethodGet, Path: "/nodes/" + n.node + "/query-url-metadata", Params: p, Once: true})
+	return URLMetadata{Size: int64(w.Size), MediaType: string(w.MimeType)}, err
 }

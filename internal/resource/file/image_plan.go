@@ -19,7 +19,8 @@ func (i *imageModel) plan(ctx context.Context, o operation, prior imageModel) pa
 	if o.diags.HasError() {
 		return nil
 	}
-	if known && !prior.Volume.IsNull() && prior.Volume.ValueString() == spec.Volume() && prior.Node.Equal(i.Node) {
+	if known && !prior.Volume.IsNull() && i.isInState(spec, prior) {
+		i.warnOfSameChecksum(spec, prior, o)
 		i.Volume, i.Size, i.Created, i.Owned = prior.Volume, prior.Size, prior.Created, prior.Owned
 		prior.warnIfReplaced(ctx, o)
 		return nil
@@ -27,14 +28,39 @@ func (i *imageModel) plan(ctx context.Context, o operation, prior imageModel) pa
 	i.Volume, i.Size, i.Created, i.Owned = types.StringUnknown(), types.Int64Unknown(), types.StringUnknown(),
 		types.BoolUnknown()
 	if known && o.session.Known() {
+		spec.Replaces = !prior.Volume.IsNull()
 		o.check(ctx, spec)
 		i.Volume = types.StringValue(spec.Volume())
-		o.session.VMs.WillHave(ctx, spec.Node, spec.Volume())
+		o.session.VMs.WillHave(ctx, spec.Node, spec.Volume(), o.files().DiskSize(ctx, spec))
 	}
 	if prior.Volume.IsNull() {
 		return nil
 	}
 	return i.changed(prior)
+}
+
+// isInState reports whether the wanted file is the one in state. The checksum in the name tells the content. The part
+// before it is of the url or the file of this machine by which the image was made: bytes that are there already do not
+// come again for another name of their source, since the VMs made of the image would be replaced with it.
+func (i *imageModel) isInState(spec file.Spec, prior imageModel) bool {
+	if !prior.Node.Equal(i.Node) {
+		return false
+	}
+	was, is := prior.Volume.ValueString(), spec.Volume()
+	return was == is || i.FileName.IsNull() && prior.FileName.IsNull() && prior.Storage.Equal(i.Storage) &&
+		prior.Content.Equal(i.Content) && prior.Compression.Equal(i.Compression) && madeName.MatchString(was) &&
+		madeName.FindString(was) == madeName.FindString(is)
+}
+
+// warnOfSameChecksum tells that another file is named with the checksum of the one in state: the same one at another
+// address, or another release whose checksum was forgotten.
+func (i *imageModel) warnOfSameChecksum(spec file.Spec, prior imageModel, o operation) {
+	if isSet(prior.URL) && isSet(i.URL) && !prior.URL.Equal(i.URL) && prior.Volume.ValueString() != spec.Volume() {
+		o.diags.AddAttributeWarning(path.Root("checksum"), "The image stays as it is, since its checksum is the same",
+			fmt.Sprintf("The checksum is that of %s, so url is taken for another address of the same file, and nothing is "+
+				"downloaded. If %s is another file, set its checksum: the image is replaced then.", prior.Volume.ValueString(),
+				shownURL(i.URL.ValueString())))
+	}
 }
 
 // wanted returns the file that a plan means; false: not known yet.

@@ -122,7 +122,7 @@ func (i *isoModel) plan(ctx context.Context, o operation, prior isoModel) path.P
 	case err != nil:
 		o.diags.Append(kit.Diagnose(o.attempt("check"), err)...)
 	case o.session.Known():
-		o.session.VMs.WillHave(ctx, spec.Node, spec.Volume())
+		o.session.VMs.WillHave(ctx, spec.Node, spec.Volume(), 0)
 		o.check(ctx, spec)
 	}
 	return nil

@@ -111,7 +111,7 @@ func (s *snippetModel) plan(ctx context.Context, o operation, prior snippetModel
 	}
 	s.Volume = types.StringValue(spec.Volume())
 	if isNew && o.session.Known() {
-		o.session.VMs.WillHave(ctx, spec.Node, spec.Volume())
+		o.session.VMs.WillHave(ctx, spec.Node, spec.Volume(), 0)
 		if !s.Content.IsUnknown() {
 			o.check(ctx, spec)
 		}

@@ -50,7 +50,7 @@ func ImageCases(t *testing.T) []ImageCase {
 // QCOW2 is a file that begins as an image of a gigabyte does.
 func QCOW2(text string) []byte {
 	data := bytes.Repeat([]byte(text+"\n"), 1000)
-	copy(data, "QFI\xfb\x00\x00\x00\x03")
+	copy(data, "QFI\xfb\x00\x00\x00\x03"+strings.Repeat("\x00", 16)) // without a backing file
 	binary.BigEndian.PutUint64(data[24:], 1<<30)
 	return data
 }
