@@ -49,4 +49,6 @@ resource "proxmox_vm" "debian" {
     addresses = { net0 = { ipv4 = "dhcp" } }
   }
   boot_order = ["scsi0"]
+
+  lifecycle { create_before_destroy = true } # another image and its VM are there before this one goes
 }
