@@ -41,9 +41,9 @@ func (f *Files) ask(ctx context.Context, spec Spec) (about, error) {
 
 func (s Spec) address() string { return s.Node + " " + s.URL }
 
-// checkAddress reports an address that no file can come from: an error where the file in the place of which it comes is
-// destroyed before, with the VMs made of that. A new image that fails takes nothing with it, and its file may be put
-// there by another resource of the run.
+// checkAddress reports an address that no file can come from. It is an error where an image is replaced: the old one
+// and the VMs made of it are destroyed first. A new image that fails takes nothing with it, and another resource of the
+// run may put its file there.
 func (f *Files) checkAddress(ctx context.Context, spec Spec) (found, doubts []*guest.FieldError) {
 	if spec.URL == "" {
 		return nil, nil

@@ -10,7 +10,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 )
 
-// headSize is how much of a file of this machine is kept: the headers of the formats are in it.
+// headSize is the number of bytes that are kept of a file of this machine: the headers of the formats are in it.
 const headSize = 512
 
 // formatOf is the format that the first bytes of a file show, "" for any other (qemu block/qcow2.h, block/vmdk.c).
@@ -28,8 +28,8 @@ func formatOf(head []byte) string {
 }
 
 // checkFormat reports a file to upload that begins otherwise than the extension of its name says, by which PVE goes.
-// Found is what PVE certainly refuses once it has the file: it has QEMU open an image in the format of the extension
-// (pve-storage API2/Storage/Status.pm upload, Plugin.pm file_size_info).
+// Found are those that PVE certainly refuses once it has the file: it has QEMU open an image in the format of the
+// extension (pve-storage API2/Storage/Status.pm upload, Plugin.pm file_size_info).
 func (s Spec) checkFormat() (found, doubts []*guest.FieldError) {
 	if s.Source == nil || len(s.Source.head) == 0 {
 		return nil, nil

@@ -46,7 +46,8 @@ func imageAttributes(ctx context.Context) map[string]schema.Attribute {
 			MarkdownDescription: "Address from which the node downloads the file (`http`, `https`). The node uses the proxy " +
 				"of the datacenter's options, if one is set. PVE writes the address to the task's log, a password in it too; the " +
 				"provider's own messages show neither that nor a signature. Another address with the same " +
-				"`checksum` is the same file. The plan has the node ask the server for the head of a new file. Requires `Sys.AccessNetwork` on the node (PVE 8.2), or `Sys.Audit` and " +
+				"`checksum` is the same file. The plan has the node ask the server for the head of a new file. " +
+				"Requires `Sys.AccessNetwork` on the node (PVE 8.2), or `Sys.Audit` and " +
 				"`Sys.Modify` on `/`."},
 		"source_file": schema.StringAttribute{Optional: true,
 			Validators: []validator.String{stringvalidator.LengthAtLeast(1), localFile()},
@@ -66,7 +67,8 @@ func imageAttributes(ctx context.Context) map[string]schema.Attribute {
 			MarkdownDescription: "Whether the node verifies the certificate of the server of `url`. Default: true."},
 		"file_name": schema.StringAttribute{Optional: true, Validators: []validator.String{kit.Line()},
 			MarkdownDescription: "Name of the file, before the checksum is inserted. Default: the last part of the " +
-				"`url` or `source_file` that it first came from. It does not begin with a dot: PVE lists no hidden file. PVE goes by the extension: an image in " +
+				"`url` or `source_file` that it first came from. " +
+				"It does not begin with a dot: PVE lists no hidden file. PVE goes by the extension: an image in " +
 				"qcow2 format that is called `.img`, as Ubuntu's is, needs a name that ends with `.qcow2`."},
 		"on_destroy": schema.StringAttribute{Optional: true, Computed: true,
 			Default:    stringdefault.StaticString(onDestroyDelete),

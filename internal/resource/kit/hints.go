@@ -23,7 +23,8 @@ import (
 const DestroyedFirst = "Terraform destroys it, " +
 	"also for a replacement, before it changes a VM that has referred to it, " +
 	"and the destroy is refused as long as a VM uses it. With `lifecycle { create_before_destroy = true }` the VM is " +
-	"changed first; one that is replaced needs the setting in its own block. Where the block is to leave the configuration, an apply must have seen this setting before."
+	"changed first; one that is replaced needs the setting in its own block. Where the block is to leave the " +
+	"configuration, an apply must have seen this setting before."
 
 // hints returns the next steps that follow from the kind of an error.
 func (a Attempt) hints(err error) []string {
@@ -87,7 +88,8 @@ func (a Attempt) givenUp() string {
 	return "If the VM is in this configuration: Terraform destroys a resource before it changes a VM that has referred " +
 		"to it, so this also happens where the same apply takes it out of the VM. Next step: give the block of this " +
 		"resource lifecycle { create_before_destroy = true }, put the block back if it is gone, and apply. The VM is " +
-		"changed first then (one that is replaced needs the setting in its own block), and a later apply can do without the block. If it is in another one: " + keep +
+		"changed first then (one that is replaced needs the setting in its own block), and a later apply can do without " +
+		"the block. If it is in another one: " + keep +
 		"\"terraform state rm\" of this resource's address leaves to it what it uses."
 }
 

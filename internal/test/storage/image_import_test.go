@@ -104,7 +104,7 @@ func asked(w *rig.World) (n int) {
 }
 
 // TestPlanRefusesAnImageThatItsVMIsLostFor: an image is replaced with the VM that is made of it, and Terraform destroys the VM
-// first. So the plan finds what stops the new image or the new VM. It is silent where the server of an address tells nothing.
+// first. So the plan refuses an image or a VM that cannot be made. It is silent where the server of an address tells nothing.
 func TestPlanRefusesAnImageThatItsVMIsLostFor(t *testing.T) {
 	t.Parallel()
 	first, next, large := rig.QCOW2("one"), rig.QCOW2("two"), rig.QCOW2("three")
