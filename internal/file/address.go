@@ -55,14 +55,14 @@ func (f *Files) checkAddress(ctx context.Context, spec Spec) (found, doubts []*g
 	case err != nil:
 	case head.absent != "" && spec.Replaces:
 		return []*guest.FieldError{{Path: "url", Summary: "Node " + spec.Node + " finds no file at the url",
-			Detail: "Its server answers: " + head.absent + ". Nothing was changed. The image in state, and each VM that is made " +
-				"of it, would be destroyed before the download fails. Correct url. If another resource of this run puts the " +
+			Detail: "Its server answers: " + head.absent + ". Nothing was changed. The image in state, and each VM that is " +
+				"made of it, would be destroyed before the download fails. Correct url. If another resource of this run puts the " +
 				"file there, apply that one first, with -target. If the server has the file and only denies it to a HEAD " +
 				"request, give this block another name: for a new image this is a warning"}}, nil
 	case head.absent != "":
 		return nil, []*guest.FieldError{{Path: "url", Summary: "Node " + spec.Node + " finds no file at the url",
-			Detail: "Its server answers: " + head.absent + ". The download will fail, unless another resource of this run puts " +
-				"the file there, or the server only denies it to a HEAD request"}}
+			Detail: "Its server answers: " + head.absent + ". The download will fail, unless another resource of this run " +
+				"puts the file there, or the server only denies it to a HEAD request"}}
 	case head.MediaType == "text/html":
 		return nil, []*guest.FieldError{{Path: "url", Summary: "There is a web page at the url",
 			Detail: "Its server gives the media type text/html. It may want a login, or the address may be that of the page " +

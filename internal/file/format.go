@@ -39,8 +39,8 @@ func (s Spec) checkFormat() (found, doubts []*guest.FieldError) {
 		known = ", and its first bytes are those of " + is + "."
 	}
 	say := func(what, then string) []*guest.FieldError {
-		return []*guest.FieldError{{Path: "source_file", Summary: s.Source.Path + " " + what, Detail: "The name of the file " +
-			"ends with " + ext + known + " " + then}}
+		return []*guest.FieldError{{Path: "source_file", Summary: s.Source.Path + " " + what,
+			Detail: "The name of the file ends with " + ext + known + " " + then}}
 	}
 	const ways = "Name the right file, or set file_name to a name with the extension of its format"
 	switch {
@@ -56,8 +56,8 @@ func (s Spec) checkFormat() (found, doubts []*guest.FieldError) {
 	return nil, nil
 }
 
-// qcow2 is the beginning of the header of a file in this format: a version of 4 bytes behind the magic, the place of the
-// name of a backing file, its length, the bits of a cluster, the size (qemu docs/interop/qcow2.rst).
+// qcow2 is the beginning of the header of a file in this format: a version of 4 bytes behind the magic, the place of
+// the name of a backing file, its length, the bits of a cluster, the size (qemu docs/interop/qcow2.rst).
 func (s *Source) qcow2() []byte { return append(bytes.Clone(s.head), make([]byte, 32)...)[:32] }
 
 // DiskSize is the size of the disk in an image to import, as far as a plan knows it: by the file of this machine, or by
