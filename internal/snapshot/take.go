@@ -108,19 +108,33 @@ func (t *taking) isFit(at guest.Location) error {
 func (t *taking) runs(ctx context.Context) error {
 	status, err := t.api.QEMU(t.node, t.want.VMID).Status(ctx)
 	if err == nil && !status.IsRunning() {
-		err = field("vmstate", fmt.Sprintf("VM %d on node %s does not run, so it has no memory to save. Start it, or "+
-			"leave vmstate out",
-			t.want.VMID, t.node))
+		err = t.hasNoMemory("does not run")
 	}
 	return err
 }
 
+func (t *taking) hasNoMemory(why string) error {
+	return field("vmstate", fmt.Sprintf("VM %d on node %s %s, so it has no memory to save. Start it, or leave vmstate out",
+		t.want.VMID, t.node, why))
+}
+
+// Until is what a run does to a VM before a snapshot of it is taken.
+type Until struct {
+	Another bool // it is made, replaced or removed: nothing of now tells of it
+	Changed bool // in place; only then the other two mean something
+	// Disks may be others by then.
+	Disks bool
+	// Status of the guest by then, "" if that is not known.
+	Status string
+}
+
 // Foresee is why a snapshot that replaces one in state cannot be taken, nil for none: the old one is removed first, and
-// none would be left. keepsName: the old one has its name. A look that fails refuses nothing.
-func (s *Snapshots) Foresee(ctx context.Context, want Wanted, keepsName bool) *guest.FieldError {
+// none would be left. keepsName: the old one has its name. A look that fails refuses nothing, and of a VM that changes
+// in place only that is looked at which stays.
+func (s *Snapshots) Foresee(ctx context.Context, want Wanted, keepsName bool, until Until) *guest.FieldError {
 	t := &taking{Snapshots: s, want: want, mark: newMark(want.VMID)}
 	var refused *guest.FieldError
-	if !errors.As(t.foresee(ctx, keepsName), &refused) {
+	if !errors.As(t.foresee(ctx, keepsName, until), &refused) {
 		return nil
 	}
 	if refused.Detail != "" {
@@ -148,22 +162,28 @@ func (s *Snapshots) ForeseeFirst(ctx context.Context, vmid int) *guest.FieldErro
 }
 
 // foresee looks as a create does, without a wait. A VM that is not there may be made first.
-func (t *taking) foresee(ctx context.Context, keepsName bool) error {
+func (t *taking) foresee(ctx context.Context, keepsName bool, until Until) error {
 	listed, ok, err := t.api.Listing().Guest(ctx, t.want.VMID)
 	if err != nil || !ok {
 		return err
 	}
-	at, _, err := t.guests.Find(ctx, guest.Ref{VMID: t.want.VMID, Node: listed.Node}, nil)
-	if err == nil {
-		err = t.isFit(at)
+	if t.node = listed.Node; !until.Changed {
+		var at guest.Location
+		if at, _, err = t.guests.Find(ctx, guest.Ref{VMID: t.want.VMID, Node: listed.Node}, nil); err == nil {
+			err = t.isFit(at)
+		}
 	}
 	if err == nil && !keepsName {
 		err = t.lookAtName(ctx)
 	}
-	if err == nil && t.want.Memory {
+	switch {
+	case err != nil || !t.want.Memory:
+	case !until.Changed:
 		err = t.runs(ctx)
+	case until.Status == string(guest.Stopped):
+		err = t.hasNoMemory("will not run by then")
 	}
-	if err == nil {
+	if err == nil && !until.Disks {
 		err = t.hasFeature(ctx)
 	}
 	return err

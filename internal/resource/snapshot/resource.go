@@ -29,7 +29,7 @@ type Resource struct {
 type Run interface {
 	NoteSnapshotComes(vmid int)
 	NoteSnapshotGoes(vmid int, name string, taken int64)
-	Touches(vmid int) bool
+	UntilSnapshot(vmid int) snapshot.Until
 }
 
 var (
@@ -80,9 +80,8 @@ func (r *Resource) ModifyPlan(ctx context.Context, req resource.ModifyPlanReques
 			m.vmid()),
 			AnyOf: []string{privilege}}
 	}
-	isKept := !r.run.Touches(m.vmid()) && !req.Plan.Raw.IsNull() // else the VM is not yet as it will be
 	lacks := r.Session.VMs.Permit(ctx, take("see", "VM.Audit"), take(verb, "VM.Snapshot"))
-	if len(lacks) == 0 && isKept {
+	if len(lacks) == 0 && !req.Plan.Raw.IsNull() {
 		lacks = r.foresee(ctx, req.State.Raw.IsNull(), &m, &prior)
 	}
 	resp.Diagnostics.Append(kit.Verdicts(r.attempt("check", &m), lacks, nil)...)
@@ -91,11 +90,13 @@ func (r *Resource) ModifyPlan(ctx context.Context, req resource.ModifyPlanReques
 // foresee is why a snapshot that is new, or replaces one, cannot be taken.
 func (r *Resource) foresee(ctx context.Context, isNew bool, m, prior *model) []*guest.FieldError {
 	var refused *guest.FieldError
-	switch snapshots := r.Session.VMs.Snapshots; {
+	switch snapshots, until := r.Session.VMs.Snapshots, r.run.UntilSnapshot(m.vmid()); {
+	case until.Another, isNew && until.Changed: // it is not yet as it will be
 	case isNew:
 		refused = snapshots.ForeseeFirst(ctx, m.vmid())
 	case m.replaces(prior):
-		refused = snapshots.Foresee(ctx, m.wanted(), m.vmid() == prior.vmid() && m.Name.Equal(prior.Name))
+		keepsName := m.vmid() == prior.vmid() && m.Name.Equal(prior.Name)
+		refused = snapshots.Foresee(ctx, m.wanted(), keepsName, until)
 	}
 	if refused == nil {
 		return nil

@@ -70,6 +70,63 @@ func TestSnapshotIsNotReplacedByNone(t *testing.T) {
 	}
 }
 
+// TestSnapshotOfAChangedVMIsNotReplacedByNone: a snapshot whose name has the version, in the apply that also changes its VM. That a change of
+// the VM is planned is no reason to look at nothing: its name, its guest's power and its disks are as the plan has them.
+func TestSnapshotOfAChangedVMIsNotReplacedByNone(t *testing.T) {
+	t.Parallel()
+	const tag = "tags = [\"x\"]\n"
+	memory := "name = \"before\"\nvmstate = true\n"
+	for name, c := range map[string]struct {
+		before, after, snapshot string
+		theirs, raw             bool   // a snapshot of that name, and a disk without snapshots, were made by hand
+		says                    string // "": the apply succeeds
+	}{
+		"a taken name":                     {after: tag, snapshot: "name = \"theirs\"\n", theirs: true, says: "has a snapshot theirs already"},
+		"a free name":                      {after: tag, snapshot: "name = \"next\"\n"},
+		"memory of a guest that stays off": {before: rig.Stopped, after: rig.Stopped + tag, snapshot: memory, says: "will not run by then"},
+		"memory of a guest that goes off":  {after: rig.Stopped, snapshot: memory, says: "will not run by then"},
+		"memory of a guest that comes on":  {before: rig.Stopped, after: "power_state = \"running\"\n" + tag, snapshot: memory},
+		"memory of a guest that runs":      {after: tag, snapshot: memory},
+		"a disk without the feature":       {after: tag, snapshot: "name = \"next\"\n", raw: true, says: "takes no snapshot"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			block := func(lines, snapshot string) string {
+				return rig.NodeVMBlock("disks = { scsi0 = { storage = \"local-zfs\", size = \"1G\" } }\n"+lines) +
+					"resource \"proxmox_vm_snapshot\" \"s\" {\n  vmid = proxmox_vm.x.vmid\n" + snapshot + "}\n"
+			}
+			w := rig.NewWorld(t)
+			s := w.Session(t, rig.TokenNoSSH, block(c.before, "name = \"before\"\n"))
+			rig.Must(t, s.Converge(t.Context()))
+			if c.theirs {
+				rig.RunTask(t, w, "/nodes/pve1/qemu/400/snapshot", "snapname=theirs")
+			}
+			if c.raw {
+				w.Change(func(world *state.World) {
+					added := &state.Volume{Storage: "local", Node: "pve1", Name: "400/vm-400-disk-9.raw", VMID: 400, Content: "images", Format: "raw",
+						Size: 1 << 30}
+					world.Put(added)
+					world.Guests[400].Config["scsi5"] = added.Volid() + ",size=1G"
+				})
+			}
+			w.Reconfigure(t, s, rig.TokenNoSSH, block(c.after, c.snapshot))
+			pl, err := s.Plan(t.Context())
+			if c.says == "" {
+				rig.Must(t, err)
+				rig.Must(t, s.Apply(t.Context(), pl))
+			} else if err == nil {
+				t.Errorf("the plan refuses nothing, and the apply says %v", s.Apply(t.Context(), pl))
+			} else {
+				wantSaid(t, "the plan", fmt.Sprint(s.Diagnostics()), []string{c.says, "none would be left"}, nil)
+			}
+			has := rig.GuestOf(w, 400).Snaps
+			if is := has["before"] != nil || has["next"] != nil; !is {
+				t.Errorf("the snapshot is lost: %v", has)
+			}
+		})
+	}
+}
+
 // TestSnapshotMovesToAnotherVM: a change of vmid takes a snapshot of the other VM and removes the old one. The uuid that
 // the configuration does not have is known after that. One that it has refuses the other VM, and says the way out.
 func TestSnapshotMovesToAnotherVM(t *testing.T) {

@@ -326,12 +326,6 @@ func (r *Run) rulesOf(vmid int) (rules map[string]bool) {
 	return rules
 }
 
-// Touches reports whether a plan makes, changes or removes a VM: it may be another in the apply.
-func (r *Run) Touches(vmid int) bool {
-	_, made := r.Planned(PlannedVM{VMID: vmid})
-	return made || r.changes(vmid)
-}
-
 // warnUnshown names what goes with a VM that no plan was shown, and that this new one may replace, once for each. The
 // leftover of a failed create goes only while no job names it (TakesAlong).
 func (p warnings) warnUnshown(ctx context.Context, r destroy.Request) {

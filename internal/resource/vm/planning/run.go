@@ -13,6 +13,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/kit"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/model"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/snapshot"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/volumeuse"
 )
@@ -40,10 +41,12 @@ type seenVM struct {
 	inState  bool
 	gone     bool // and a refresh has found that it is not there any more
 	changing bool // the configuration changes, replaces or destroys it
-	shown    bool // Terraform has shown its state to a plan, so it is not tainted
-	told     bool // the plan tells of its disks that go with it
-	named    bool // and of its jobs and settings, where they were looked for
-	asleep   bool // its guest was suspended to disk when it was refreshed
+	// becomes is what it is after the plan, where that changes it in place
+	becomes snapshot.Until
+	shown   bool // Terraform has shown its state to a plan, so it is not tainted
+	told    bool // the plan tells of its disks that go with it
+	named   bool // and of its jobs and settings, where they were looked for
+	asleep  bool // its guest was suspended to disk when it was refreshed
 	// former are names by which its disks were attached, and that they do not have any more
 	former    []string
 	lost      map[string]lostDisk // by slot
@@ -327,13 +330,6 @@ func (r *Run) source(ctx context.Context, session *kit.Session, how *guest.Clone
 	one.known = err == nil
 	return one.source, err
 }
-
-// noteChanging notes that the configuration changes, replaces or destroys the VM with this id: what is read of it now
-// may not be so when a clone of it is made.
-func (r *Run) noteChanging(vmid int) { r.note(vmid, func(vm *seenVM) { vm.changing = true }) }
-
-// changes reports whether noteChanging noted a VM.
-func (r *Run) changes(vmid int) bool { return r.seen(vmid).changing }
 
 // NoteGrowing notes that a plan grows a volume that a VM may have as well: the disk of a proxmox_disk.
 func (r *Run) NoteGrowing(volume string) {
