@@ -52,8 +52,9 @@ func (r *Resource) Update(ctx context.Context, req resource.UpdateRequest, resp 
 	request := model.UpdateRequest(prior, plan, private, password)
 	managed := v.Shape.ManagedAfter(private.Managed, req.Config.Raw, req.State.Raw, req.Plan.Raw)
 	isExchanged := func(slot string) bool { return model.Differ(prior.Disks[slot].Volume, plan.Disks[slot].Volume) }
-	resp.Diagnostics.Append(planning.WriteGrown(ctx, resp.Private,
-		planning.StillGrown(model.Configuration{Raw: req.Config.Raw}, private.Grown, isExchanged), private)...)
+	stillGrown := planning.StillGrown(model.Configuration{Raw: req.Config.Raw}, private.Grown, isExchanged)
+	resp.Diagnostics.Append(planning.WriteGrown(ctx, resp.Private, stillGrown, private)...)
+	private.Grown = stillGrown
 	if model.ChangesNothing(request, prior) {
 		resp.Diagnostics.Append(private.Accept(ctx, vmid, resp.Private)...)
 		resp.State.Raw = v.Shape.Settle(req.Plan.Raw, req.State.Raw)
@@ -77,6 +78,8 @@ func (r *Resource) Update(ctx context.Context, req resource.UpdateRequest, resp 
 	guest = prior.WithKnownAddresses(guest)
 	if err != nil && !model.IsWaiting(err) {
 		afterFailedUpdate(ctx, v, req, resp, guest, private, managed, err)
+		resp.Diagnostics.Append(planning.NoteGrown(ctx, resp.Private, grownBy(prior, plan, resp.State.Raw),
+			resp.State.Raw, private)...)
 		return
 	}
 	resp.State.Raw, diags = newState(ctx, v, req.Plan.Raw, guest)
@@ -104,6 +107,25 @@ func afterFailedUpdate(ctx context.Context, v model.Values, req resource.UpdateR
 		resp.State.Raw = model.WithImported(v.Shape.Between(req.State.Raw, target, server), req.State.Raw, target)
 		resp.Diagnostics.Append(private.HideUUID(ctx, &resp.State)...)
 	}
+}
+
+// grownBy are the disks of a VM as an update has left them that failed by now: those that it was to grow have their
+// planned size, unless the server has a smaller one. What is larger than that has grown outside of it. A disk whose slot
+// was to get another one tells nothing.
+func grownBy(prior, planned model.Model, is tftypes.Value) map[string]model.Disk {
+	was := map[string]model.Disk{}
+	for slot, disk := range prior.Disks {
+		then, stays := planned.Disks[slot]
+		if !stays || model.Differ(disk.Volume, then.Volume) {
+			continue
+		}
+		size := model.StringOf(plan.At(is, "disks", slot, "size"))
+		if then.Size != nil && !model.IsLarger(*then.Size, size) {
+			disk.Size = then.Size
+		}
+		was[slot] = disk
+	}
+	return was
 }
 
 // sentBy are the options that an update has changed.

@@ -2,6 +2,7 @@ package lifecycle_test
 
 import (
 	"cmp"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -317,4 +318,57 @@ func TestRefusedDiskThatHasLeftTheGuest(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestDiskGrownByHandBesideAFailedUpdate: the state of an update that fails has the size that a third party has given a disk. It stays a disk
+// that has grown outside of Terraform: no plan and no destroy fails on it. What the update itself has grown is not one.
+func TestDiskGrownByHandBesideAFailedUpdate(t *testing.T) {
+	t.Parallel()
+	body := func(cores, size string) string {
+		return "description = \"" + cores + "\"\ncpu = { cores = " + cores + " }\ndisks = { scsi0 = { storage = \"local-zfs\", size = \"" + size + "\" } }\n"
+	}
+	grow := func(l *rig.VM, gib int64) {
+		l.Guest(func(world *state.World, g *state.Guest) {
+			volume := world.Volume("pve1", l.File(g, "scsi0"))
+			g.Config["scsi0"] = strings.Replace(g.Config["scsi0"], fmt.Sprintf("size=%dG", volume.Size>>30), fmt.Sprintf("size=%dG", gib), 1)
+			volume.Size = gib << 30
+		})
+	}
+	refuse := func(l *rig.VM, path string) {
+		l.World.Sim.SetFaults([]fault.Rule{{Match: fault.Match{Path: "/nodes/{node}/qemu/{vmid}" + path, Method: "PUT"}, Phase: fault.Before,
+			Status: 500, Reason: "not now", Times: -1}, {Match: fault.Match{Path: "/nodes/{node}/qemu/{vmid}" + path, Method: "POST"}, Phase: fault.Before,
+			Status: 500, Reason: "not now", Times: -1}})
+	}
+	t.Run("refused", func(t *testing.T) {
+		t.Parallel()
+		l := rig.NewVM(t, body("1", "4G"))
+		pl := l.Plan(body("2", "4G"))
+		grow(l, 6)
+		l.Guest(func(_ *state.World, g *state.Guest) { g.Config["cores"] = "3" })
+		rig.MustSay(t, l.Session.Apply(t.Context(), pl), "changed outside Terraform since the plan")
+		for range 2 {
+			l.Plan(body("2", "4G"))
+			l.Warned(`disks["scsi0"].size`, "has 6G, not 4G", "outside of Terraform")
+		}
+		rig.Must(t, l.Session.Run(t.Context()))
+		l.Refuses(body("2", "3G"), `disks["scsi0"].size`, "cannot be shrunk to 3G")
+		l.Configure(body("2", "4G"))
+		rig.Must(t, l.Session.Destroy(t.Context()))
+		l.GuestIsGone()
+	})
+	t.Run("grown by the update", func(t *testing.T) {
+		t.Parallel()
+		l := rig.NewVM(t, body("1", "4G"))
+		refuse(l, "/config")
+		l.Fails(body("2", "5G"), "not now")
+		l.World.Sim.SetFaults(nil)
+		if is := l.Attr("disks.scsi0.size"); is != "5G" {
+			t.Fatalf("the update has not grown the disk: %s", is)
+		}
+		l.Refuses(body("2", "4G"), `disks["scsi0"].size`, "cannot be shrunk to 4G")
+		l.To(body("2", "5G"))
+		if said := l.Session.Diagnostics().String(); strings.Contains(said, "outside of Terraform") {
+			t.Error(said)
+		}
+	})
 }
