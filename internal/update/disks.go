@@ -125,6 +125,9 @@ func (d disks) reshape(ctx context.Context, config pve.PendingConfig, shape vm.C
 	if err == nil && len(shape.Grow) > 0 {
 		err = d.view.Grow(ctx, shape.Grow)
 	}
+	if err == nil {
+		err = d.noteSizes(ctx, config, shape.Grow)
+	}
 	if err := errors.Join(err, d.waitAgain(ctx, waiting, config, shape.Moves, arrived)); err != nil {
 		return moved, err
 	}

@@ -1,6 +1,7 @@
 package update
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -278,4 +279,39 @@ func (p power) knows(before ran) func(guard.Neighbor) bool {
 		return slices.Contains(before.disks, n.Volume) && (n.Suspended || slices.ContainsFunc(before.beside, isSame) ||
 			p.changer.restarts.ranWith(n.VMID, n.As))
 	}
+}
+
+// noteSizes makes PVE note the size of disks that it had no need to grow: the volume had its size already, since an
+// earlier growth was cut off after it, or it was grown on its node. Then resize ends well and writes nothing (qemu-server
+// API2/Qemu.pm resize_vm, "return if $size == $newsize"), and each plan would grow the disk again. PVE asks the storage
+// for the size when a slot gets its own value again (create_disks). before has the volume of each slot.
+func (d disks) noteSizes(ctx context.Context, before pve.PendingConfig, grown []vm.Growth) error {
+	if len(grown) == 0 {
+		return nil
+	}
+	config, err := d.view.Fresh(ctx)
+	if err != nil {
+		return err
+	}
+	current, was, unnoted := config.Current(), before.Current(), pve.Params{}
+	has := vm.Decode(current).Disks
+	for _, g := range grown {
+		is, size := has[g.Slot], has[g.Slot].Size
+		if is.Volume == guest.VolumeOf(was[g.Slot]) && size != nil && *size < g.Size {
+			unnoted[g.Slot] = vm.Resized(current[g.Slot], g.Size)
+		}
+	}
+	if len(unnoted) == 0 {
+		return nil
+	}
+	slots := strings.Join(slices.Sorted(maps.Keys(unnoted)), ", ")
+	if err := d.view.Set(ctx, unnoted); err != nil {
+		return fmt.Errorf("have PVE note the size of %s: %w", slots, err)
+	}
+	if cmp.Or(d.view.LastStatus, d.r.Ref.Status) == string(guest.Running) {
+		d.warn(fmt.Sprintf("The guest of VM %d may not see the new size of %s before its restart", d.vmid, slots),
+			"The volume had that size already: an earlier growth was cut off, or the volume was grown on its node. PVE does "+
+				"not tell a running guest of such a size. A reboot through PVE, or a stop and start, shows it")
+	}
+	return nil
 }

@@ -147,3 +147,36 @@ func TestPlanTellsThatAReplicatedVMDoesNotMoveThere(t *testing.T) {
 		})
 	}
 }
+
+// TestGrowthOfAVolumeThatHasTheSize: an earlier growth was cut off when it had grown the volume, or the volume was grown on its node. PVE's
+// resize ends well then and writes nothing. The VM has the size after one apply, and a running guest is said to need a restart.
+func TestGrowthOfAVolumeThatHasTheSize(t *testing.T) {
+	t.Parallel()
+	for _, power := range []string{"", rig.Stopped} {
+		for _, storage := range []string{"local-zfs", "local-lvm"} {
+			t.Run(storage+power, func(t *testing.T) {
+				t.Parallel()
+				body := func(size string) string {
+					return power + "disks = {\nscsi0 = { storage = \"" + storage + "\", size = \"" + size + "\", backup = false }\n" +
+						"scsi1 = { storage = \"" + storage + "\", size = \"" + size + "\" }\n}\n"
+				}
+				l := rig.NewVM(t, body("2G"))
+				l.Guest(func(world *state.World, g *state.Guest) { world.Volume("pve1", l.File(g, "scsi0")).Size = 3 << 30 })
+				l.Configure(body("3G"))
+				l.World.ResetCalls()
+				rig.Must(t, l.Session.Run(t.Context()))
+				l.WantSent("PUT resize disk=scsi0 size=3G", "PUT resize disk=scsi1 size=3G", "PUT config scsi0")
+				said := l.Session.Diagnostics().String()
+				if tells := strings.Contains(said, "may not see the new size of scsi0 before its restart"); tells != (power == "") {
+					t.Errorf("said %q", said)
+				}
+				if is := l.Config()["scsi0"]; !strings.Contains(is, "size=3G") || !strings.Contains(is, "backup=0") || l.Attr("disks.scsi0.size") != "3G" {
+					t.Errorf("%s, state %s", is, l.Attr("disks.scsi0.size"))
+				}
+				if pl := l.Plan(body("3G")); !pl.Empty() || len(l.Waiting()) > 0 {
+					t.Errorf("planned %s, waits %v", pl, l.Waiting())
+				}
+			})
+		}
+	}
+}
