@@ -92,6 +92,73 @@ func ejectedCloudInit(read pve.PendingConfig, c vm.Change) map[string]string {
 	return all
 }
 
+// newDriveOn is the storage on which a change makes a cloud-init drive, "" for none.
+func newDriveOn(c vm.Change) string {
+	for _, value := range c.Set {
+		file, _, _ := strings.Cut(value, ",")
+		if storage, isNew := strings.CutSuffix(file, ":cloudinit"); isNew {
+			return storage
+		}
+	}
+	return ""
+}
+
+// freedForDrive frees a volume that was in the way of the VM's cloud-init drive on a storage, "" for no drive, such as
+// the one that a move of a killed apply has left: PVE gives that drive one name (qemu-server API2/Qemu.pm create_disks,
+// QemuServer.pm clone_disk). err is the answer to the request that makes the drive, and is returned where nothing was
+// freed. Else the request can be sent again: a storage that refuses the name has made nothing.
+func (u *update) freedForDrive(ctx context.Context, storage string, err error) (bool, error) {
+	if storage == "" || !pve.IsKind(err, pve.Leftover) {
+		return false, err
+	}
+	left, lookErr := volumes{u}.leftDrives(ctx, storage)
+	for _, volume := range left {
+		if cause := u.freeLeftDrive(ctx, volume); cause != nil {
+			return false, &guest.FieldError{Path: "cloud_init.storage",
+				Summary: fmt.Sprintf("%s is in the way of the cloud-init drive of VM %d", volume, u.vmid),
+				Detail: fmt.Sprintf("Each cloud-init drive of a VM with this id has that name on the storage. Neither the VM "+
+					"nor a snapshot of it names this one. It was not removed: %s. If it is not needed, %s removes it. Then "+
+					"apply again", cause, volumes{u}.freeCommand(ctx, volume, u.view.Node())), Err: err}
+		}
+	}
+	if lookErr != nil || len(left) == 0 {
+		return false, errors.Join(err, lookErr)
+	}
+	return true, nil
+}
+
+// leftDrives are cloud-init volumes of the VM's id on a storage that no configuration of the VM names.
+func (v volumes) leftDrives(ctx context.Context, storage string) ([]string, error) {
+	content, err := v.changer.api.Storage(v.view.Node(), storage).Content(ctx, "images", v.vmid)
+	if err != nil {
+		return nil, err
+	}
+	found := map[string]string{}
+	for _, volume := range content {
+		if volid.IsCloudInit(volume.ID) {
+			found[volume.ID] = volume.ID
+		}
+	}
+	return v.stillThere(ctx, found)
+}
+
+// freeLeftDrive frees a cloud-init volume that no configuration of the VM names: its content is generated, and the VM
+// is the only one that makes it. On a shared storage another cluster may have a VM of the same id. QEMU may have it open
+// until the guest is given the new drive.
+func (u *update) freeLeftDrive(ctx context.Context, volume string) error {
+	resources, _, err := u.changer.api.Listing().Recent(ctx)
+	if err != nil {
+		return err
+	}
+	if at, ok := resources.Storage(u.view.Node(), volid.Storage(volume)); !ok || at.Shared {
+		return errors.New("the storage is shared, so it may be the drive of another cluster's VM")
+	}
+	if err := u.regenerateCloudInit(ctx, true); err != nil {
+		return err
+	}
+	return u.freeVolume(ctx, volume)
+}
+
 // regenerateCloudInit rewrites the cloud-init drive of a running guest. PVE takes changed options at once, but the
 // drive keeps the old data until the next start (qemu-server QemuServer/Cloudinit.pm).
 func (u *update) regenerateCloudInit(ctx context.Context, isOld bool) error {

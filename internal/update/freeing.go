@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/task"
@@ -26,9 +27,20 @@ func (u *update) moveDisks(ctx context.Context, moves []vm.Move, from map[string
 		return nil, nil
 	}
 	before := u.view.Last()
-	err := u.view.Send(ctx, func(ctx context.Context) error {
-		return u.changer.destroyer.MoveInState(ctx, &u.view.Tasks, u.inState(), moves, from)
-	})
+	var err error
+	for i := 0; i < len(moves) && err == nil; i++ {
+		m, drive := moves[i], ""
+		if volid.IsCloudInit(from[m.Slot]) {
+			drive = m.Storage
+		}
+		move := func(ctx context.Context) error {
+			return u.changer.destroyer.MoveInState(ctx, &u.view.Tasks, u.inState(), []vm.Move{m}, from)
+		}
+		freed := false
+		if freed, err = u.freedForDrive(ctx, drive, u.view.Send(ctx, move)); freed {
+			err = u.view.Send(ctx, move)
+		}
+	}
 	if fault.RefusesIOUring(err) {
 		return nil, &guest.FieldError{Path: "disks",
 			Summary: fmt.Sprintf("A disk of running VM %d cannot be moved with aio = \"io_uring\"", u.vmid),
@@ -51,7 +63,20 @@ func (u *update) apply(ctx context.Context, c vm.Change, read pve.PendingConfig,
 	if err := u.checkCloudInitDrives(ctx, c, read); err != nil {
 		return err
 	}
-	return u.view.Apply(ctx, c, read, look)
+	err := u.view.Apply(ctx, c, read, look)
+	if freed, cause := u.freedForDrive(ctx, newDriveOn(c), err); !freed {
+		return cause
+	}
+	now, err := u.view.Fresh(ctx) // PVE has noted options that came before the drive (API2/Qemu.pm update_vm_api)
+	if err == nil {
+		next := maps.Clone(c.Set)
+		next["delete"] = strings.Join(c.Delete, ",")
+		err = guest.CheckUndisturbed(u.vmid, read, now, c, next)
+	}
+	if err != nil {
+		return err
+	}
+	return u.view.Apply(ctx, c, now, look)
 }
 
 // revert drops pending values as they were read. PVE does so by setting what is in force (qemu-server API2/Qemu.pm

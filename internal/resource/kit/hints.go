@@ -72,7 +72,11 @@ func (a Attempt) hints(err error) []string {
 	if steps, ok := connectionHints(err); ok {
 		return append(all, steps...)
 	}
-	if hint, ok := kindHint(pve.KindOf(err)); ok {
+	hint, ok := kindHint(pve.KindOf(err))
+	if _, isVM := a.attribute("on_orphaned_volumes"); isVM && a.Verb == "create" && pve.IsKind(err, pve.Leftover) {
+		hint += " A create removes such volumes itself where on_orphaned_volumes is \"destroy\"."
+	}
+	if ok {
 		all = append(all, hint)
 	}
 	return all
@@ -247,8 +251,7 @@ func kindHint(kind pve.Kind) (string, bool) {
 		return "The answer of the server was lost, so the request may or may not have been carried out. Next step: run " +
 			"Terraform again, which looks first.", true
 	case pve.Leftover:
-		return "Next step: find the owner of the volume. If it is not needed, remove it, or let on_orphaned_volumes = " +
-			"\"destroy\" do it.", true
+		return "Next step: find the owner of the volume. If it is not needed, remove it, then apply again.", true
 	case pve.DigestMismatch:
 		return "A third party changed the configuration at the same time. Next step: apply again.", true
 	default:
