@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guard"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
@@ -49,6 +51,9 @@ func (s *Snapshots) Do(ctx context.Context, r RollBack) ([]guest.Warning, error)
 		return nil, err
 	}
 	status, err := s.api.QEMU(at.Node, r.VMID).Status(ctx)
+	if err == nil {
+		err = s.isNewest(ctx, r, at.Node, younger(all, r.Name), options)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -57,6 +62,9 @@ func (s *Snapshots) Do(ctx context.Context, r RollBack) ([]guest.Warning, error)
 	}
 	result, err := s.guard.Snapshots().RollBackTo(ctx, r.claim(all[i], at), r.Start)
 	if err != nil {
+		if fault.IsNotNewest(err) { // PVE looks before it does anything (AbstractConfig.pm snapshot_rollback)
+			return nil, r.notNewest(at.Node, younger(all, r.Name), err)
+		}
 		return nil, s.explain(ctx, r, all[i], at.Node, err)
 	}
 	s.jobs.Tell(ctx, fmt.Sprintf("VM %d is as it was at %s", r.VMID, moment(all[i].Taken)))
@@ -69,6 +77,69 @@ func (s *Snapshots) Do(ctx context.Context, r RollBack) ([]guest.Warning, error)
 		warnings = append(warnings, s.awaitStart(ctx, r.VMID, at.Node)...)
 	}
 	return warnings, nil
+}
+
+// younger are the names of the snapshots that were taken after one, on its line.
+func younger(all []pve.Snapshot, name string) (names []string) {
+	line := []string{name}
+	for i := 0; i < len(line); i++ {
+		for _, next := range all {
+			if next.Parent == line[i] && !slices.Contains(line, next.Name) {
+				line, names = append(line, next.Name), append(names, next.Name)
+			}
+		}
+	}
+	return names
+}
+
+// isNewest refuses a snapshot of a disk on ZFS that has a younger one: ZFS goes back to the newest alone (pve-storage
+// ZFSPoolPlugin.pm volume_rollback_is_possible, also for ZFS over iSCSI). Of other storages PVE tells.
+func (s *Snapshots) isNewest(ctx context.Context, r RollBack, node string, later []string,
+	options map[string]string) error {
+	if len(later) == 0 {
+		return nil
+	}
+	resources, _, err := s.api.Listing().Recent(ctx)
+	if err != nil {
+		return err
+	}
+	disks := vm.Decode(options).EveryDisk()
+	maps.DeleteFunc(disks, func(_ string, disk vm.Disk) bool {
+		at, ok := resources.Storage(node, volid.Storage(disk.Volume))
+		return !ok || at.PluginType != "zfspool" && at.PluginType != "zfs"
+	})
+	if len(disks) == 0 {
+		return nil
+	}
+	configs, err := s.guests.SnapshotConfigs(ctx, node, r.VMID, later)
+	if err != nil {
+		return err
+	}
+	var inTheWay []string
+	for i, config := range configs {
+		for _, disk := range disks {
+			if guest.Uses(config, disk.Volume) && !slices.Contains(inTheWay, later[i]) {
+				inTheWay = append(inTheWay, later[i])
+			}
+		}
+	}
+	if len(inTheWay) > 0 {
+		return r.notNewest(node, inTheWay, nil)
+	}
+	return nil
+}
+
+// notNewest is the error for a disk that goes back to its newest snapshot alone.
+func (r RollBack) notNewest(node string, later []string, cause error) error {
+	which := "younger snapshots"
+	if len(later) > 0 {
+		which += " (" + strings.Join(later, ", ") + ")"
+	}
+	return &guest.FieldError{Path: "name",
+		Summary: fmt.Sprintf("VM %d on node %s cannot be taken back past %s", r.VMID, node, which),
+		Detail: fmt.Sprintf("A storage of its disks takes a disk back to its newest snapshot only. Nothing was done. Next "+
+			"step: remove the snapshots that came after %s, if what they keep is not needed, or take the VM back to the "+
+			"newest one", r.Name), Err: cause}
 }
 
 // startTime is how long to wait for a guest that PVE starts after a roll-back.

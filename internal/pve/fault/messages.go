@@ -254,6 +254,12 @@ func KeptBySnapshot(err error) bool {
 	return err != nil && strings.Contains(err.Error(), "you can't move a disk with snapshots and delete the source")
 }
 
+// IsNotNewest tells that a disk was not rolled back since it has a younger snapshot (pve-storage ZFSPoolPlugin.pm,
+// LVMPlugin.pm and Plugin.pm volume_rollback_is_possible).
+func IsNotNewest(err error) bool {
+	return err != nil && strings.Contains(err.Error(), "is not most recent snapshot on ")
+}
+
 // IsGuestGone tells that the node has no configuration of a VM (pve-guest-common AbstractConfig.pm load_config).
 func IsGuestGone(err error, vmid int) bool {
 	return err != nil && vmid != 0 &&
