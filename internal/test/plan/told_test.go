@@ -135,6 +135,8 @@ func tellings() map[string]told {
 			attribute: "reboot_policy", says: []string{"keeps running with the old values", "cores takes effect at the next stop and start"}},
 		"cloud-init data of a running VM": {before: cloudInit("10.0.0.5/24"), after: cloudInit("10.0.0.6/24"),
 			attribute: "cloud_init", says: []string{"VM 400 on pve1 reads its new cloud-init data at its next start", "action = \"reboot\"", "qm reboot 400"}},
+		"a cloud-init password of a running VM": {before: password(1), after: password(2),
+			attribute: "cloud_init_password_wo_version", says: []string{"VM 400 on pve1 reads its new cloud-init data at its next start", "qm reboot 400"}},
 		"cloud-init data of a VM that is restarted": {before: cloudInit("10.0.0.5/24"), after: cloudInit("10.0.0.6/24") + "cpu = { cores = 2 }\n",
 			says: []string{"will be restarted"}},
 		"the notes of the provider are lost": {before: disks(), after: disks(), forgets: true,
@@ -145,6 +147,11 @@ func tellings() map[string]told {
 // cloudInit is a drive with one fixed address.
 func cloudInit(address string) string {
 	return fmt.Sprintf("networks = { net0 = { bridge = \"vmbr0\" } }\ncloud_init = { storage = \"local-zfs\", addresses = { net0 = { ipv4 = %q } } }\n", address)
+}
+
+// password is a drive with one version of a password.
+func password(version int) string {
+	return fmt.Sprintf("cloud_init = { storage = \"local-zfs\" }\ncloud_init_password_wo = \"secret-%[1]d\"\ncloud_init_password_wo_version = %[1]d\n", version)
 }
 
 // TestPlanTellsOnTheAttribute: the fate of disks and devices, and the server's answers about volumes, are told on their attributes.

@@ -223,11 +223,15 @@ func (p restart) warnOfCloudInit(ctx context.Context) {
 		return
 	}
 	before, after := p.keeping(ctx, plan.Unknowns(p.Config.Raw))
-	change := vm.Diff(before, after)
+	change, at := vm.Diff(before, after), "cloud_init"
 	if !slices.ContainsFunc(slices.Concat(slices.Collect(maps.Keys(change.Set)), change.Delete), vm.IsCloudInit) {
-		return
+		at = "cloud_init_password_wo_version" // no plan has the password itself
+		version := plan.At(p.Value, at)
+		if !version.IsFullyKnown() || version.Equal(plan.At(p.State, at)) {
+			return
+		}
 	}
-	p.diags.AddAttributeWarning(path.Root("cloud_init"),
+	p.diags.AddAttributeWarning(path.Root(at),
 		p.Prior.Thing()+" reads its new cloud-init data at its next start",
 		fmt.Sprintf("The apply writes them to the drive of the running guest and does not restart it. To have them in force "+
 			"restart it when it suits: by the action proxmox_vm_power with action = \"reboot\", or by %s on node %s.",

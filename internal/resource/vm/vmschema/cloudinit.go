@@ -26,7 +26,8 @@ func cloudInitAttributes() map[string]schema.Attribute {
 				"hash of it, except for Windows, when the VM is made and when " +
 				"`cloud_init_password_wo_version` changes."},
 		"cloud_init_password_wo_version": schema.Int64Attribute{Optional: true,
-			MarkdownDescription: "Any number; a change of it sends `cloud_init_password_wo` again."},
+			MarkdownDescription: "Any number; a change of it sends `cloud_init_password_wo` again. " +
+				"A running guest reads it at its next start, as the plan says."},
 		"cloud_init_trigger": schema.StringAttribute{Optional: true,
 			MarkdownDescription: "Any text, such as `proxmox_snippet.web.sha256`: a change from one to " +
 				"another writes the cloud-init drive of a running VM again, for its next boot, with the " +
