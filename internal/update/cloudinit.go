@@ -107,18 +107,18 @@ func newDriveOn(c vm.Change) string {
 // the one that a move of a killed apply has left: PVE gives that drive one name (qemu-server API2/Qemu.pm create_disks,
 // QemuServer.pm clone_disk). err is the answer to the request that makes the drive, and is returned where nothing was
 // freed. Else the request can be sent again: a storage that refuses the name has made nothing.
-func (u *update) freedForDrive(ctx context.Context, storage string, err error) (bool, error) {
+func (v volumes) freedForDrive(ctx context.Context, storage string, err error) (bool, error) {
 	if storage == "" || !pve.IsKind(err, pve.Leftover) {
 		return false, err
 	}
-	left, lookErr := volumes{u}.leftDrives(ctx, storage)
+	left, lookErr := v.leftDrives(ctx, storage)
 	for _, volume := range left {
-		if cause := u.freeLeftDrive(ctx, volume); cause != nil {
+		if cause := v.freeLeftDrive(ctx, volume); cause != nil {
 			return false, &guest.FieldError{Path: "cloud_init.storage",
-				Summary: fmt.Sprintf("%s is in the way of the cloud-init drive of VM %d", volume, u.vmid),
+				Summary: fmt.Sprintf("%s is in the way of the cloud-init drive of VM %d", volume, v.vmid),
 				Detail: fmt.Sprintf("Each cloud-init drive of a VM with this id has that name on the storage. Neither the VM "+
 					"nor a snapshot of it names this one. It was not removed: %s. If it is not needed, %s removes it. Then "+
-					"apply again", cause, volumes{u}.freeCommand(ctx, volume, u.view.Node())), Err: err}
+					"apply again", cause, v.freeCommand(ctx, volume, v.view.Node())), Err: err}
 		}
 	}
 	if lookErr != nil || len(left) == 0 {
@@ -143,20 +143,20 @@ func (v volumes) leftDrives(ctx context.Context, storage string) ([]string, erro
 }
 
 // freeLeftDrive frees a cloud-init volume that no configuration of the VM names: its content is generated, and the VM
-// is the only one that makes it. On a shared storage another cluster may have a VM of the same id. QEMU may have it open
-// until the guest is given the new drive.
-func (u *update) freeLeftDrive(ctx context.Context, volume string) error {
-	resources, _, err := u.changer.api.Listing().Recent(ctx)
+// is the only one that makes it. On a shared storage another cluster may have a VM of the same id. QEMU may have the
+// volume open until the guest is given the new drive.
+func (v volumes) freeLeftDrive(ctx context.Context, volume string) error {
+	resources, _, err := v.changer.api.Listing().Recent(ctx)
 	if err != nil {
 		return err
 	}
-	if at, ok := resources.Storage(u.view.Node(), volid.Storage(volume)); !ok || at.Shared {
+	if at, ok := resources.Storage(v.view.Node(), volid.Storage(volume)); !ok || at.Shared {
 		return errors.New("the storage is shared, so it may be the drive of another cluster's VM")
 	}
-	if err := u.regenerateCloudInit(ctx, true); err != nil {
+	if err := v.regenerateCloudInit(ctx, true); err != nil {
 		return err
 	}
-	return u.freeVolume(ctx, volume)
+	return v.freeVolume(ctx, volume)
 }
 
 // regenerateCloudInit rewrites the cloud-init drive of a running guest. PVE takes changed options at once, but the

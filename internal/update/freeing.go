@@ -37,7 +37,7 @@ func (u *update) moveDisks(ctx context.Context, moves []vm.Move, from map[string
 			return u.changer.destroyer.MoveInState(ctx, &u.view.Tasks, u.inState(), []vm.Move{m}, from)
 		}
 		freed := false
-		if freed, err = u.freedForDrive(ctx, drive, u.view.Send(ctx, move)); freed {
+		if freed, err = (volumes{u}).freedForDrive(ctx, drive, u.view.Send(ctx, move)); freed {
 			err = u.view.Send(ctx, move)
 		}
 	}
@@ -64,7 +64,7 @@ func (u *update) apply(ctx context.Context, c vm.Change, read pve.PendingConfig,
 		return err
 	}
 	err := u.view.Apply(ctx, c, read, look)
-	if freed, cause := u.freedForDrive(ctx, newDriveOn(c), err); !freed {
+	if freed, cause := (volumes{u}).freedForDrive(ctx, newDriveOn(c), err); !freed {
 		return cause
 	}
 	now, err := u.view.Fresh(ctx) // PVE has noted options that came before the drive (API2/Qemu.pm update_vm_api)

@@ -59,7 +59,7 @@ func (r *Run) noteChanging(vmid int) {
 func (r *Run) changes(vmid int) bool { return r.seen(vmid).changing }
 
 // noteInPlace notes of a changing VM that it stays the one that it is.
-func (p *Planning) noteInPlace() {
+func noteInPlace(p *Planning) {
 	f := foretelling{Planning: p, changed: p.changedAttributes()}
 	_, grows := f.disks() // at most
 	becomes := snapshot.Until{Changed: true, Disks: !grows || f.changes("efi_disk", "tpm_state", "node", "template"),

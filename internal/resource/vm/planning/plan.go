@@ -151,7 +151,7 @@ func (p *Planning) update(ctx context.Context) {
 		p.warnOfReplacement(ctx)
 		return
 	}
-	p.noteInPlace()
+	noteInPlace(p)
 	// Then the errors in it by itself, and the warnings. The server is asked last.
 	essence, diags := p.Essence(ctx, p.Value, p.State)
 	essence.WishPower(p.Config)
