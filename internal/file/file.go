@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -91,9 +92,13 @@ func New(runner *request.Runner, guard *guard.Guard, shell Shell) *Files {
 
 // Read returns an image as the storage lists it now; false: it is gone.
 func (f *Files) Read(ctx context.Context, node, storage, content, volume string) (File, bool, error) {
-	found, err := f.find(ctx, node, storage, content, volume)
-	if err != nil || len(found) == 0 {
+	by, left, err := f.via(ctx, node, storage)
+	if err != nil {
 		return File{}, false, err
+	}
+	found, err := f.find(ctx, by, storage, content, volume)
+	if err != nil || len(found) == 0 {
+		return File{}, false, cmp.Or(err, left)
 	}
 	return listed(node, found[len(found)-1]), true, nil
 }
@@ -119,6 +124,18 @@ func listed(node string, v pve.Volume) File {
 // Delete removes an image that a create has made, unless a guest uses it. Its error is a *guard.OtherFileError if a
 // different file has taken its place, and ErrReused if another object of this process has it.
 func (f *Files) Delete(ctx context.Context, made guard.MadeFile) error {
+	storage, name, _ := strings.Cut(made.Volume, ":")
+	by, left, err := f.via(ctx, made.Node, storage)
+	if err != nil {
+		return err
+	}
+	if left != nil {
+		content, _, _ := strings.Cut(name, "/")
+		if found, err := f.find(ctx, by, storage, content, made.Volume); err != nil || len(found) == 0 {
+			return cmp.Or(err, left)
+		}
+	}
+	made.Node = by
 	return f.remove(ctx, made.Node, made.Volume, func() error { return f.guard.Free(ctx, &request.Tasks{}, made) })
 }
 

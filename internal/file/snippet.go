@@ -2,6 +2,7 @@ package file
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -184,6 +185,22 @@ func (f *Files) ReadSnippet(ctx context.Context, spec Spec) (*Source, bool, erro
 	if f.shell == nil {
 		return nil, false, errNoSSH()
 	}
+	found, there, err := f.readSnippet(ctx, spec)
+	if err == nil {
+		return found, there, nil
+	}
+	by, left, unreached := f.via(ctx, spec.Node, spec.Storage)
+	if by == spec.Node || unreached != nil {
+		return nil, false, cmp.Or(unreached, err)
+	}
+	spec.Node = by
+	if found, there, err = f.readSnippet(ctx, spec); err == nil && !there {
+		err = left
+	}
+	return found, there, err
+}
+
+func (f *Files) readSnippet(ctx context.Context, spec Spec) (*Source, bool, error) {
 	path, err := f.shell.VolumePath(ctx, spec.Node, spec.Volume())
 	if err != nil {
 		return nil, false, err
@@ -231,6 +248,16 @@ func (f *Files) UpdateSnippet(ctx context.Context, spec Spec, seen string) error
 // DeleteSnippet removes a snippet that no guest uses and whose content has the SHA-256 written. One that is gone is a
 // success. The error is ErrReused if another object of this process has it.
 func (f *Files) DeleteSnippet(ctx context.Context, spec Spec, written string) error {
+	by, left, err := f.via(ctx, spec.Node, spec.Storage)
+	if err != nil {
+		return err
+	}
+	spec.Node = by
+	if left != nil {
+		if _, there, err := f.readSnippet(ctx, spec); err != nil || !there {
+			return cmp.Or(err, left)
+		}
+	}
 	return f.remove(ctx, spec.Node, spec.Volume(), func() error { return f.freeSnippet(ctx, spec, written) })
 }
 

@@ -104,6 +104,9 @@ func (r *Resource[M, K]) ModifyPlan(ctx context.Context, req resource.ModifyPlan
 		isKept := K(&prior).isKept() || was.volume == "" && K(&m).isKept() // it may be replaced: see Replaces
 		r.warnOfSharing(ctx, was, at, isKept, &resp.Diagnostics)
 	}
+	if was.owned.ValueBool() && !K(&prior).isKept() && !r.isRenamed(ctx, was, at) {
+		o.checkRemoval(ctx, was, howGoes(req, resp))
+	}
 }
 
 // refuseRival refuses a file that another resource of the plan wants with other content. A file that a resource in
@@ -259,6 +262,9 @@ func (i *Importable[M, K]) ImportState(ctx context.Context, req resource.ImportS
 	o := i.on(&m)
 	o.diags = &resp.Diagnostics
 	i.Do(ctx, &resp.Diagnostics, kit.ReadTimeout, o.attempt("import"), func(ctx context.Context) error {
+		if err := o.files().HasNode(ctx, node); err != nil {
+			return err
+		}
 		there, err := k.read(ctx, o)
 		switch {
 		case err != nil:

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/terraformtest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
@@ -134,6 +135,54 @@ func TestVolumesHiddenGuestNone(t *testing.T) {
 			d.Must(d.Session.Run(t.Context()))
 			if v := d.Volume(); v.Name != "" {
 				t.Errorf("%s is there", v.Volid())
+			}
+		})
+	}
+}
+
+// TestReplacedFileWithAHiddenGuest: Terraform destroys the VMs made of a file before the file, so the plan refuses the replacement of one
+// that the apply would not remove, as a guest may be hidden. A destroy is warned of, and what stays is not asked about.
+func TestReplacedFileWithAHiddenGuest(t *testing.T) {
+	t.Parallel()
+	image := func(lines ...string) string {
+		return rig.ImageBlock("disk", append([]string{`node = "pve1"`, `storage = "local"`}, lines...)...)
+	}
+	web := rig.ServeFiles(t, map[string][]byte{"/a.qcow2": pvesim.StandIn(), "/b.qcow2": pvesim.StandIn()})
+	a, b := fmt.Sprintf("url = %q", web+"/a.qcow2"), fmt.Sprintf("url = %q", web+"/b.qcow2")
+	const keep = `on_destroy = "keep"`
+	moved := func(block string) string { return strings.Replace(block, "pve1", "pve2", 1) }
+	for name, c := range map[string]struct {
+		before, after string
+		refused       bool
+	}{
+		"image":                       {image(a), image(b), true},
+		"image that stays":            {image(a, keep), image(b, keep), false},
+		"image without a change":      {image(a), image(a, keep), false},
+		"cloud-init disc":             {rig.CloudInitISOBlock("a: 1"), moved(rig.CloudInitISOBlock("a: 1")), true},
+		"cloud-init disc, in place":   {rig.CloudInitISOBlock("a: 1"), rig.CloudInitISOBlock("a: 2"), false},
+		"snippet":                     {rig.SnippetBlock("a: 1"), strings.Replace(rig.SnippetBlock("a: 1"), "web.yaml", "db.yaml", 1), true},
+		"snippet of which all is new": {rig.SnippetBlock("a: 1"), rig.SnippetBlock("a: 2"), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := rig.NewWorld(t)
+			s := w.Session(t, rig.TokenSSH, c.before)
+			rig.Must(t, s.Converge(t.Context()))
+			w.Change(func(world *state.World) {
+				crown(world, "local-zfs:vm-666-disk-0")
+				world.ACL = append(world.ACL, state.ACLEntry{Path: "/vms/666", Subject: "terraform@pve!prov", Role: "NoAccess", Propagate: true})
+			})
+			w.Reconfigure(t, s, rig.TokenSSH, c.after)
+			if _, err := s.Plan(t.Context()); c.refused {
+				rig.MustSay(t, err, "whether a guest uses local:", "role NoAccess of token terraform@pve!prov on /vms/666 hides guests")
+			} else if err != nil || strings.Contains(s.Diagnostics().String(), "NoAccess") {
+				t.Errorf("%v: %s", err, s.Diagnostics())
+			}
+			w.Reconfigure(t, s, rig.TokenSSH, "")
+			_, err := s.Plan(t.Context())
+			rig.Must(t, err)
+			if is, want := strings.Contains(s.Diagnostics().String(), "NoAccess"), !strings.Contains(c.before, keep); is != want {
+				t.Errorf("the destroy is warned of: %t: %s", is, s.Diagnostics())
 			}
 		})
 	}

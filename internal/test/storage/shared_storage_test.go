@@ -1,10 +1,14 @@
 package storage_test
 
 import (
+	"errors"
+	"fmt"
+	"path"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/terraformtest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
@@ -138,5 +142,128 @@ func TestVolumesSharedStorageLeftover(t *testing.T) {
 				t.Error("the other volume is gone")
 			}
 		})
+	}
+}
+
+// removeNode takes pve2 out of the cluster, with all that it has.
+func removeNode(world *state.World) {
+	delete(world.Nodes, "pve2")
+	for id, g := range world.Guests {
+		if g.Node == "pve2" {
+			delete(world.Guests, id)
+		}
+	}
+	for at, v := range world.Volumes {
+		if v.Node == "pve2" {
+			delete(world.Volumes, at)
+		}
+	}
+}
+
+// TestFileByANodeThatIsAway: a file on a shared storage is read and removed by way of another node while its own is off, or once that has
+// left the cluster. One on a storage of that node stays, and the plan refuses to replace it: what was made of it would go first.
+func TestFileByANodeThatIsAway(t *testing.T) {
+	t.Parallel()
+	web := rig.ServeFiles(t, map[string][]byte{"/a.iso": pvesim.StandIn(), "/b.iso": pvesim.StandIn()})
+	blocks := map[string]func(node, storage, name string) string{
+		"image": func(node, storage, name string) string {
+			return rig.ImageBlock("disk", fmt.Sprintf("node = %q\n storage = %q\n content = \"iso\"\n url = %q", node, storage, web+"/"+name+".iso"))
+		},
+		"disc": func(node, storage, name string) string {
+			return fmt.Sprintf("resource \"proxmox_cloud_init_iso\" \"web\" {\n node = %q\n storage = %q\n name = %q\n user_data = \"#cloud-config\\n\"\n}\n",
+				node, storage, name)
+		},
+		"snippet": func(node, storage, name string) string {
+			return fmt.Sprintf("resource \"proxmox_snippet\" \"web\" {\n node = %q\n storage = %q\n name = %q\n content = \"#cloud-config\\n\"\n}\n",
+				node, storage, name+".yaml")
+		},
+	}
+	off := func(world *state.World) { world.Nodes["pve2"].Online = false }
+	for kind, block := range blocks {
+		for name, c := range map[string]struct {
+			storage string
+			away    func(*state.World)
+			refused []string
+		}{
+			"shared, off":   {"shared-nfs", off, nil},
+			"shared, gone":  {"shared-nfs", removeNode, nil},
+			"its own, off":  {"local", off, []string{"Node pve2 is not online"}},
+			"its own, gone": {"local", removeNode, []string{"Unknown node \"pve2\"", "and no node pve2, where the state has the file", "terraform state rm"}},
+		} {
+			t.Run(kind+", "+name, func(t *testing.T) {
+				t.Parallel()
+				w := rig.NewWorld(t)
+				w.Change(func(world *state.World) {
+					world.Storages["shared-nfs"].Content = append(world.Storages["shared-nfs"].Content, "snippets")
+					world.Nodes["pve3"] = &state.Node{Name: "pve3", Online: true}
+					for id, g := range world.Guests {
+						if g.Node == "pve2" { // which could use a file that is shared
+							delete(world.Guests, id)
+						}
+					}
+				})
+				s := w.Session(t, rig.TokenSSH, block("pve2", c.storage, "a"))
+				rig.Must(t, s.Converge(t.Context()))
+				w.Change(c.away)
+				w.Sim.Advance(time.Minute)
+				_, err := s.Plan(t.Context())
+				rig.Must(t, err)
+				said := s.Diagnostics().String()
+				w.Reconfigure(t, s, rig.TokenSSH, block("pve1", c.storage, "b"))
+				plan, err := s.Plan(t.Context())
+				if c.refused != nil {
+					rig.MustSay(t, err, c.refused...)
+					rig.MustSay(t, errors.New(said), c.refused[len(c.refused)-1])
+					return
+				}
+				if rig.Must(t, err); said != "" {
+					t.Errorf("the refresh says %s", said)
+				}
+				rig.Must(t, s.Apply(t.Context(), plan))
+				rig.Must(t, s.Converge(t.Context()))
+				if files := onSharedStorage(w); len(files) != 1 || !strings.HasPrefix(path.Base(files[0]), "b") {
+					t.Errorf("the storage has %v", files)
+				}
+			})
+		}
+	}
+}
+
+// TestFileOfAnUnknownNodeIsNotGone: that a shared storage of this name has no such file proves nothing where the endpoint may be that of
+// another cluster. And while a node is off, its guests may use a file that all nodes have.
+func TestFileOfAnUnknownNodeIsNotGone(t *testing.T) {
+	t.Parallel()
+	disc := func(node, name string) string {
+		return fmt.Sprintf("resource \"proxmox_cloud_init_iso\" \"web\" {\n node = %q\n storage = \"shared-nfs\"\n name = %q\n user_data = \"#cloud-config\\n\"\n}\n",
+			node, name)
+	}
+	w := rig.NewWorld(t)
+	s := w.Session(t, rig.TokenSSH, disc("pve2", "a"))
+	rig.Must(t, s.Converge(t.Context()))
+	w.Sim.Advance(time.Minute)
+	w.Change(func(world *state.World) {
+		world.Nodes["pve2"].Online = false
+		world.Nodes["pve3"] = &state.Node{Name: "pve3", Online: true}
+		world.Guests[666] = &state.Guest{VMID: 666, Type: "qemu", Node: "pve2", Config: map[string]string{"name": "crown", "memory": "512"}}
+	})
+	w.Reconfigure(t, s, rig.TokenSSH, disc("pve1", "b"))
+	_, err := s.Plan(t.Context())
+	rig.MustSay(t, err, "Node pve2 is not online", "so guests of that node")
+	w.Change(func(world *state.World) {
+		removeNode(world)
+		for at, v := range world.Volumes {
+			if v.Storage == "shared-nfs" && v.Content == "iso" {
+				delete(world.Volumes, at)
+			}
+		}
+	})
+	w.Sim.Advance(time.Minute)
+	w.Reconfigure(t, s, rig.TokenSSH, disc("pve2", "a"))
+	_, err = s.Plan(t.Context())
+	rig.Must(t, err)
+	rig.MustSay(t, errors.New(s.Diagnostics().String()), "Either the endpoint is that of another cluster")
+	rig.MustSay(t, s.Destroy(t.Context()), "Either the endpoint is that of another cluster")
+	if len(s.Addresses()) != 1 {
+		t.Error("the state has lost the file")
 	}
 }
