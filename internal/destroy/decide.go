@@ -5,8 +5,11 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guard"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
 )
 
 // suspended is the lock of a guest that was suspended to disk: a state, and no work under way.
@@ -140,4 +143,44 @@ func leaveAll() func(*removal, context.Context, *facts) (outcome, error) {
 		r.left, r.unproven = nil, nil
 		return finished, nil
 	}
+}
+
+// LinkedClone is a VM that has a volume based on one of a template.
+type LinkedClone struct {
+	VMID int
+	Text string // names it and the volume
+}
+
+func texts(clones []LinkedClone) (all []string) {
+	for _, c := range clones {
+		all = append(all, c.Text)
+	}
+	slices.Sort(all)
+	return all
+}
+
+// LinkedClones are those of a template with some volumes on a node, as the storages tell: its destroy is refused while
+// there is one.
+func (d *Destroyer) LinkedClones(ctx context.Context, node string, bases []string) ([]LinkedClone, error) {
+	resources, err := d.api.Listing().Shared(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return d.linkedClones(ctx, resources, node, bases)
+}
+
+func (d *Destroyer) linkedClones(ctx context.Context, resources pve.Resources, node string, bases []string) (
+	all []LinkedClone, err error) {
+	for _, base := range bases {
+		volumes, err := d.api.Storage(node, volid.Storage(base)).Content(ctx, "images", 0)
+		if err != nil {
+			return nil, fmt.Errorf("look whether %s has linked clones: %w", base, err)
+		}
+		for _, v := range volumes {
+			if guard.IsBasedOn(v, base, true) {
+				all = append(all, LinkedClone{v.VMID, fmt.Sprintf("%s (%s)", guestName(resources, v.VMID), v.ID)})
+			}
+		}
+	}
+	return all, nil
 }

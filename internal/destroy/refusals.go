@@ -119,23 +119,14 @@ func (d refusals) unlinked(ctx context.Context) error {
 		}
 		return nil
 	}
-	var clones []string
-	for _, base := range guest.OwnVolumes(d.r.Ref.VMID, current) {
-		volumes, err := d.d.api.Storage(d.node, volid.Storage(base)).Content(ctx, "images", 0)
-		if err != nil {
-			return fmt.Errorf("look whether %s has linked clones; template %d was not touched: %w", base, d.r.Ref.VMID, err)
-		}
-		for _, v := range volumes {
-			if guard.IsBasedOn(v, base, true) {
-				clones = append(clones, fmt.Sprintf("%s (%s)", guestName(d.resources, v.VMID), v.ID))
-			}
-		}
+	clones, err := d.d.linkedClones(ctx, d.resources, d.node, guest.OwnVolumes(d.r.Ref.VMID, current))
+	if err != nil {
+		return fmt.Errorf("%w; template %d was not touched", err, d.r.Ref.VMID)
 	}
 	if len(clones) == 0 {
 		return nil
 	}
-	slices.Sort(clones)
-	return linked(d.r.Ref.VMID, clones, nil)
+	return linked(d.r.Ref.VMID, texts(clones), nil)
 }
 
 func guestName(resources pve.Resources, vmid int) string {

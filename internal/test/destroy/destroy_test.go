@@ -115,6 +115,66 @@ func TestDestroyOfATemplateInUse(t *testing.T) {
 	}
 }
 
+// TestReplacedTemplateWithAnothersClone: Terraform destroys the clones of a template before the template. Where one is left that no plan
+// of the run destroys, the plan of a clone names it; its own clones are none, nor is one of a template that stays.
+func TestReplacedTemplateWithAnothersClone(t *testing.T) {
+	t.Parallel()
+	const told = "Template 500 is replaced, and has other linked clones"
+	config := func(vmid int, full bool, memory int) string {
+		return fmt.Sprintf(`resource "proxmox_vm" "t" {
+  name = "tpl"
+  vmid = %d
+  template = true
+  node = "pve1"
+  disks = { scsi0 = { storage = "local-zfs", size = "1G" } }
+}
+resource "proxmox_vm" "web" {
+  name = "web"
+  vmid = 600
+  clone = { vmid = proxmox_vm.t.vmid, full = %t }
+  memory = { size = %d }
+  power_state = "stopped"
+}
+`, vmid, full, memory)
+	}
+	for name, c := range map[string]struct {
+		full, theirs bool
+		vmid, memory int
+		warns        bool
+	}{
+		"another's":                {full: true, theirs: true, vmid: 501, memory: 512, warns: true},
+		"another's beside its own": {theirs: true, vmid: 501, memory: 512, warns: true},
+		"its own":                  {vmid: 501, memory: 512},
+		"its own full one":         {full: true, vmid: 501, memory: 512},
+		"of one that stays":        {theirs: true, vmid: 500, memory: 768},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := rig.NewWorld(t)
+			s := w.Session(t, rig.TokenNoSSH, config(500, c.full, 512))
+			rig.Must(t, s.Converge(t.Context()))
+			if c.theirs {
+				w.Change(func(world *state.World) {
+					const disk = "base-500-disk-0/vm-777-disk-0"
+					world.Put(&state.Volume{Storage: "local-zfs", Node: "pve1", Name: disk, Content: "images", VMID: 777, Format: "raw",
+						Parent: "base-500-disk-0", Size: 1 << 30})
+					world.Guests[777] = &state.Guest{VMID: 777, Type: "qemu", Node: "pve1",
+						Config: map[string]string{"name": "theirs", "memory": "512", "scsi0": "local-zfs:" + disk + ",size=1G"}}
+				})
+			}
+			w.Sim.Advance(20 * time.Second)
+			w.Reconfigure(t, s, rig.TokenNoSSH, config(c.vmid, c.full, c.memory))
+			_, err := s.Plan(t.Context())
+			rig.Must(t, err)
+			said := s.Diagnostics().String()
+			if strings.Contains(said, told) != c.warns || strings.Contains(said, "VM 777, theirs (local-zfs:") != c.warns ||
+				strings.Contains(said, "VM 600, web (") {
+				t.Errorf("the plan says %s", said)
+			}
+		})
+	}
+}
+
 // TestDestroyOfASuspendedVM: a guest that was suspended to disk is destroyed as it is, with its saved memory, and
 // with that of a snapshot.
 func TestDestroyOfASuspendedVM(t *testing.T) {

@@ -146,6 +146,8 @@ func (p *Planning) update(ctx context.Context) {
 		warnings{p}.warnOwnSources()
 		warnings{p}.warnAddedDisks()
 		warnings{p}.warnOfDestroy(ctx)
+		noteLinkedClones(ctx, p)
+		warnOfOtherClones(p)
 		serverCheck{p}.checkDestroy(ctx)
 		p.diags.Append(model.WriteReplaced(ctx, p.out, p.Prior)...)
 		p.warnOfReplacement(ctx)

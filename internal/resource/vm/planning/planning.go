@@ -97,6 +97,7 @@ type Machines interface {
 	ReadFirewall(ctx context.Context, node string, vmid int) (*firewall.Settings, error)
 	IsHeld(ctx context.Context, node string, vmid int, volume string) error
 	TakesAlong(ctx context.Context, r destroy.Request) destroy.Along
+	LinkedClones(ctx context.Context, node string, bases []string) ([]destroy.LinkedClone, error)
 }
 
 // Server is what a plan asks: the server, and what this run of the provider has seen.

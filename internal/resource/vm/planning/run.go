@@ -26,14 +26,13 @@ type Run struct {
 	planned []PlannedVM
 	vms     map[int]*seenVM
 	// open are the VMs of notShown
-	open    map[int]*refreshedVM
-	shown   map[shownKey]shownVM
-	growing map[string]bool // ids of volumes
-	copies  []newCopy
-	leaving []leaving
-	sources map[sourceKey]*sourceRead
-	// refreshes counts the VMs that were refreshed
-	refreshes int
+	open      map[int]*refreshedVM
+	shown     map[shownKey]shownVM
+	growing   map[string]bool // ids of volumes
+	copies    []newCopy
+	leaving   []leaving
+	sources   map[sourceKey]*sourceRead
+	refreshes int // the VMs that were refreshed
 }
 
 // seenVM is what a run has seen of a VM.
@@ -53,6 +52,7 @@ type seenVM struct {
 	snapshots map[string]int64    // those that a proxmox_vm_snapshot removes
 	snapped   bool                // a proxmox_vm_snapshot takes one
 	rules     map[string]bool     // the ids of each proxmox_ha_rule that names it
+	clones    []destroy.LinkedClone
 }
 
 // refreshedVM is not changed once it is noted: the plans of many new VMs share it.
