@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/path"
@@ -111,4 +112,14 @@ func (r *Resource) warnUnshown(ctx context.Context, unshown []int) (diags diag.D
 		diags.Append(kit.Going{Along: r.Session.VMs.Disks.UnshownTakes(ctx, vmid), Thing: holder(vmid)}.WarnUnshown(vmid)...)
 	}
 	return diags
+}
+
+// meetOthers holds what becomes of a disk in state against the other plans of the run: it may be in state twice.
+func (r *Resource) meetOthers(ctx context.Context, private kit.PrivateReader, state *model, goes bool) diag.Diagnostics {
+	ref, diags := withProof(ctx, state.ref(), private)
+	if diags.HasError() || ref.Proof != nil {
+		return diags
+	}
+	object := fmt.Sprintf("disk %d %s", ref.VMID, strings.ToLower(ref.Identity.UUID))
+	return append(diags, kit.RefuseSplit(r.Session, object, state.thing(), state.thing(), goes)...)
 }

@@ -173,6 +173,7 @@ func (r *Resource) ModifyPlan(ctx context.Context, req resource.ModifyPlanReques
 		}
 		keepUnconfigured(&plan, state, config)
 		moves = r.planChange(ctx, req, resp, &plan, state)
+		resp.Diagnostics.Append(r.meetOthers(ctx, req.Private, &state, false)...)
 	case r.Session.Known():
 		unshown = r.Session.VMs.Disks.Unshown()
 		if failed := r.Session.VMs.Disks.Failed(); len(failed) > 0 {
@@ -234,6 +235,7 @@ func (r *Resource) checkDestroy(ctx context.Context, req resource.ModifyPlanRequ
 	resp *resource.ModifyPlanResponse) {
 	var state model
 	resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
+	resp.Diagnostics.Append(r.meetOthers(ctx, req.Private, &state, true)...)
 	if resp.Diagnostics.HasError() || !r.Session.Known() {
 		return
 	}

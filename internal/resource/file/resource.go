@@ -145,6 +145,10 @@ func (r *Resource[M, K]) warnOfSharing(ctx context.Context, was, at held, isKept
 				"resource, and the file goes with that, which another has in state.", diags)
 		}
 	}
+	if was.owned.ValueBool() && (stays || !isKept) {
+		thing := fmt.Sprintf("file %s on node %s", was.volume, was.node)
+		diags.Append(kit.RefuseSplit(r.Session, thing, thing, thing, !stays)...)
+	}
 	var why string
 	switch {
 	case was.volume == "":

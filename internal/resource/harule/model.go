@@ -49,6 +49,11 @@ func (m *model) rule() pve.HARule {
 	return r
 }
 
+// replaces reports whether a plan makes another rule in the place of the one in state.
+func (m *model) replaces(prior *model) bool {
+	return !m.Rule.Equal(prior.Rule) || !m.Type.Equal(prior.Type)
+}
+
 // set sets the model to a rule of the server.
 func (m *model) set(r pve.HARule) diag.Diagnostics {
 	resources := make([]attr.Value, 0, len(r.Resources))

@@ -79,6 +79,10 @@ func (r *Resource) ModifyPlan(ctx context.Context, req resource.ModifyPlanReques
 		resp.Diagnostics.Append(req.State.Get(ctx, &prior)...)
 		r.run.NoteRule(prior.Rule.ValueString(), prior.rule().Resources)
 	}
+	if !req.State.Raw.IsNull() && !resp.Diagnostics.HasError() {
+		thing := r.attempt("", &prior).Thing
+		resp.Diagnostics.Append(kit.RefuseSplit(r.Session, thing, thing, thing, !ok || m.replaces(&prior))...)
+	}
 	if resp.Diagnostics.HasError() || !r.Session.Known() || req.Plan.Raw.Equal(req.State.Raw) ||
 		r.Session.LeavesToCreate(req) {
 		return

@@ -35,6 +35,7 @@ type Session struct {
 	told  *told // since begin
 	// leaves: a plan within an apply has left the server's findings to the create.
 	leaves atomic.Bool
+	fates  fates
 }
 
 // Defaults are values for new objects; an empty value is no default.

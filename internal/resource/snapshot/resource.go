@@ -68,6 +68,15 @@ func (r *Resource) ModifyPlan(ctx context.Context, req resource.ModifyPlanReques
 			r.run.NoteSnapshotGoes(m.vmid(), m.Name.ValueString(), m.SnapTime.ValueInt64())
 		}
 	}
+	if was := prior; ok && !req.State.Raw.IsNull() {
+		goes := req.Plan.Raw.IsNull()
+		if goes {
+			was = m
+		}
+		object := fmt.Sprintf("snapshot %d/%s %d", was.vmid(), was.Name.ValueString(), was.SnapTime.ValueInt64())
+		thing := r.attempt("", &was).Thing
+		resp.Diagnostics.Append(kit.RefuseSplit(r.Session, object, thing, thing, goes || m.replaces(&prior))...)
+	}
 	if ok && m.SnapTime.IsUnknown() {
 		r.run.NoteSnapshotComes(m.vmid())
 	}

@@ -59,6 +59,7 @@ func Plan(ctx context.Context, server Server, v model.Values, req resource.Modif
 	default:
 		p.update(ctx)
 	}
+	meetOthers(p)
 	p.diags.Append(noteSources(ctx, p, req.Private)...)
 	resp.Plan.Raw, resp.RequiresReplace = p.Value, p.replace
 	resp.Diagnostics.Append(p.diags...)

@@ -48,6 +48,30 @@ func (p *Planning) planReplacement() {
 	p.replaceFor(true, path.Root("tpm_state").AtName("import_from"), "tpm_state.import_from")
 }
 
+// meetOthers holds what becomes of a VM in state against the other plans of the run: the VM may be in state twice, and a
+// replacement may want the VMID of a VM that stays. What a failed create has left is not that VM.
+func meetOthers(p *Planning) {
+	if p.State.IsNull() || p.diags.HasError() || p.private.Proof != nil {
+		return
+	}
+	was, goes := model.Value(p.Prior.VMID), p.Value.IsNull() || len(p.replace) > 0
+	uuid := cmp.Or(strings.ToLower(model.Value(p.Prior.UUID)), p.private.Identity.CTime)
+	p.diags.Append(kit.RefuseSplit(p.Session, fmt.Sprintf("VM %d %s", was, uuid), p.Prior.Thing(), p.Plan.Thing(), goes)...)
+	const taken = "VMID %d is taken by a VM that stays"
+	id := func(vmid int64) string { return fmt.Sprintf("VMID %d", vmid) }
+	const why = "%s is replaced by a VM with this id, which %s has. The old VM would be destroyed, and the new one could " +
+		"not be made. Nothing was changed. Choose another vmid, or leave it out."
+	if wants := model.Value(p.Plan.VMID); goes && wants != 0 && wants != was {
+		for _, other := range kit.Meet(p.Session, id(wants), p.Prior.Thing(), kit.Comes, kit.Stays) {
+			p.diags.AddAttributeError(path.Root("vmid"), fmt.Sprintf(taken, wants), fmt.Sprintf(why, p.Prior.Thing(), other))
+		}
+	} else if !goes {
+		for _, other := range kit.Meet(p.Session, id(was), p.Prior.Thing(), kit.Stays, kit.Comes) {
+			p.diags.AddAttributeError(path.Root("vmid"), fmt.Sprintf(taken, was), fmt.Sprintf(why, other, p.Prior.Thing()))
+		}
+	}
+}
+
 // replaceFor replaces the VM for a value in the place of another one.
 func (p *Planning) replaceFor(applies bool, where path.Path, at string) {
 	if applies && p.delta().swaps(at) != same {

@@ -1,0 +1,83 @@
+package kit
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/hashicorp/terraform-plugin-framework/diag"
+)
+
+// Fate is what a plan does with an object of the server.
+type Fate int
+
+const (
+	// Stays: the object is in state, and is neither destroyed nor replaced.
+	Stays Fate = iota + 1
+	// Goes: it is in state, and is destroyed, maybe to be replaced.
+	Goes
+	// Comes: it is made.
+	Comes
+)
+
+// fates are the fates of objects in the plans of one session, by what tells an object from all others.
+type fates struct {
+	mu  sync.Mutex
+	all map[string][]fated
+}
+
+type fated struct {
+	fate  Fate
+	thing string
+}
+
+// Meet notes what a plan does with an object, which is called thing in messages. It returns the names that earlier
+// plans of this run gave it which have the other fate for it. Terraform shows a provider neither addresses nor an order,
+// and each of its walks has a session of its own. An apply plans no destroy once more.
+func Meet(s *Session, object, thing string, fate, other Fate) (others []string) {
+	if s == nil {
+		return nil
+	}
+	s.fates.mu.Lock()
+	defer s.fates.mu.Unlock()
+	for _, f := range s.fates.all[object] {
+		if f.fate == other && !slices.Contains(others, f.thing) {
+			others = append(others, f.thing)
+		}
+	}
+	if s.fates.all == nil {
+		s.fates.all = map[string][]fated{}
+	}
+	s.fates.all[object] = append(s.fates.all[object], fated{fate, thing})
+	return others
+}
+
+// RefuseSplit refuses the second of two plans that have one object in state under two addresses, where one of them
+// destroys or replaces it and the other keeps it: a block or its key was renamed, with an import in the place of a
+// moved block. The apply would destroy the object that the other address has.
+func RefuseSplit(s *Session, object, was, is string, goes bool) diag.Diagnostics {
+	fate, other, thing := Stays, Goes, is
+	if goes {
+		fate, other, thing = Goes, Stays, was
+	}
+	others := Meet(s, object, thing, fate, other)
+	if len(others) == 0 {
+		return nil
+	}
+	named := ""
+	if others[0] != thing {
+		named = fmt.Sprintf(" (%s there)", others[0])
+	}
+	does, elsewhere := "keeps it", "destroys or replaces it under another one"
+	if goes {
+		does, elsewhere = "destroys or replaces it", "keeps it under another one"
+	}
+	return diag.Diagnostics{diag.NewErrorDiagnostic(sentence(thing)+" is in state twice", fmt.Sprintf("This plan %s under "+
+		"one address, and %s%s: the apply would destroy it for both. Nothing was changed. If only the block or its key was "+
+		"renamed, write a block moved { from = OLD, to = NEW } in the place of the import. If the state has both addresses, "+
+		"take one out of it with `terraform state rm ADDRESS`, which leaves the object alone.", does, elsewhere, named))}
+}
+
+// sentence begins with a capital letter.
+func sentence(text string) string { return strings.ToUpper(text[:1]) + text[1:] }
