@@ -100,6 +100,9 @@ func (r *Resource[M, K]) ModifyPlan(ctx context.Context, req resource.ModifyPlan
 	was, at, o := K(&prior).holds(), K(&m).holds(), r.on(&prior)
 	o.private, o.diags = req.Private, &resp.Diagnostics
 	was.earlier = K(&prior).earlier(ctx, o)
+	if ok && was.owned.ValueBool() && !was.isAt(at) && !r.isRenamed(ctx, was, at) {
+		resp.Diagnostics.Append(kit.RefuseImported(ctx, req.Private, K(&prior).thing(), K(&m).thing())...)
+	}
 	if r.refuseRival(ctx, was, at, &resp.Diagnostics); !resp.Diagnostics.HasError() {
 		isKept := K(&prior).isKept() || was.volume == "" && K(&m).isKept() // it may be replaced: see Replaces
 		r.warnOfSharing(ctx, was, at, isKept, &resp.Diagnostics)
@@ -219,6 +222,7 @@ func (r *Resource[M, K]) Update(ctx context.Context, req resource.UpdateRequest,
 	var m, prior M
 	resp.Diagnostics.Append(req.Plan.Get(ctx, &m)...)
 	resp.Diagnostics.Append(req.State.Get(ctx, &prior)...)
+	resp.Diagnostics.Append(kit.ForgetImport(ctx, req.Private, resp.Private)...)
 	o, k := r.on(&m), K(&m)
 	if !resp.Diagnostics.HasError() && k.isAsBefore(prior) {
 		resp.State.Raw = req.Plan.Raw
@@ -277,6 +281,7 @@ func (i *Importable[M, K]) ImportState(ctx context.Context, req resource.ImportS
 			return fmt.Errorf("there is no %s on node %s", volume, node)
 		}
 		remember := k.adopted()
+		resp.Diagnostics.Append(kit.Imported.Write(ctx, resp.Private, true)...)
 		resp.Diagnostics.Append(resp.State.Set(ctx, &m)...)
 		resp.Diagnostics.Append(remember.write(ctx, resp.Private)...)
 		return nil

@@ -82,6 +82,9 @@ func (r *Resource) ModifyPlan(ctx context.Context, req resource.ModifyPlanReques
 	if !req.State.Raw.IsNull() && !resp.Diagnostics.HasError() {
 		thing := r.attempt("", &prior).Thing
 		resp.Diagnostics.Append(kit.RefuseSplit(r.Session, thing, thing, thing, !ok || m.replaces(&prior))...)
+		if ok && m.replaces(&prior) {
+			resp.Diagnostics.Append(kit.RefuseImported(ctx, req.Private, thing, r.attempt("", &m).Thing)...)
+		}
 	}
 	if resp.Diagnostics.HasError() || !r.Session.Known() || req.Plan.Raw.Equal(req.State.Raw) ||
 		r.Session.LeavesToCreate(req) {
@@ -155,6 +158,7 @@ func (r *Resource) Update(ctx context.Context, req resource.UpdateRequest, resp 
 	var plan, state model
 	resp.Diagnostics.Append(req.Plan.Get(ctx, &plan)...)
 	resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
+	resp.Diagnostics.Append(kit.ForgetImport(ctx, req.Private, resp.Private)...)
 	limit := kit.Duration(plan.Timeouts.Limits().Update, kit.UpdateTimeout)
 	r.Do(ctx, &resp.Diagnostics, limit, r.attempt("change", &state), func(ctx context.Context) error {
 		resp.Diagnostics.Append(plan.invalid()...)
@@ -194,6 +198,7 @@ func (r *Resource) ImportState(ctx context.Context, req resource.ImportStateRequ
 		}
 		resp.Diagnostics.Append(m.set(found)...)
 		resp.Diagnostics.Append(resp.State.Set(ctx, &m)...)
+		resp.Diagnostics.Append(kit.Imported.Write(ctx, resp.Private, true)...)
 		return nil
 	})
 }

@@ -76,6 +76,9 @@ func (r *Resource) ModifyPlan(ctx context.Context, req resource.ModifyPlanReques
 		object := fmt.Sprintf("snapshot %d/%s %d", was.vmid(), was.Name.ValueString(), was.SnapTime.ValueInt64())
 		thing := r.attempt("", &was).Thing
 		resp.Diagnostics.Append(kit.RefuseSplit(r.Session, object, thing, thing, goes || m.replaces(&prior))...)
+		if !goes && m.replaces(&prior) {
+			resp.Diagnostics.Append(kit.RefuseImported(ctx, req.Private, thing, r.attempt("", &m).Thing)...)
+		}
 	}
 	if ok && m.SnapTime.IsUnknown() {
 		r.run.NoteSnapshotComes(m.vmid())
@@ -161,6 +164,7 @@ func (r *Resource) Update(ctx context.Context, req resource.UpdateRequest, resp 
 	var plan, state model
 	resp.Diagnostics.Append(req.Plan.Get(ctx, &plan)...)
 	resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
+	resp.Diagnostics.Append(kit.ForgetImport(ctx, req.Private, resp.Private)...)
 	limit := kit.Duration(plan.Timeouts.Limits().Update, kit.UpdateTimeout)
 	r.Do(ctx, &resp.Diagnostics, limit, r.attempt("describe", &state), func(ctx context.Context) error {
 		found, err := r.Session.VMs.Snapshots.Describe(ctx, state.ref(), state.Description.ValueString(),
@@ -204,6 +208,7 @@ func (r *Resource) ImportState(ctx context.Context, req resource.ImportStateRequ
 		}
 		m.set(found)
 		resp.Diagnostics.Append(resp.State.Set(ctx, &m)...)
+		resp.Diagnostics.Append(kit.Imported.Write(ctx, resp.Private, true)...)
 		return nil
 	})
 }

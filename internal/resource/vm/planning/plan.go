@@ -142,6 +142,7 @@ func (p *Planning) update(ctx context.Context) {
 	p.foretell()
 	p.warnForgotten()
 	if len(p.replace) > 0 { // Terraform plans again, without the state
+		refuseImported(p)
 		refusals{p}.refuseProtected("replace")
 		refusals{p}.refuseTaken(p.Prior.Taken())
 		warnings{p}.warnOwnSources()

@@ -48,6 +48,20 @@ func (p *Planning) planReplacement() {
 	p.replaceFor(true, path.Root("tpm_state").AtName("import_from"), "tpm_state.import_from")
 }
 
+// refuseImported refuses to replace a VM that no apply has changed since its import, or its move from another provider:
+// nothing of it is managed, but for the mark of an unfinished create in its description.
+func refuseImported(p *Planning) {
+	managed := maps.Clone(p.private.Managed)
+	if delete(managed, "description"); len(managed) > 0 || p.private.Made || p.private.Proof != nil {
+		return
+	}
+	wants := "another VM (see " + p.replace[0].String() + ")"
+	if id := model.Value(p.Plan.VMID); id != 0 && id != model.Value(p.Prior.VMID) {
+		wants = fmt.Sprintf("VM %d", id)
+	}
+	p.diags.Append(kit.NotReplaced(p.Prior.Thing(), wants))
+}
+
 // meetOthers holds what becomes of a VM in state against the other plans of the run: the VM may be in state twice, and a
 // replacement may want the VMID of a VM that stays. What a failed create has left is not that VM.
 func meetOthers(p *Planning) {
