@@ -91,7 +91,7 @@ func (p *planCheck) look(ctx context.Context, c *Checker, r Request) {
 	p.place(r)
 	p.quorum(ctx, c)
 	if r.Creating {
-		p.vmid(ctx, c, r.VMID, r.Name, r.Acting)
+		p.vmid(ctx, c, r)
 		p.source(ctx, c, r)
 	}
 	if len(p.found) > 0 && (p.found[0].Path == "node" || p.found[0].Path == "nodes") {
@@ -150,14 +150,15 @@ func (p *planCheck) place(r Request) {
 // name may be the one that this create replaces: with create_before_destroy Terraform plans the create again within the
 // apply, without the VM in state. If the create then fails Terraform keeps that VM; if the plan fails it loses track of
 // it. In a plan before the apply the caller knows that VM, and does not ask. So the VM is none of this state, or has
-// another address there, and may be destroyed first.
-func (p *planCheck) vmid(ctx context.Context, c *Checker, vmid int, name string, acting bool) {
+// another address there, and may be destroyed first. A VM that is replaced by one with another id is not meant.
+func (p *planCheck) vmid(ctx context.Context, c *Checker, r Request) {
+	vmid, name := r.VMID, r.Name
 	listed, ok := p.resources.Guest(vmid)
 	if name == "" { // as PVE lists one without
 		name = fmt.Sprintf("VM %d", vmid)
 	}
-	isNamesake := listed.Type == "qemu" && (listed.Name == "" || listed.Name == name)
-	if !ok || listed.Lock == "create" || listed.Lock == "clone" || isNamesake && (acting || listed.Name == "") {
+	isNamesake := !r.OtherID && listed.Type == "qemu" && (listed.Name == "" || listed.Name == name)
+	if !ok || listed.Lock == "create" || listed.Lock == "clone" || isNamesake && (r.Acting || listed.Name == "") {
 		return
 	}
 	if _, _, dead := c.guests.Unfinished(ctx, p.resources, listed); dead {

@@ -14,6 +14,7 @@ type Request struct {
 	Node     string
 	VMID     int
 	Gone     int    // in the place of VMID: the id of a VM that was in state, and that a refresh has found gone
+	OtherID  bool   // VMID is another id than that of the VM which the new one replaces
 	Name     string // of a create
 	Clone    *guest.Clone
 	Restore  *guest.Restore

@@ -19,7 +19,6 @@ func TestReplacementTellsOfDisksNeverNamed(t *testing.T) {
 		lost, replace bool
 		says, never   string
 	}{
-		"a template":       {"template = true\n", "template = false\n", false, false, "  scsi1: local-zfs:base-400-disk-1", "stay on the VM"},
 		"a template, lost": {"template = true\n", "template = false\n", true, false, "  scsi1: local-zfs:base-400-disk-1", "stay on the VM"},
 		"-replace":         {"", "", false, true, "-replace destroys disks", "stay on the VM as they are."},
 		"-replace, lost":   {"", "", true, true, "-replace destroys disks", "stay on the VM."},

@@ -196,6 +196,41 @@ func TestPlanTellsThatANamesakeHasTheID(t *testing.T) {
 	}
 }
 
+// TestPlanRefusesAReplacementByAVMWhoseIDAnotherHas: a VM gets the vmid of another that stays. The old VM would be destroyed and the new one
+// could not be made, so the plan is refused, also where that VM has the name of this one, and where it is in the same state, whichever
+// Terraform plans first. An id that the same plan makes free is not refused.
+func TestPlanRefusesAReplacementByAVMWhoseIDAnotherHas(t *testing.T) {
+	t.Parallel()
+	block := func(label, name string, vmid int) string {
+		return fmt.Sprintf("resource \"proxmox_vm\" %q {\nname = %q\nvmid = %d\nnode = \"pve1\"\npower_state = \"stopped\"\n}\n", label, name, vmid)
+	}
+	const taken = "VMID 401 is taken by a VM that stays"
+	for name, c := range map[string]struct{ was, is, says string }{
+		"a third party's namesake":     {block("a", "n", 400), block("a", "n", 777), "VMID 777 is taken"},
+		"one of this state":            {block("a", "a", 400) + block("b", "b", 401), block("a", "a", 401) + block("b", "b", 401), taken},
+		"one of it, planned first":     {block("b", "a", 400) + block("a", "b", 401), block("b", "a", 401) + block("a", "b", 401), taken},
+		"a namesake of it":             {block("a", "n", 400) + block("b", "n", 401), block("a", "n", 401) + block("b", "n", 401), taken},
+		"one that gets another itself": {block("b", "a", 400) + block("a", "b", 401), block("b", "a", 401) + block("a", "b", 402), ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := rig.NewWorld(t)
+			w.Change(func(world *state.World) {
+				world.Guests[777] = &state.Guest{VMID: 777, Type: "qemu", Node: "pve2", Config: map[string]string{"name": "n"}}
+			})
+			s := w.Session(t, rig.TokenNoSSH, c.was)
+			rig.Must(t, s.Converge(t.Context()))
+			w.Sim.Advance(20e9)
+			w.Reconfigure(t, s, rig.TokenNoSSH, c.is)
+			_, err := s.Plan(t.Context())
+			said := fmt.Sprint(s.Diagnostics())
+			if (err == nil) != (c.says == "") || !strings.Contains(said, c.says) || strings.Contains(said, "taken by a VM of the same name") {
+				t.Errorf("%v; it says %s", err, said)
+			}
+		})
+	}
+}
+
 // TestPlanTellsOfARenamedVM: a count became a for_each without a moved block, so the plan destroys each VM and makes it again. Whichever
 // plan Terraform shows second says so, of a fixed vmid and of a name. A VM that is replaced, and one that only goes, are no such ones.
 func TestPlanTellsOfARenamedVM(t *testing.T) {

@@ -123,6 +123,7 @@ func (p serverCheck) request() preflight.Request {
 			}
 			q.VMID, q.ID = 0, 0
 		}
+		q.OtherID = p.private.Replaces != 0 && !p.Run.acts()
 		if plan.Clone != nil {
 			q.SourceOpen = p.sourceOpen
 			addChanged(q.Storages, "clone.storage", nil, plan.Clone.Storage)
@@ -253,6 +254,7 @@ func (p serverCheck) who() string {
 func (p *Planning) warnOfReplacement(ctx context.Context) {
 	next := *p
 	next.State, next.Prior, next.diags = tftypes.NewValue(p.State.Type(), nil), model.Model{}, nil
+	next.private.Replaces = int(model.Value(p.Prior.VMID))
 	next.volumes, next.unheard = next.volumesOfNewVM(ctx), true
 	if next.compute(ctx, next.volumes.withAttached(next.Config.Raw)); !next.diags.HasError() {
 		serverCheck{&next}.warnUnnamedOrphans()
