@@ -123,8 +123,7 @@ func rulesOfPlaces() []Rule {
 		{nodeMemory, Doubtful, "Node … may run out of memory", "the listing, with `Sys.Audit` on the node",
 			"memory may be overcommitted, and the node's caches can be freed"},
 
-		{vmidTaken, Refused, "VMID … is taken", listing,
-			"unless the VM there has the same name, and no VM with another id is replaced"},
+		{vmidTaken, Refused, "VMID … is taken", listing, "unless a VM of the same name has it, and none is replaced"},
 		{vmidOfNamesake, Doubtful, "VMID … is taken by a VM of the same name", listing,
 			"unless it is replaced, or a dead create left it; the same apply may destroy it first"},
 		{vmidVolumes, Refused, "Volumes of another VM … are still there", content, "the create would refuse them"},

@@ -115,11 +115,34 @@ func (r *Resource) warnUnshown(ctx context.Context, unshown []int) (diags diag.D
 }
 
 // meetOthers holds what becomes of a disk in state against the other plans of the run: it may be in state twice.
-func (r *Resource) meetOthers(ctx context.Context, private kit.PrivateReader, state *model, goes bool) diag.Diagnostics {
+func (r *Resource) meetOthers(ctx context.Context, private kit.PrivateReader, state *model,
+	goes bool) diag.Diagnostics {
 	ref, diags := withProof(ctx, state.ref(), private)
 	if diags.HasError() || ref.Proof != nil {
 		return diags
 	}
 	object := fmt.Sprintf("disk %d %s", ref.VMID, strings.ToLower(ref.Identity.UUID))
 	return append(diags, kit.RefuseSplit(r.Session, object, state.thing(), state.thing(), goes)...)
+}
+
+// warnRenamed warns of a disk that is destroyed, while one like it is made under another address: a block or key was
+// renamed without a moved block. The second of the two plans says so.
+func (r *Resource) warnRenamed(m *model, fate, other kit.Fate, diags *diag.Diagnostics) {
+	like := fmt.Sprintf("disk like %s %s %d %s", m.Node.ValueString(), m.Storage.ValueString(), bytes(m.Size),
+		m.Name.ValueString())
+	others := kit.Meet(r.Session, like, m.thing(), fate, other)
+	if m.vmid() != 0 {
+		others = append(others, kit.Meet(r.Session, fmt.Sprintf("disk with VMID %d", m.vmid()), m.thing(), fate, other)...)
+	}
+	if len(others) == 0 {
+		return
+	}
+	goes := m.thing()
+	if fate == kit.Comes {
+		goes = others[0]
+	}
+	diags.AddWarning("The "+goes+" is destroyed, and one like it is made under another address",
+		"Another proxmox_disk of the same plan has its vmid, or its node, storage, size and name. That disk is empty, and "+
+			"the data of this one goes with it. If only the block or its key was renamed, as from count to for_each, a block "+
+			"moved { from = OLD, to = NEW } keeps the disk. The plan has both addresses.")
 }

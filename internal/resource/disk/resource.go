@@ -176,6 +176,9 @@ func (r *Resource) ModifyPlan(ctx context.Context, req resource.ModifyPlanReques
 		resp.Diagnostics.Append(r.meetOthers(ctx, req.Private, &state, false)...)
 	case r.Session.Known():
 		unshown = r.Session.VMs.Disks.Unshown()
+		if !r.Session.LeavesToCreate(req) {
+			r.warnRenamed(&plan, kit.Comes, kit.Goes, &resp.Diagnostics)
+		}
 		if failed := r.Session.VMs.Disks.Failed(); len(failed) > 0 {
 			resp.Diagnostics.Append(keyFailed.Write(ctx, resp.Private, failed)...)
 		}
@@ -236,6 +239,10 @@ func (r *Resource) checkDestroy(ctx context.Context, req resource.ModifyPlanRequ
 	var state model
 	resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
 	resp.Diagnostics.Append(r.meetOthers(ctx, req.Private, &state, true)...)
+	// What a failed create has left has no uuid, and only within an apply may a provider defer: it has a deposed disk.
+	if !state.UUID.IsNull() && !req.ClientCapabilities.DeferralAllowed {
+		r.warnRenamed(&state, kit.Goes, kit.Comes, &resp.Diagnostics)
+	}
 	if resp.Diagnostics.HasError() || !r.Session.Known() {
 		return
 	}

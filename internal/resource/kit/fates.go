@@ -32,9 +32,9 @@ type fated struct {
 	thing string
 }
 
-// Meet notes what a plan does with an object, which is called thing in messages. It returns the names that earlier
-// plans of this run gave it which have the other fate for it. Terraform shows a provider neither addresses nor an order,
-// and each of its walks has a session of its own. An apply plans no destroy once more.
+// Meet notes what a plan does with an object, which is called thing in messages. It returns the names in earlier plans
+// of the same walk that have the other fate for it. Terraform tells no provider the addresses, plans in any order, and
+// configures the provider for each walk.
 func Meet(s *Session, object, thing string, fate, other Fate) (others []string) {
 	if s == nil {
 		return nil
@@ -73,10 +73,11 @@ func RefuseSplit(s *Session, object, was, is string, goes bool) diag.Diagnostics
 	if goes {
 		does, elsewhere = "destroys or replaces it", "keeps it under another one"
 	}
-	return diag.Diagnostics{diag.NewErrorDiagnostic(sentence(thing)+" is in state twice", fmt.Sprintf("This plan %s under "+
-		"one address, and %s%s: the apply would destroy it for both. Nothing was changed. If only the block or its key was "+
-		"renamed, write a block moved { from = OLD, to = NEW } in the place of the import. If the state has both addresses, "+
-		"take one out of it with `terraform state rm ADDRESS`, which leaves the object alone.", does, elsewhere, named))}
+	return diag.Diagnostics{diag.NewErrorDiagnostic(sentence(thing)+" is in state twice", fmt.Sprintf("This plan %s "+
+		"under one address, and %s%s: the apply would destroy it for both. Nothing was changed. If only the block or its "+
+		"key was renamed, write a block moved { from = OLD, to = NEW } in the place of the import. If the state has both "+
+		"addresses, take one out of it with `terraform state rm ADDRESS`, which leaves the object alone.",
+		does, elsewhere, named))}
 }
 
 // sentence begins with a capital letter.

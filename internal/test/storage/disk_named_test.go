@@ -104,3 +104,46 @@ func TestEqualDisksOfTwoConfigurations(t *testing.T) {
 		})
 	}
 }
+
+// TestPlanTellsOfARenamedDisk: a disk's block got another name without a moved block, so the plan destroys the disk and makes an empty one.
+// Whichever plan Terraform shows second says so. Another disk, one that only goes or comes, and a tainted one are no such ones.
+func TestPlanTellsOfARenamedDisk(t *testing.T) {
+	t.Parallel()
+	block := func(label, more string) string {
+		return "resource \"proxmox_disk\" \"" + label + "\" {\nnode = \"pve1\"\nstorage = \"local-zfs\"\n" + more + "}\n"
+	}
+	const plain, id, named, large = "size = \"2G\"\n", "size = \"2G\"\nvmid = 300\n", "size = \"2G\"\nname = \"d\"\n", "size = \"3G\"\n"
+	for name, c := range map[string]struct {
+		was, is string
+		tells   bool
+	}{
+		"alike":                {block("a", plain), block("b", plain), true},
+		"alike, planned first": {block("b", plain), block("a", plain), true},
+		"its vmid":             {block("a", id), block("b", "size = \"3G\"\nvmid = 300\n"), true},
+		"its name":             {block("a", named), block("b", named), true},
+		"another size":         {block("a", plain), block("b", large), false},
+		"another name":         {block("a", plain), block("b", named), false},
+		"goes":                 {block("a", plain), "", false},
+		"one more":             {block("a", plain), block("a", plain) + block("b", plain), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := rig.NewWorld(t)
+			s := w.Session(t, rig.TokenNoSSH, c.was)
+			rig.Must(t, s.Converge(t.Context()))
+			w.Sim.Advance(20e9)
+			if name == "goes" {
+				s.Taint("proxmox_disk.a", true)
+				if _, err := s.Plan(t.Context()); err != nil || strings.Contains(s.Diagnostics().String(), "made under another address") {
+					t.Errorf("tainted: %v; it says %s", err, s.Diagnostics())
+				}
+				s.Taint("proxmox_disk.a", false)
+			}
+			w.Reconfigure(t, s, rig.TokenNoSSH, c.is)
+			_, err := s.Plan(t.Context())
+			if said := s.Diagnostics().String(); err != nil || strings.Contains(said, "made under another address") != c.tells {
+				t.Errorf("%v; it says %s", err, said)
+			}
+		})
+	}
+}

@@ -62,19 +62,20 @@ func refuseImported(p *Planning) {
 	p.diags.Append(kit.NotReplaced(p.Prior.Thing(), wants))
 }
 
-// meetOthers holds what becomes of a VM in state against the other plans of the run: the VM may be in state twice, and a
-// replacement may want the VMID of a VM that stays. What a failed create has left is not that VM.
+// meetOthers holds what becomes of a VM in state against the other plans of the run: the VM may be in state twice, and
+// a replacement may want the VMID of a VM that stays. What a failed create has left is not that VM.
 func meetOthers(p *Planning) {
 	if p.State.IsNull() || p.diags.HasError() || p.private.Proof != nil {
 		return
 	}
 	was, goes := model.Value(p.Prior.VMID), p.Value.IsNull() || len(p.replace) > 0
 	uuid := cmp.Or(strings.ToLower(model.Value(p.Prior.UUID)), p.private.Identity.CTime)
-	p.diags.Append(kit.RefuseSplit(p.Session, fmt.Sprintf("VM %d %s", was, uuid), p.Prior.Thing(), p.Plan.Thing(), goes)...)
+	one := fmt.Sprintf("VM %d %s", was, uuid)
+	p.diags.Append(kit.RefuseSplit(p.Session, one, p.Prior.Thing(), p.Plan.Thing(), goes)...)
 	const taken = "VMID %d is taken by a VM that stays"
 	id := func(vmid int64) string { return fmt.Sprintf("VMID %d", vmid) }
-	const why = "%s is replaced by a VM with this id, which %s has. The old VM would be destroyed, and the new one could " +
-		"not be made. Nothing was changed. Choose another vmid, or leave it out."
+	const why = "%s is replaced by a VM with this id, which %s has. The old VM would be destroyed, and the new one " +
+		"could not be made. Nothing was changed. Choose another vmid, or leave it out."
 	if wants := model.Value(p.Plan.VMID); goes && wants != 0 && wants != was {
 		for _, other := range kit.Meet(p.Session, id(wants), p.Prior.Thing(), kit.Comes, kit.Stays) {
 			p.diags.AddAttributeError(path.Root("vmid"), fmt.Sprintf(taken, wants), fmt.Sprintf(why, p.Prior.Thing(), other))
