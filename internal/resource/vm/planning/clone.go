@@ -201,3 +201,52 @@ func said(v tftypes.Value) string {
 func (p cloning) inherits(dotted string) bool {
 	return p.creating() && p.Config.Copies() && p.Config.IsNull(dotted)
 }
+
+// noteLinkedClones notes the linked clones of a template that is replaced, for the plans of its clones, which Terraform
+// makes after it.
+func noteLinkedClones(ctx context.Context, p *Planning) {
+	if !model.Value(p.Prior.Template) || p.Machines == nil || p.Run.acts() {
+		return
+	}
+	var bases []string
+	for _, disk := range p.Prior.Disks {
+		if volume := model.Value(disk.Volume); volume != "" {
+			bases = append(bases, volume)
+		}
+	}
+	clones, err := p.Machines.LinkedClones(ctx, model.Value(p.Prior.Node), bases)
+	if err == nil { // else the apply looks
+		p.Run.note(int(model.Value(p.Prior.VMID)), func(vm *seenVM) { vm.clones = clones })
+	}
+}
+
+// warnOfOtherClones warns where a VM and the template that it was cloned of are replaced, and the template has linked
+// clones of which no plan of this run has told yet that they go. Terraform destroys the clones before the template, and
+// PVE refuses to destroy that while there is one more. It is no error: the plans of further clones may follow. The
+// first plan that tells of it does so for all.
+func warnOfOtherClones(p *Planning) {
+	c := p.Prior.Clone
+	if c == nil {
+		return
+	}
+	source, stay := int(cmp.Or(model.Value(c.SourceVMID), model.Value(c.VMID))), []string{}
+	for _, clone := range p.Run.seen(source).clones {
+		if !p.Run.changes(clone.VMID) {
+			stay = append(stay, clone.Text)
+		}
+	}
+	if len(stay) == 0 {
+		return
+	}
+	p.Run.note(source, func(vm *seenVM) { vm.clones = nil })
+	const most = 10
+	slices.Sort(stay)
+	if more := len(stay) - most; more > 0 {
+		stay = append(stay[:most], fmt.Sprintf("%d more", more))
+	}
+	p.diags.AddWarning(fmt.Sprintf("Template %d is replaced, and has other linked clones", source),
+		fmt.Sprintf("%s was cloned of it, and is destroyed first. PVE destroys the template only once none of these "+
+			"is left: %s. Look whether this plan destroys or replaces them all. Else the apply ends there, with %s gone and "+
+			"none made. Destroy the others first, or make them independent by moving their disks to another storage.",
+			p.Prior.Thing(), strings.Join(stay, "; "), p.Prior.Thing()))
+}
