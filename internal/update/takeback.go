@@ -57,8 +57,10 @@ func (u *update) takeBack(ctx context.Context, c vm.Change, before pve.PendingCo
 
 // lostDevices says which devices the guest may run without now. PVE takes a network device, a USB device or a disk out
 // of a running guest, or the device's tap off its bridge, before it plugs it in with the new values, and puts nothing
-// back where that fails (qemu-server QemuServer.pm vmconfig_update_net, qemu_usb_hotplug, vmconfig_update_disk). A
-// revert changes the configuration alone (API2/Qemu.pm update_vm_api).
+// back where that fails (qemu-server QemuServer.pm vmconfig_update_net, qemu_usb_hotplug, vmconfig_update_disk). It
+// takes a SCSI disk out before its controller, which a paused guest keeps; and QEMU remembers the request for a device
+// that such a guest has not let go of yet (vm_deviceunplug, qemu_deletescsihw). A revert changes the configuration
+// alone (API2/Qemu.pm update_vm_api).
 func lostDevices(u *update, revert []string, before, now pve.PendingConfig, cause error) error {
 	lost := slices.DeleteFunc(slices.Clone(revert), func(slot string) bool {
 		return !leavesFirst(slot, before.Current(), now.Merged()[slot]) || !fault.Refuses(cause, slot)
@@ -66,20 +68,23 @@ func lostDevices(u *update, revert []string, before, now pve.PendingConfig, caus
 	if len(lost) == 0 {
 		return nil
 	}
-	return fmt.Errorf("the guest may run without %s now, and no later plan shows it: PVE unplugs a device before it "+
-		"plugs in the changed one, and only the configuration came back. A restart gives the guest its devices back: "+
-		"`%s` as root on node %s", strings.Join(lost, " and "), shell.VM("qm reboot {vmid}", u.vmid), u.view.Node())
+	return fmt.Errorf("the guest may run without %s now, or let go of it later, and no later plan shows it: PVE takes a "+
+		"device out before it plugs in the changed one, or before its controller, and only the configuration came back. A "+
+		"restart gives the guest its devices back: `%s` as root on node %s", strings.Join(lost, " and "),
+		shell.VM("qm reboot {vmid}", u.vmid), u.view.Node())
 }
 
-// leavesFirst reports whether PVE takes the device in a slot out of a running guest before it plugs in the next one. A
-// disk leaves for another volume alone. One of IDE or SATA, or in the boot order, does not leave (vm_deviceunplug).
+// leavesFirst reports whether PVE takes the device in a slot out of a running guest before it is done with the change:
+// a drive leaves for nothing, and a disk for another volume. One of IDE or SATA, or in the boot order, does not leave
+// (vm_deviceunplug).
 func leavesFirst(slot string, current map[string]string, next string) bool {
 	is := current[slot]
 	if strings.HasPrefix(slot, "net") || strings.HasPrefix(slot, "usb") {
 		return is != ""
 	}
-	return vm.IsBusSlot(slot) && isDisk(is) && isDisk(next) && guest.VolumeOf(is) != guest.VolumeOf(next) &&
-		!vm.IsCold(slot) && !slices.Contains(vm.BootOrder(current), slot)
+	isOther := next == "" || isDisk(is) && isDisk(next) && guest.VolumeOf(is) != guest.VolumeOf(next)
+	return vm.IsBusSlot(slot) && is != "" && isOther && !vm.IsCold(slot) &&
+		!slices.Contains(vm.BootOrder(current), slot)
 }
 
 // toRevert are the options of a change that are pending because PVE refused them, or never tried them. One that waited

@@ -372,3 +372,39 @@ func TestDiskGrownByHandBesideAFailedUpdate(t *testing.T) {
 		}
 	})
 }
+
+// TestRefusedRemovalThatHasTakenTheDisk: PVE takes a SCSI disk out of a running guest, and then its controller, which the guest keeps. The
+// configuration has the disk again, and so has the state; the guest has none, and the error says so of each.
+func TestRefusedRemovalThatHasTakenTheDisk(t *testing.T) {
+	t.Parallel()
+	const one, two = `scsi1 = { storage = "local-zfs", size = "2G" }`, `scsi2 = { storage = "local-zfs", size = "3G" }`
+	body := func(hw, second string) string {
+		return "scsihw = \"" + hw + "\"\nboot_order = [\"scsi0\"]\ndisks = { scsi0 = { storage = \"local-zfs\", size = \"1G\" }, " + second + " }\n"
+	}
+	for name, c := range map[string]struct {
+		hw, after string
+		lost      []string
+	}{
+		"removed":                {"virtio-scsi-single", two, []string{"scsi1"}},
+		"exchanged":              {"virtio-scsi-single", `scsi1 = { imported_disk = { volume = <scsi2> } }, scsi2 = { imported_disk = { volume = <scsi1> } }`, []string{"scsi1", "scsi2"}},
+		"the controller is left": {"virtio-scsi-pci", two, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := rig.NewVM(t, body(c.hw, one+", "+two))
+			l.Guest(func(_ *state.World, g *state.Guest) { g.Ignores = []string{"unplug"} })
+			if len(c.lost) == 0 {
+				l.To(body(c.hw, c.after))
+				return
+			}
+			said := l.Fails(l.Named(body(c.hw, c.after)), "error on hot-unplugging device", "qm reboot 400")
+			l.Guest(func(_ *state.World, g *state.Guest) {
+				for _, slot := range c.lost {
+					if g.Config[slot] == "" || g.Running.Booted[slot] != "" || !strings.Contains(said, "may run without "+strings.Join(c.lost, " and ")) {
+						t.Errorf("the guest has %q in %s, the configuration %q, and the error is: %s", g.Running.Booted[slot], slot, g.Config[slot], said)
+					}
+				}
+			})
+		})
+	}
+}
