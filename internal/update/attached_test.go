@@ -80,7 +80,8 @@ func (w *world) asRoot(t *testing.T) *pve.Client {
 	t.Cleanup(root.Close)
 	jobs := request.New(root, w.clock)
 	guests := guest.New(jobs)
-	w.changer = New(jobs, guests, destroy.New(jobs, guests, nil), diskimport.New(root.Reader(), nil))
+	remover := destroy.New(jobs, guests, nil)
+	w.changer = New(jobs, guests, remover, diskimport.New(root.Reader(), nil, remover.CheckCopied))
 	inWorld(w, func(all *state.World) { all.Nodes["pve1"].WriteFile(passed, "a disk") })
 	return root
 }
