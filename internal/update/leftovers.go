@@ -32,7 +32,7 @@ func (v volumes) nameLeftovers(ctx context.Context, t todo, failed error) {
 	}
 	late, cancel := v.changer.jobs.LookAfter(ctx)
 	defer cancel()
-	left, unclear, err := v.leftovers(late, t, v.whatIsNew(late, died))
+	left, unclear, err := v.leftovers(late, t, died)
 	what := "task"
 	if !made {
 		what = "command"
@@ -134,7 +134,8 @@ func nameOf(volume string) string {
 
 // leftovers returns the volumes of the VM's VMID which no configuration names, on the storages of the change: those
 // that have come since the update began, with the commands that remove them, and those of which that is not known.
-func (v volumes) leftovers(ctx context.Context, t todo, age ageOf) (left, unclear []string, err error) {
+func (v volumes) leftovers(ctx context.Context, t todo, failed *pve.TaskError) (left, unclear []string, err error) {
+	age := v.whatIsNew(ctx, failed)
 	config, err := v.view.Fresh(ctx)
 	if err != nil {
 		return nil, nil, err
@@ -178,7 +179,7 @@ func (v volumes) leftovers(ctx context.Context, t todo, age ageOf) (left, unclea
 				case renamed != "":
 					left = append(left, renamed+replica)
 				case from == madeSince:
-					left = append(left, v.freeCommand(ctx, found.ID, at)+replica)
+					left = append(left, v.nextStep(ctx, found.ID, at, failed)+replica)
 				case from == unclearOrigin:
 					unclear = append(unclear, fmt.Sprintf("%s on node %s%s", found.ID, at, replica))
 				}
@@ -186,6 +187,17 @@ func (v volumes) leftovers(ctx context.Context, t todo, age ageOf) (left, unclea
 		}
 	}
 	return left, unclear, nil
+}
+
+// mayRunOn reports whether the guest may run on a volume that a failed task has made, or change over to it yet. QEMU
+// mirrors the disk of a running guest, and goes on with that where PVE's worker is killed. It has changed over before
+// PVE writes the configuration (qemu-server QemuServer/BlockJob.pm monitor, API2/Qemu.pm move_vm_disk).
+func (v volumes) mayRunOn(ctx context.Context, failed *pve.TaskError) bool {
+	if failed == nil || failed.UPID.Type() != "qmmove" || !failed.Killed() && !failed.IsUntold() {
+		return false
+	}
+	status, err := v.changer.api.QEMU(v.view.Node(), v.vmid).Status(ctx)
+	return err != nil || status.IsRunning()
 }
 
 // unlessReplica warns of a volume on another node whose name is that of a disk of the VM. A failed migration leaves
@@ -223,6 +235,18 @@ func (v volumes) renamed(config pve.PendingConfig, volume, node string) string {
 		}
 	}
 	return ""
+}
+
+// nextStep tells an operator how to free a volume that a failed task has made, or to look where the guest may run on
+// it.
+func (v volumes) nextStep(ctx context.Context, volume, node string, failed *pve.TaskError) string {
+	if node != v.view.Node() || !v.mayRunOn(ctx, failed) {
+		return v.freeCommand(ctx, volume, node)
+	}
+	return fmt.Sprintf("%s on node %s: leave it until it is known that the guest does not run on it, for QEMU goes on "+
+		"where PVE's task was killed. `%s` there: \"info block\" has the volumes that the guest runs on, and \"info block-jobs\" "+
+		"a copy that is at work. If it runs on this one, shut it down, and put the volume into its slot before it starts",
+		volume, node, shell.VM("qm monitor {vmid}", v.vmid))
 }
 
 // freeCommand tells an operator how to free a volume. It never tells to free one that another guest uses; if that is

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/terraformtest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
@@ -54,5 +55,20 @@ func TestUpdateOfAVMThatIsGoneNamesTheNextStep(t *testing.T) {
 	rig.Must(t, err)
 	if change := next.Change("proxmox_vm.x"); change.Action != terraformtest.Create {
 		t.Errorf("the new plan: %s", change.Action)
+	}
+}
+
+// TestKilledMoveOfARunningGuest: QEMU goes on with its copy of a running guest's disk where PVE's worker is killed, and may have changed over to the
+// new volume. No command frees that; the warning says how to look. A guest that is off runs on nothing.
+func TestKilledMoveOfARunningGuest(t *testing.T) {
+	t.Parallel()
+	for power, runs := range map[string]bool{"": true, rig.Stopped: false} {
+		l := rig.NewVM(t, power+"disks = { scsi0 = { storage = \"local-zfs\", size = \"1G\" }, scsi1 = { storage = \"local-zfs\", size = \"2G\" } }\n")
+		l.World.Sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: "POST", Path: "/nodes/{node}/qemu/{vmid}/move_disk"}, Phase: fault.KillTask}})
+		said := l.Fails(power+"disks = { scsi0 = { storage = \"local-zfs\", size = \"1G\" }, scsi1 = { storage = \"local\", size = \"2G\" } }\n", "local:400/") +
+			l.Session.Diagnostics().String()
+		if looks := strings.Contains(said, "`qm monitor 400`"); looks != runs || strings.Contains(said, "pvesm free local:400/") == runs {
+			t.Errorf("running %t, and the update says:\n%s", runs, said)
+		}
 	}
 }
