@@ -244,8 +244,9 @@ func (v volumes) nextStep(ctx context.Context, volume, node string, failed *pve.
 		return v.freeCommand(ctx, volume, node)
 	}
 	return fmt.Sprintf("%s on node %s: leave it until it is known that the guest does not run on it, for QEMU goes on "+
-		"where PVE's task was killed. `%s` there: \"info block\" has the volumes that the guest runs on, and \"info block-jobs\" "+
-		"a copy that is at work. If it runs on this one, shut it down, and put the volume into its slot before it starts",
+		"where PVE's task was killed. `%s` there: \"info block\" has the volumes that the guest runs on, and "+
+		"\"info block-jobs\" a copy that is at work. If it runs on this one, shut it down, and put the volume into its "+
+		"slot before it starts",
 		volume, node, shell.VM("qm monitor {vmid}", v.vmid))
 }
 
