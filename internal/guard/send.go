@@ -282,7 +282,8 @@ func (g *Guard) MoveInState(ctx context.Context, tasks *request.Tasks, v InState
 func (g *Guard) moveInState(ctx context.Context, tasks *request.Tasks, v InState, m vm.Move, volume string) error {
 	e, err := g.ProveInState(ctx, v, []string{volume})
 	if now := guest.VolumeOf(e.config.Values[m.Slot]); err == nil && now != volume {
-		err = fmt.Errorf("a third party has put %q in the place of %s, which is to move", now, volume)
+		err = fmt.Errorf("%q is in the place of %s, which is to move: a third party has put it there, or a move of an "+
+			"earlier apply has ended that went on. Make a new plan, which shows what is there", now, volume)
 	}
 	if err == nil { // PVE frees it at the end of the move
 		err = checkTwins(ctx, g, e, volume, m.Slot)

@@ -9,6 +9,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/terraformtest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/engine"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
 )
 
@@ -87,4 +88,24 @@ func nothingFrom(n int) []fault.Rule {
 		rules = append(rules, fault.Rule{Match: fault.Match{Nth: n + k}, Phase: fault.Before})
 	}
 	return rules
+}
+
+// TestAppliedAgainWhileTheMoveRuns: the provider dies while PVE moves a disk, and is run again at once. Its plan has the old storage, and the apply finds
+// the disk where it is to be. That may be the first run's own move, and the error says so; the apply after it has nothing left to do.
+func TestAppliedAgainWhileTheMoveRuns(t *testing.T) {
+	b := newKillBench(t, rig.TokenNoSSH)
+	b.unkilled()
+	b.s.TrustPlans = true
+	config := rig.NodeVMBlock("disks = { scsi0 = { storage = \"local-lvm\", size = \"1G\" }, scsi1 = { storage = \"local-lvm\", size = \"2G\" } }\n")
+	b.configure(t, config)
+	rig.Must(t, b.s.Run(t.Context()))
+	b.configure(t, strings.Replace(config, `"local-lvm", size = "2G"`, `"local-zfs", size = "2G"`, 1))
+	pl, err := b.s.Plan(t.Context())
+	rig.Must(t, err)
+	move := engine.Moment{Request: "POST /nodes/pve1/qemu/400/move_disk", Nth: 1, Served: true}
+	if !b.kill(t, move, func() error { return b.s.Apply(t.Context(), pl) }) {
+		t.Fatal("not killed")
+	}
+	rig.MustSay(t, b.s.Run(t.Context()), "a move of an earlier apply has ended", "Make a new plan")
+	rig.Must(t, b.s.Run(t.Context()))
 }
