@@ -115,7 +115,8 @@ func (p *planCheck) sourceUses(r Request) []use {
 }
 
 // agentUses is the privilege to ask a guest's agent for its interfaces: VM.Monitor until Proxmox VE 8 (qemu-server
-// API2/Qemu/Agent.pm, register_command; b92a40ce).
+// API2/Qemu/Agent.pm, register_command; b92a40ce). The node that the endpoint names asks for it first, and knows no
+// privilege of the other line (pve-manager HTTPServer.pm, rest_handler).
 func (c *Checker) agentUses(ctx context.Context, r Request, at []string) []use {
 	if !r.Agent {
 		return nil
@@ -133,14 +134,14 @@ func (c *Checker) agentUses(ctx context.Context, r Request, at []string) []use {
 }
 
 // cpuUses is the privilege on a CPU model of the datacenter's own, which a VM gets and did not have (qemu-server 9.1.13
-// API2/Qemu.pm, check_cpu_model_access; of a clone since 9.1.15). Every node of release 9.2 asks for it.
-func (c *Checker) cpuUses(ctx context.Context, path string, was, is vm.Spec) []use {
+// API2/Qemu.pm, check_cpu_model_access; of a clone since 9.1.15). Every node of release 9.2 asks for it, about its own VMs.
+func (c *Checker) cpuUses(ctx context.Context, node, path string, was, is vm.Spec) []use {
 	model := value(is.CPU.Type)
 	name, own := strings.CutPrefix(model, "custom-")
 	if !own || model == value(was.CPU.Type) {
 		return nil
 	}
-	if version, err := c.api.Cluster().Version(ctx); err != nil || !version.AtLeast(9, 2) {
+	if version, err := c.api.Cluster().VersionOf(ctx, node); err != nil || !version.AtLeast(9, 2) {
 		return nil
 	}
 	return []use{{path: path, what: "use the CPU model " + model, on: []string{"/mapping/cpu/" + name},
@@ -169,7 +170,7 @@ func (c *Checker) tagUses(ctx context.Context, r Request, was, is vm.Spec) []use
 	}
 	scratch := r.Creating && !r.copies()
 	if scratch {
-		version, err := c.api.Cluster().Version(ctx)
+		version, err := c.api.Cluster().VersionOf(ctx, r.Node)
 		if err != nil || !version.AtLeast(9, 2, 5) { // pve-manager of that day
 			return nil
 		}

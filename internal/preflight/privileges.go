@@ -96,7 +96,7 @@ func (p *planCheck) needed(ctx context.Context, c *Checker, r Request) []use {
 	}
 	if p.origin.VMID != 0 {
 		all.add(p.cloneUses(r)...)
-		all.add(c.cpuUses(ctx, r.Clone.Path(), vm.Spec{}, p.copy)...)
+		all.add(c.cpuUses(ctx, r.Node, r.Clone.Path(), vm.Spec{}, p.copy)...)
 		for _, slot := range slices.Sorted(maps.Keys(p.copy.Disks)) {
 			at := "disks." + slot + ".storage"
 			all.storage(at, cmp.Or(r.Clone.Storage, p.copy.Disks[slot].Storage)) // from where it may move on
@@ -240,7 +240,7 @@ func (p *planCheck) changes(ctx context.Context, c *Checker, r Request, all *use
 		all.add(optionUses(option, was, is)...)
 	}
 	all.add(c.tagUses(ctx, r, was, is)...)
-	all.add(c.cpuUses(ctx, "cpu.type", was, is)...)
+	all.add(c.cpuUses(ctx, r.Node, "cpu.type", was, is)...)
 	had, has := storagesOf(was), storagesOf(is)
 	for _, path := range slices.Sorted(maps.Keys(has)) {
 		if had[path] != has[path] {

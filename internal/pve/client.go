@@ -29,7 +29,7 @@ type Client struct {
 	shared     sharedResources
 	changes    guestChanges
 	power      sharedPower
-	version    sharedVersion
+	versions   sharedVersions
 	privileges sharedPrivileges
 	datacenter sharedDatacenter
 }
@@ -48,7 +48,7 @@ func New(cfg Config) (*Client, error) {
 		shared:     sharedResources{turn: transport.NewTurn()},
 		changes:    guestChanges{of: map[int]uint64{}},
 		power:      sharedPower{nodes: map[string]*nodePower{}},
-		version:    sharedVersion{turn: transport.NewTurn()},
+		versions:   sharedVersions{nodes: map[string]*sharedVersion{}},
 		privileges: sharedPrivileges{turn: transport.NewTurn(), held: map[string]map[string]bool{}},
 		datacenter: sharedDatacenter{turn: transport.NewTurn()},
 	}, nil

@@ -152,7 +152,12 @@ func (w versionWire) version() Version {
 
 // Version is that of the node which the endpoint names, asked once per Client.
 func (c ClusterReader) Version(ctx context.Context) (Version, error) {
-	return c.client.version.get(ctx, c.client)
+	return c.VersionOf(ctx, "")
+}
+
+// VersionOf is that of a node, asked once per Client. The node "" is the one which the endpoint names.
+func (c ClusterReader) VersionOf(ctx context.Context, node string) (Version, error) {
+	return c.client.versions.on(node).get(ctx, c.client)
 }
 
 // Version is that of one node, asked each time.

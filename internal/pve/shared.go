@@ -187,15 +187,34 @@ func changes(r *transport.Request) int {
 	return vmid
 }
 
-// sharedVersion keeps the answer to /version.
+// sharedVersions keep the version of each node.
+type sharedVersions struct {
+	mu    sync.Mutex
+	nodes map[string]*sharedVersion
+}
+
+func (s *sharedVersions) on(node string) *sharedVersion {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.nodes[node] == nil {
+		s.nodes[node] = &sharedVersion{node: node, turn: transport.NewTurn()}
+	}
+	return s.nodes[node]
+}
+
+// sharedVersion keeps the answer to /version, or to that of one node.
 type sharedVersion struct {
+	node    string
 	turn    transport.Turn // guards everything below
 	version Version
 	filled  bool
 }
 
 func (s *sharedVersion) get(ctx context.Context, c *Client) (Version, error) {
-	const op = "read the server's version"
+	op, path := "read the server's version", "/version"
+	if s.node != "" {
+		op, path = "read the version of node "+s.node, "/nodes/"+s.node+path
+	}
 	if err := s.turn.Take(ctx); err != nil {
 		return Version{}, &Error{Op: op, Message: err.Error(), Err: err}
 	}
@@ -203,7 +222,7 @@ func (s *sharedVersion) get(ctx context.Context, c *Client) (Version, error) {
 	if s.filled {
 		return s.version, nil
 	}
-	w, err := fetch[versionWire](ctx, c, op, "/version", nil)
+	w, err := fetch[versionWire](ctx, c, op, path, nil)
 	if err != nil {
 		return Version{}, err
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/auth"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/engine"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/perl"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/release"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 )
 
@@ -19,7 +20,7 @@ func Routes() engine.Routes {
 		"GET /cluster": engine.SubdirIndex("name", "acme", "backup", "backup-info", "ceph", "config", "firewall", "ha",
 			"jobs", "log",
 			"mapping", "metrics", "notifications", "nextid", "options", "replication", "resources", "status", "tasks", "sdn"),
-		"GET /version":                func(r *engine.Request) (any, error) { return version(r.W), nil },
+		"GET /version":                func(r *engine.Request) (any, error) { return version(r.W, engine.Home(r.W)), nil },
 		"GET /cluster/nextid":         nextID,
 		"GET /cluster/status":         clusterStatus,
 		"GET /cluster/options":        clusterOptions,
@@ -34,13 +35,14 @@ func Routes() engine.Routes {
 	}
 }
 
-// version is what GET /version answers for a profile.
-func version(w *state.World) map[string]any {
-	full := state.PackageVersion(w, "pve-manager")
-	if !strings.HasPrefix(full, w.Profile+".") { // 7.4, which is 8.0 under an older name
-		full = w.Profile + ".1"
+// version is what GET /version answers on a node.
+func version(w *state.World, node string) map[string]any {
+	is := w.ReleaseOf(node)
+	full := release.Package(is, "pve-manager")
+	if !strings.HasPrefix(full, is+".") { // 7.4, which is 8.0 under an older name
+		full = is + ".1"
 	}
-	return map[string]any{"version": full, "release": w.Profile, "repoid": "5117000000000000"}
+	return map[string]any{"version": full, "release": is, "repoid": "5117000000000000"}
 }
 
 // nextID is GET /cluster/nextid: the lowest id without a configuration in the range whose upper end is exclusive

@@ -21,7 +21,7 @@ func NodeRoutes() engine.Routes {
 			spiceshell startall status stopall storage subscription suspendall syslog tasks termproxy time version vncshell
 			vzdump wakeonlan sdn`)...),
 		"GET /nodes/{node}/status":                nodeStatus,
-		"GET /nodes/{node}/version":               func(r *engine.Request) (any, error) { return version(r.W), nil },
+		"GET /nodes/{node}/version":               func(r *engine.Request) (any, error) { return version(r.W, r.Params["node"]), nil },
 		"GET /nodes/{node}/network":               listNetwork,
 		"GET /nodes/{node}/config":                func(*engine.Request) (any, error) { return map[string]any{}, nil },
 		"GET /nodes/{node}/lxc":                   listContainers,
@@ -99,7 +99,7 @@ func rootDisk(w *state.World, n *state.Node) (used, total int64) {
 // nodeStatus is GET /nodes/{node}/status (API2/Nodes.pm).
 func nodeStatus(r *engine.Request) (any, error) {
 	n := r.W.Nodes[r.Params["node"]]
-	v := version(r.W)
+	v := version(r.W, n.Name)
 	used, total := rootDisk(r.W, n)
 	release := state.PackageVersion(r.W, "proxmox-kernel") + "-pve"
 	build := "#1 SMP PREEMPT_DYNAMIC PMX " + release

@@ -162,6 +162,9 @@ func (c *call) run() *answer {
 	if refused := c.toNode(); refused != nil {
 		return refused
 	}
+	if err := c.onNode(auth); err != nil {
+		return failure(c.s.World, err)
+	}
 	if errs := c.route.Validate(c.params, c.vars); errs != nil {
 		return failure(c.s.World, &perl.Error{Status: 400, Message: "Parameter verification failed.", Errors: errs})
 	}
@@ -202,6 +205,19 @@ func (c *call) toNode() *answer {
 		return bare(595, "Connection refused")
 	}
 	return nil
+}
+
+// onNode has a node of another release than the world's route the request and check its permissions again, by its own
+// rules (pve-manager HTTPServer.pm, rest_handler).
+func (c *call) onNode(auth auth.Identity) error {
+	is := c.s.World.ReleaseOf(c.vars["node"])
+	if !c.route.ProxyToNode || is == c.s.World.Profile {
+		return nil
+	}
+	if c.route, c.vars, _ = schema.LoadVersion(is).Route(c.q.method, c.path); c.route == nil {
+		return &perl.Error{Status: 501, Message: "Method '" + c.q.method + " " + c.path + "' not implemented"}
+	}
+	return c.admit(auth)
 }
 
 func (c *call) handle(auth auth.Identity) *answer {

@@ -15,6 +15,14 @@ type Fact = release.Fact
 // Has reports whether the world's release has it.
 func (w *World) Has(f Fact) bool { return f.Has(w.Profile) }
 
+// ReleaseOf is the release of a node: that of the world, unless it was upgraded before or after the others.
+func (w *World) ReleaseOf(node string) string {
+	if n := w.Nodes[node]; n != nil && n.Release != "" {
+		return n.Release
+	}
+	return w.Profile
+}
+
 // PackageVersion is the version of one of PVE's packages in the world's release.
 func PackageVersion(w *World, name string) string { return release.Package(w.Profile, name) }
 

@@ -87,6 +87,7 @@ type Node struct {
 	Name    string   `json:"name"`
 	Address string   `json:"address"`
 	Online  bool     `json:"online"`
+	Release string   `json:"release,omitempty"` // in the middle of an upgrade: that of the node; "" is the world's
 	CPUs    int      `json:"cpus"`
 	Memory  int64    `json:"memory"`  // bytes
 	Bridges []string `json:"bridges"` // interface names of type bridge

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/release"
 )
 
 // worldBuilder turns a File into a World and collects what is wrong with it.
@@ -43,11 +45,14 @@ func (b *worldBuilder) nodes() {
 	for i, n := range b.file.Nodes {
 		node := &Node{
 			Name: n.Name, Address: n.Address, Online: !n.Offline, CPUs: n.CPUs, Memory: int64(n.Memory), Bridges: n.Bridges,
-			VLANAware: n.VLANAware, Files: map[string]string{},
+			VLANAware: n.VLANAware, Files: map[string]string{}, Release: n.Release,
 			ClockAhead: time.Duration(n.ClockAheadSeconds * float64(time.Second)),
 		}
 		if !nodeName.MatchString(n.Name) || b.w.Nodes[n.Name] != nil {
 			b.fault("node %q: not a name, or it stands twice", n.Name)
+		}
+		if n.Release != "" && !slices.Contains(release.Versions(), n.Release) {
+			b.fault("node %q: release %q is not one of %s", n.Name, n.Release, strings.Join(release.Versions(), ", "))
 		}
 		if node.Address == "" {
 			node.Address = fmt.Sprintf("192.0.2.%d", i+11)

@@ -63,6 +63,7 @@ type FileNode struct {
 	Name    string   `yaml:"name,omitempty"`
 	Address string   `yaml:"address,omitempty"`
 	Offline bool     `yaml:"offline,omitempty"`
+	Release string   `yaml:"release,omitempty"` // another than the world's, in the middle of an upgrade
 	CPUs    int      `yaml:"cpus,omitempty"`
 	Memory  FileSize `yaml:"memory,omitempty"`
 	Bridges []string `yaml:"bridges,omitempty"`

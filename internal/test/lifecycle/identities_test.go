@@ -129,3 +129,38 @@ func TestUUIDOfAStoppedVMChanges(t *testing.T) {
 	rig.Must(t, l.Session.Destroy(t.Context()))
 	l.GuestIsGone()
 }
+
+// TestReleaseOfTheNodeDecides: in the middle of an upgrade the plan judges an option by the release of the VM's node,
+// not by that of the node which the endpoint names. Else the old VM would be destroyed for one that PVE refuses.
+func TestReleaseOfTheNodeDecides(t *testing.T) {
+	t.Parallel()
+	vm := func(memory string) string {
+		return rig.VMBlock("name = \"x\"\nvmid = 400\nnode = \"pve2\"\nmemory = {" + memory + "}\n")
+	}
+	for name, c := range map[string]struct{ endpoint, node, refused string }{
+		"the endpoint's is newer": {"9.2", "8.4", "Node pve2 runs Proxmox VE 8.4"},
+		"the node's is newer":     {"8.4", "9.2", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := rig.NewWorld(t)
+			w.Change(func(w *state.World) { w.Nodes["pve1"].Release, w.Nodes["pve2"].Release = c.endpoint, c.node })
+			s := w.Session(t, rig.TokenNoSSH, vm("size = 512"))
+			rig.Must(t, s.Converge(t.Context()))
+			w.Reconfigure(t, s, rig.TokenNoSSH, vm("size = 512, allow_ksm = false"))
+			s.Taint(rig.VMAddress, true)
+			pl, err := s.Plan(t.Context())
+			if told := s.Diagnostics().String(); (err != nil) != (c.refused != "") || !strings.Contains(told, c.refused) {
+				t.Fatalf("plan: %v\n%s", err, told)
+			}
+			if err == nil {
+				rig.Must(t, s.Apply(t.Context(), pl))
+			}
+			w.Change(func(w *state.World) {
+				if w.Guests[400] == nil {
+					t.Error("the VM is gone")
+				}
+			})
+		})
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/framework/plan"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/model"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
@@ -119,29 +120,55 @@ func (r Restriction) isRoots(v tftypes.Value) bool {
 	return !v.IsNull() && (r.Root.Values == nil || r.Root.Values(model.StringOf(v)))
 }
 
-// checkVersion refuses what the release of the server does not have. One that does not tell is left to refuse it
-// itself.
+// nodes are those whose release decides about an attribute. PVE hands the requests for a VM to its node, whose
+// qemu-server checks their options (pve-manager HTTPServer.pm, rest_handler; "proxyto" in qemu-server API2/Qemu.pm). HA
+// is the business of the node that the endpoint names, "". While the node is not known, each that may get the VM counts.
+func (p restrictionCheck) nodes(dotted string) []string {
+	switch {
+	case strings.HasPrefix(dotted, "ha."):
+	case p.Plan.Node != nil:
+		return []string{*p.Plan.Node}
+	case p.Plan.Nodes != nil:
+		return p.Plan.Nodes
+	}
+	return []string{""}
+}
+
+// checkVersion refuses what the release of a node does not have. One that does not tell is left to refuse it itself.
 func (p restrictionCheck) checkVersion(ctx context.Context, rule Restriction, dotted string) {
 	if rule.since.Release == "" && rule.removed.Release == "" {
 		return
 	}
 	api := p.Session.API
-	v, err := api.Cluster().Version(ctx)
-	if err != nil || v.Major == 0 {
-		return
+	for _, node := range p.nodes(dotted) {
+		v, err := api.Cluster().VersionOf(ctx, node)
+		if err != nil || v.Major == 0 {
+			continue
+		}
+		server := "Node " + node
+		if node == "" {
+			server = "The server at " + api.Endpoint()
+		}
+		if p.refuseVersion(rule, dotted, server, v) {
+			return
+		}
 	}
+}
+
+func (p restrictionCheck) refuseVersion(rule Restriction, dotted, server string, v pve.Version) bool {
 	if rule.since.Release != "" && !rule.since.Has([3]int{v.Major, v.Minor, v.Patch}) {
 		p.refuseRestricted(dotted, fmt.Sprintf("%s needs Proxmox VE %s", dotted, rule.since.Releases()),
-			fmt.Sprintf("The server at %s runs Proxmox VE %s, which does not have this option. Leave it out, or upgrade the "+
-				"server.",
-				api.Endpoint(), v.Version))
+			fmt.Sprintf("%s runs Proxmox VE %s, which does not have this option. Leave it out, or upgrade the server.", server,
+				v.Version))
+		return true
 	}
 	const instead = "use an HA rule (proxmox_ha_rule of type node-affinity), which names the VM and its nodes"
 	if rule.removed.Release != "" && v.AtLeast(rule.removed.Manager[:]...) {
 		p.refuseRestricted(dotted, fmt.Sprintf("Proxmox VE %s has no %s any more", rule.removed.Release, dotted),
-			fmt.Sprintf("The server at %s runs Proxmox VE %s. Leave the attribute out, and %s.", api.Endpoint(), v.Version,
-				instead))
+			fmt.Sprintf("%s runs Proxmox VE %s. Leave the attribute out, and %s.", server, v.Version, instead))
+		return true
 	}
+	return false
 }
 
 func (p restrictionCheck) refuseRestricted(dotted, summary, detail string) {
