@@ -81,8 +81,7 @@ func hidden(ctx context.Context, api pve.Reader, held map[string]map[string]bool
 	for _, e := range entries {
 		if hides(e, entries, roles) {
 			found = append(found, fmt.Sprintf("role %s of %s %s on %s", e.Role, e.Type, e.Subject, e.Path))
-			instead = append(instead, shell.Or(shell.Command("pveum acl delete {} --{}s {} --roles {}", e.Path, e.Type,
-				e.Subject, e.Role), "and take that one away"))
+			instead = append(instead, remedy(e))
 		}
 	}
 	if len(found) == 0 {
@@ -92,8 +91,24 @@ func hidden(ctx context.Context, api pve.Reader, held map[string]map[string]bool
 	if more := len(found) - most; more > 0 {
 		found, instead = append(found[:most], fmt.Sprintf("%d more", more)), instead[:most]
 	}
-	return fmt.Errorf("%w: %s hides guests, as no VM.Audit comes with it. Give a role with VM.Audit there instead (%s)",
-		ErrUnseen, strings.Join(found, ", "), strings.Join(instead, ", ")), nil
+	return fmt.Errorf("%w: %s hides guests, as no VM.Audit comes with it. Next step: %s", ErrUnseen,
+		strings.Join(found, ", "), strings.Join(slices.Compact(instead), "; ")), nil
+}
+
+// remedy lets the identity see the guests that an entry hides, and takes no role from another user. Entries of one
+// subject on one path add up, so one role more is enough. NoAccess wins over what is added; that of a group is a ban of
+// all its members, over which an entry of one user on the same path has precedence (AccessControl.pm, roles).
+func remedy(e pve.ACLEntry) string {
+	switch {
+	case e.Role != noAccess:
+		return shell.Or(shell.Command("pveum acl modify {} --{}s {} --roles PVEAuditor", e.Path, e.Type, e.Subject),
+			"give a role with VM.Audit there as well")
+	case e.Type == "group":
+		return fmt.Sprintf("give the user a role with VM.Audit of its own on %s, which counts in place of the group's "+
+			"roles there", e.Path)
+	}
+	return shell.Or(shell.Command("pveum acl delete {} --{}s {} --roles {}", e.Path, e.Type, e.Subject, e.Role),
+		"take that role away")
 }
 
 // noAccess is the role that takes away all other roles on its path, and those on the guests of a pool.
@@ -110,7 +125,8 @@ func hides(e pve.ACLEntry, all []pve.ACLEntry, roles map[string][]string) bool {
 }
 
 // ofIdentity returns the entries that count for this identity, on paths that guests or their pools inherit from. Of a
-// token those of its user count too: it has what both have, or what its user has.
+// token those of its user count too: it has what both have, or what its user has. Those of a group count only on paths on
+// which the user has none (AccessControl.pm, roles).
 func ofIdentity(ctx context.Context, api pve.Reader, all []pve.ACLEntry) ([]pve.ACLEntry, error) {
 	token := api.Identity().User
 	user, _, _ := strings.Cut(token, "!")
@@ -128,6 +144,9 @@ func ofIdentity(ctx context.Context, api pve.Reader, all []pve.ACLEntry) ([]pve.
 		case user == "root@pam" && e.Type != "token": // its user may do everything, whatever the list says
 		case e.Type == "user":
 			counts = e.Subject == user
+		case e.Type == "group" && slices.ContainsFunc(all, func(own pve.ACLEntry) bool {
+			return own.Subject == user && own.Path == e.Path && (own.Propagate || below)
+		}):
 		case e.Type == "group":
 			if !asked {
 				groups, err = api.Access().Groups(ctx, user)

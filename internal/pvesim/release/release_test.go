@@ -114,6 +114,7 @@ func TestFactsNameTheirSource(t *testing.T) {
 // providersFact is a row of a table of the provider: what it says of a release, and by which source.
 type providersFact struct {
 	name, manager, release string // manager: the oldest pve-manager that may have it
+	older                  string // that of an older line, to which it was backported; "" for none
 	release.Fact
 }
 
@@ -131,7 +132,8 @@ func providersFacts(t *testing.T) []providersFact {
 		least  int            // rows
 	}{
 		{folder: "../../vm", least: 14, begin: regexp.MustCompile(`\bsince\(\d`),
-			row: regexp.MustCompile(`()\bsince\((\d+), (\d+), (\d+), "([^"]*)",\s*` + source + `\)`)},
+			row: regexp.MustCompile(`()\bsince\((\d+), (\d+), (\d+), "([^"]*)",\s*` + source +
+				`\)(?:, backported\((\d+), (\d+), (\d+)\))?`)},
 		{folder: "../../resource/vm/planning", least: 3, begin: regexp.MustCompile(`Since\{Manager`),
 			row: regexp.MustCompile(`()Since\{Manager: \[3\]int\{(\d+), (\d+), (\d+)\}, Release: "([^"]*)",\s*Source: ` +
 				source + `\}`)},
@@ -149,6 +151,9 @@ func providersFacts(t *testing.T) []providersFact {
 				f.release = m[2] + "." + m[3]
 			} else {
 				f.name, f.manager = m[8], strings.Join(m[2:5], ".")
+			}
+			if len(m) > 9 && m[9] != "" {
+				f.older = strings.Join(m[9:12], ".")
 			}
 			facts = append(facts, f)
 		}
@@ -198,8 +203,12 @@ func TestProvidersFacts(t *testing.T) {
 			if has && first == "" && release.Newer(v+".99", f.release) {
 				first = v
 			}
-			if has && f.manager != "" && release.Newer(f.manager, release.Package(v, "pve-manager")) {
-				t.Errorf("%s: %s has it, and the provider refuses it before pve-manager %s", f.name, v, f.manager)
+			manager := f.manager
+			if line, _, _ := strings.Cut(f.older, "."); line != "" && strings.HasPrefix(v, line+".") {
+				manager = f.older
+			}
+			if has && manager != "" && release.Newer(manager, release.Package(v, "pve-manager")) {
+				t.Errorf("%s: %s has it, and the provider refuses it before pve-manager %s", f.name, v, manager)
 			}
 			if has && f.manager == "" && release.Newer(f.release, v+".99") {
 				t.Errorf("%s: %s has it, and the provider says from %s on", f.name, v, f.release)
