@@ -12,6 +12,9 @@ resource "proxmox_vm" "web" {
 }
 
 # By the trigger above, or by hand: terraform apply -invoke=action.proxmox_vm_power.restart
+#
+# Terraform 1.17 and later refuse the address of the resource that has the trigger ("action reference cycle"): write
+# vmid = caller.vmid and uuid = caller.uuid there. Terraform 1.14 to 1.16 know no caller.
 action "proxmox_vm_power" "restart" {
   config {
     vmid   = proxmox_vm.web.vmid
