@@ -98,6 +98,8 @@ func badExtension(content, base string) error {
 	detail := fmt.Sprintf("PVE takes %s as %s content, and tells the format by that. Set file_name to a name that ends "+
 		"with one of them", strings.Join(extensions(content), ", "), content)
 	switch ext := strings.ToLower(path.Ext(base)); {
+	case content == Import && ext == ".iso":
+		detail = "An ISO image is ISO content. Set content = \"iso\""
 	case content == Import && ext == ".img":
 		detail += "; what distributions call .img is mostly qcow2 (`qemu-img info` tells)"
 	case slices.Contains([]string{".gz", ".lzo", ".zst", ".bz2"}, ext):

@@ -20,6 +20,7 @@ func TestName(t *testing.T) {
 		{"iso", `C:\files\Win11.ISO`, "", "Win11-0123456789ab.iso", ""},
 		{"iso", "https://example.org/talos.img.gz", "gz", "talos-0123456789ab.img", ""},
 		{"import", "https://example.org/noble.img", "", "", "mostly qcow2"},
+		{"import", "https://example.org/a.iso", "", "", `Set content = "iso"`},
 		{"import", "https://example.org/a.raw.xz", "", "", "not xz"},
 		{"iso", "https://example.org/a.iso.gz", "", "", `compression = "gz"`},
 		{"import", "https://example.org/a b.qcow2", "", "", "Letters, digits"},
