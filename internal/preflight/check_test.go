@@ -101,6 +101,10 @@ func without(w *state.World, node string) {
 // TestCheck: every fault is reported on the attribute that has it, with what there is instead, and nothing else is.
 func TestCheck(t *testing.T) {
 	golden := &guest.Clone{VMID: 9000}
+	boots := func(disks map[string]vm.Disk, order ...string) (s vm.Spec) {
+		s.Disks, s.BootOrder = disks, order
+		return s
+	}
 	smaller := vm.Spec{Disks: map[string]vm.Disk{"scsi0": {Size: to(int64(1 << 30))}}}
 	for name, c := range map[string]struct {
 		happens func(*state.World)
@@ -180,6 +184,11 @@ func TestCheck(t *testing.T) {
 		"a drive in the place of a disk": {request: Request{Creating: true, Node: "pve1", Clone: golden, Whole: true,
 			Planned: vm.Spec{CDROMs: map[string]vm.CDROM{"scsi0": {File: "none"}}}},
 			want: []string{"cdroms.scsi0: VM 9000 cannot be cloned like this: …is in scsi0"}},
+		"a device to boot from that the copy lacks": {request: Request{Creating: true, Node: "pve1", Clone: golden, Whole: true,
+			Planned: boots(nil, "scsi5", "scsi0")},
+			want: []string{"boot_order: VM 9000 cannot be cloned like this: There is no device scsi5: the copy has"}},
+		"a device to boot from that is new": {request: Request{Creating: true, Node: "pve1", Clone: golden, Whole: true,
+			Planned: boots(map[string]vm.Disk{"scsi5": {Storage: "local-zfs", Size: to(int64(1 << 30))}}, "scsi5", "scsi0")}},
 		"a clone": {request: Request{Creating: true, Clone: golden, Whole: true}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -101,7 +101,7 @@ func (p *planCheck) storagesInside(node string, config map[string]string) {
 }
 
 // copied reports what the source cannot become: disks that would have to shrink or make room, new disks without a
-// storage or a size.
+// storage or a size, a boot order with a device that is not there (qemu-server API2/Qemu.pm, update_vm_api).
 func (p *planCheck) copied(config map[string]string, wanted vm.Spec, name string, source ...string) {
 	has := vm.Decode(config)
 	want := vm.Merge(has, wanted)
@@ -110,6 +110,15 @@ func (p *planCheck) copied(config map[string]string, wanted vm.Spec, name string
 	displaced, drive := vm.Displaced(has, wanted)
 	for _, problem := range append(vm.Diff(has, want).Problems, displaced...) {
 		p.say(name, problem.At, problem.Text, source...)
+	}
+	if !slices.Equal(wanted.BootOrder, has.BootOrder) { // PVE looks at an order that it is sent
+		options := vm.Encode(want)
+		for _, device := range wanted.BootOrder {
+			if _, exists := options[device]; !exists {
+				p.say(name, "boot_order", fmt.Sprintf("There is no device %s: the copy has %s", device,
+					strings.Join(vm.Slots(options), ", ")), source...)
+			}
+		}
 	}
 	if drive != "" {
 		p.say(driveGoes, "cloud_init", fmt.Sprintf("The source has it in %s, where the configuration has another drive, and "+
