@@ -279,6 +279,21 @@ func TestClonePlanBetween(t *testing.T) {
 	rig.Must(t, s.Converge(t.Context()))
 }
 
+// TestClonePlanOfATemplateThatIsGone: Terraform's errors about a saved plan do not name the template, so a warning does.
+func TestClonePlanOfATemplateThatIsGone(t *testing.T) {
+	t.Parallel()
+	w := rig.NewWorld(t)
+	s := w.Session(t, rig.TokenNoSSH, clone("clone = { vmid = 9000, full = true }"))
+	pl, err := s.Plan(t.Context())
+	rig.Must(t, err)
+	w.Change(func(world *state.World) { delete(world.Guests, 9000) })
+	if err = s.Apply(t.Context(), pl); err == nil {
+		t.Fatal("the clone was made")
+	}
+	rig.MustSayAll(t, err.Error(), "inconsistent final plan")
+	rig.MustSayAll(t, s.Diagnostics().String(), "The source of the clone could not be read", "9000", "plan again")
+}
+
 // TestClonePlanOfAManagedTemplate: a template that the same apply changes first leaves its clone open.
 func TestClonePlanOfAManagedTemplate(t *testing.T) {
 	t.Parallel()

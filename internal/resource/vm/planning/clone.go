@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
+	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/framework/plan"
@@ -33,6 +34,11 @@ func (p cloning) planCopied(ctx context.Context) {
 	}
 	how := p.Plan.Clone.Request()
 	source, err := p.Run.source(ctx, p.Session, how, p.Machines.CloneSource)
+	if err != nil && p.left { // beside Terraform's errors, which do not name the source
+		p.diags.AddAttributeWarning(path.Root("clone"), "The source of the clone could not be read", err.Error()+
+			".\n\nA plan that has read it does not hold any more. Terraform says so by \"Provider produced inconsistent final "+
+			"plan\" for each of its values, and nothing is made. That is no bug of the provider. Next step: plan again.")
+	}
 	if err != nil || source.Unfinished || p.Run.changes(source.Listed.VMID) {
 		return
 	}
