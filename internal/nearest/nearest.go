@@ -20,9 +20,17 @@ func To(word string, among []string) string {
 	return best
 }
 
-// Hint asks whether the nearest name was meant, as a sentence before others. It is "" if none is near. Names that
-// differ in digits only are not misspelt: pve1 is another node than pve2.
+// Hint asks whether the nearest name was meant, as a sentence before others. It is "" if none is near.
 func Hint(word string, among []string) string {
+	if name := Meant(word, among); name != "" {
+		return fmt.Sprintf("Did you mean %q? ", name)
+	}
+	return ""
+}
+
+// Meant returns the nearest name, as To does. Names that differ in digits only are not misspelt: pve1 is another node
+// than pve2.
+func Meant(word string, among []string) string {
 	letters := func(name string) string {
 		return strings.Map(func(r rune) rune {
 			if unicode.IsDigit(r) {
@@ -32,10 +40,7 @@ func Hint(word string, among []string) string {
 		}, name)
 	}
 	others := slices.DeleteFunc(slices.Clone(among), func(name string) bool { return letters(name) == letters(word) })
-	if name := To(word, others); name != "" {
-		return fmt.Sprintf("Did you mean %q? ", name)
-	}
-	return ""
+	return To(word, others)
 }
 
 // Distance counts the letters to add, drop or replace, and the neighbours to swap, that make one word of another.

@@ -119,8 +119,8 @@ func (l *look) absentVolume(free bool, has string) (string, error) {
 	case at < 0:
 		return fmt.Sprintf("There is no volume %s any more", n.ID), nil
 	case !free:
-		return "", fmt.Errorf("the id %d of volume %s has %s, and the volume is his by its name. It was not removed",
-			n.VMID(), n.ID, has)
+		return "", fmt.Errorf("%s has the id %d, which stands in the name of volume %s, so the volume is taken for its "+
+			"own. It was not removed", has, n.VMID(), n.ID)
 	}
 	users := "a guest"
 	if others, err := l.of(scopeOf(l.volumes[at])); err == nil {

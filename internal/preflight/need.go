@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -214,16 +215,19 @@ func missing(n Need, names []string, node string) *guest.FieldError {
 	return finding(nameUnknown, n.Path, meant(value, names)+where+" has "+some(names), what, value)
 }
 
-// meant asks whether the nearest name was meant. Of volumes the last part counts: all of a storage begin in the same
-// way. Of mappings the name does, without the nodes behind it.
+// meant asks whether the nearest name was meant. Of volumes the last part is compared: all of a storage begin in the
+// same way. Of mappings the name is, without the nodes behind it.
 func meant(value string, names []string) string {
 	last := func(name string) string { return name[strings.LastIndex(name, "/")+1:] }
-	var among []string
+	whole := map[string]string{}
 	for _, name := range names {
 		name, _, _ = strings.Cut(name, ofNodes)
-		among = append(among, last(name))
+		whole[last(name)] = name
 	}
-	return nearest.Hint(last(value), among)
+	if name := nearest.Meant(last(value), slices.Collect(maps.Keys(whole))); name != "" {
+		return fmt.Sprintf("Did you mean %q? ", whole[name])
+	}
+	return ""
 }
 
 // isTooNew reports whether a machine type is of a later version than all that a node has, so that its QEMU does not

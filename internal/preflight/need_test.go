@@ -41,7 +41,7 @@ func TestMissingOfListings(t *testing.T) {
 func TestMissingNameThatWasMeant(t *testing.T) {
 	has := []string{"local:iso/debian.iso", "local:iso/windows.iso"}
 	for value, want := range map[string]string{
-		"local:iso/debain.iso": `Did you mean "debian.iso"? Storage local`, "local:iso/ubuntu.iso": "Storage local",
+		"local:iso/debain.iso": `Did you mean "local:iso/debian.iso"? Storage local`, "local:iso/ubuntu.iso": "Storage local",
 	} {
 		if got := missing(Need{Kind: Medium, Path: "cdroms.ide2.file", Value: value}, has, "pve1"); !strings.HasPrefix(got.Detail, want) {
 			t.Errorf("%s: %s", value, got.Detail)

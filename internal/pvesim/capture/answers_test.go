@@ -231,3 +231,13 @@ func TestOddEndpoints(t *testing.T) {
 		}
 	}
 }
+
+// TestEndpointWithAPasswordIsNotRepeated: the error about an endpoint has nothing of it, since it may hold a password.
+func TestEndpointWithAPasswordIsNotRepeated(t *testing.T) {
+	for _, scheme := range []string{"http", "https"} {
+		_, err := capture.Run(t.Context(), capture.Config{Endpoint: scheme + "://root%40pam:hunter2@127.0.0.1:1", Token: "a@pve!b=c"})
+		if err == nil || strings.Contains(err.Error(), "hunter2") || !strings.Contains(err.Error(), "the endpoint is not") {
+			t.Errorf("%v", err)
+		}
+	}
+}

@@ -49,8 +49,8 @@ const (
 
 func newClient(ctx context.Context, c Config) (*client, error) {
 	u, err := url.Parse(strings.TrimSuffix(strings.TrimSuffix(strings.TrimSuffix(c.Endpoint, "/"), "/api2/json"), "/"))
-	if err != nil || u.Scheme != "https" || u.Host == "" {
-		return nil, fmt.Errorf("the endpoint %q is not an address like https://pve1.example.org:8006", c.Endpoint)
+	if err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil { // not repeated: it may hold a password
+		return nil, errors.New("the endpoint is not an address like https://pve1.example.org:8006, without a user name")
 	}
 	t := &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: c.Insecure}
 	if c.CACertificate != "" {

@@ -98,7 +98,8 @@ func (c *Validation) Disks() {
 		at := "disks." + slot
 		if !c.Copies() {
 			if c.IsNull(at+".size") && c.IsNull(at+".import_from") && c.IsNull(at+".imported_disk") {
-				c.Refuse(at+".size", "The disk %s needs a size, or import_from to take it from an image.", slot)
+				c.Refuse(at+".size", "The disk %s needs a size, import_from to take it from an image, or imported_disk = "+
+					"{ volume = … } for one that is there, such as that of a proxmox_disk.", slot)
 			}
 		}
 		if c.IsSet(at+".import_from") && c.IsNull(at+".storage") && c.Copies() {
