@@ -1,7 +1,11 @@
 package kit
 
 import (
+	"cmp"
 	"context"
+	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/hashicorp/terraform-plugin-framework-validators/stringvalidator"
 	datasource "github.com/hashicorp/terraform-plugin-framework/datasource/schema"
@@ -10,6 +14,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/nearest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 )
 
@@ -33,7 +38,8 @@ type filterText struct {
 
 func filterTexts() []filterText {
 	return []filterText{
-		{"name", "Only VMs of this name. `*` stands for any characters, `?` for one: `web-*`.",
+		{"name", "Only VMs of this name. `*` stands for any characters, `?` for one: `web-*`. Upper and lower case " +
+			"differ.",
 			stringvalidator.LengthAtLeast(1)},
 		{"node", "Only VMs on this node.", NodeName()},
 		{"pool", "Only VMs in this resource pool, and not in the pools below it.", PoolID()},
@@ -68,6 +74,7 @@ type Listing struct {
 	All pve.Resources
 	// Meant are the selected VMs, sorted by VMID. Untold are those of which PVE does not tell whether they are selected.
 	Meant, Untold []pve.Resource
+	unknown       []string // sentences about a node and a pool that the cluster does not show
 }
 
 // List returns the selected VMs. It asks for the datacenter's rule for upper and lower case of tags only if that makes
@@ -87,7 +94,30 @@ func (v VMFilter) List(ctx context.Context, api pve.Reader) (Listing, error) {
 			return Listing{}, err
 		}
 	}
-	return Listing{All: all, Meant: all.VMs(filter, exact), Untold: all.Untold(filter, exact)}, nil
+	return Listing{All: all, Meant: all.VMs(filter, exact), Untold: all.Untold(filter, exact), unknown: v.unknown(all)}, nil
+}
+
+// unknown are sentences about the node and the pool of the filter, where the cluster does not show them.
+func (v VMFilter) unknown(all pve.Resources) (sentences []string) {
+	for _, in := range []struct {
+		kind, wanted string
+		name         func(pve.Resource) string
+	}{
+		{"node", said(v.Node), func(r pve.Resource) string { return r.Node }},
+		{"pool", said(v.Pool), func(r pve.Resource) string { return r.Pool }},
+	} {
+		var names []string
+		for _, r := range all {
+			if r.Type == in.kind {
+				names = append(names, in.name(r))
+			}
+		}
+		if in.wanted != "" && !slices.Contains(names, in.wanted) {
+			sentences = append(sentences, fmt.Sprintf("There is no %s %s, as far as this identity may see. %sThere are: %s.",
+				in.kind, in.wanted, nearest.Hint(in.wanted, names), cmp.Or(strings.Join(names, ", "), "none")))
+		}
+	}
+	return sentences
 }
 
 func said(text *string) string {
@@ -97,10 +127,13 @@ func said(text *string) string {
 	return *text
 }
 
-// Warnings names the VMs that the list may lack.
+// Warnings names the VMs that the list may lack, and says of an empty list which name there is not.
 func (l Listing) Warnings() (diags diag.Diagnostics) {
+	if len(l.Meant) == 0 && len(l.unknown) > 0 {
+		diags.AddWarning("No VM is selected", strings.Join(l.unknown, " "))
+	}
 	if len(l.Untold) == 0 {
-		return nil
+		return diags
 	}
 	diags.AddWarning("Some VMs may be missing from the list", guest.UntoldText(l.Untold)+". They were left out.")
 	return diags

@@ -364,3 +364,21 @@ func TestQueryEndsWhenInterrupted(t *testing.T) {
 		t.Errorf("found %s, %v", vmids(found), s.Diagnostics())
 	}
 }
+
+// TestQueryTellsAMisspeltName: a list that is empty since there is no such node or pool says so.
+func TestQueryTellsAMisspeltName(t *testing.T) {
+	t.Parallel()
+	w := queryWorld(t)
+	s := w.Session(t, rig.TokenNoSSH, "")
+	for config, says := range map[string]string{
+		"node = \"pev1\"": "There is no node pev1, as far as this identity may see. Did you mean \"pve1\"? There are: pve1, pve2.",
+		"pool = \"wbe\"":  "There is no pool wbe, as far as this identity may see. Did you mean \"web\"?",
+		"name = \"nope\"": "",
+		"pool = \"web\"":  "",
+	} {
+		_, told := query(t, s, "", config)
+		if got := strings.Join(strings.Fields(told.String()), " "); !strings.Contains(got, says) || (says == "") != (got == "") {
+			t.Errorf("%s: %s", config, got)
+		}
+	}
+}
