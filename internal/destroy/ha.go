@@ -286,7 +286,8 @@ func (q references) ha(ctx context.Context) (entries []Entry) {
 		if len(rule.Resources) == 1 {
 			fate = removed
 		}
-		if version, err := q.d.api.Cluster().VersionOf(ctx, q.r.Ref.Node); err == nil && version.Major != 0 && !version.AtLeast(9, 1) {
+		version, err := q.d.api.Cluster().VersionOf(ctx, q.r.Ref.Node)
+		if err == nil && version.Major != 0 && !version.AtLeast(9, 1) {
 			fate = mayStay
 		}
 		entries = append(entries, Entry{haRule, rule.ID, fate})

@@ -134,7 +134,7 @@ func (c *Checker) agentUses(ctx context.Context, r Request, at []string) []use {
 }
 
 // cpuUses is the privilege on a CPU model of the datacenter's own, which a VM gets and did not have (qemu-server 9.1.13
-// API2/Qemu.pm, check_cpu_model_access; of a clone since 9.1.15). Every node of release 9.2 asks for it, about its own VMs.
+// API2/Qemu.pm, check_cpu_model_access; of a clone since 9.1.15). Every node of release 9.2 asks for it.
 func (c *Checker) cpuUses(ctx context.Context, node, path string, was, is vm.Spec) []use {
 	model := value(is.CPU.Type)
 	name, own := strings.CutPrefix(model, "custom-")

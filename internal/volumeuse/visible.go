@@ -125,8 +125,8 @@ func hides(e pve.ACLEntry, all []pve.ACLEntry, roles map[string][]string) bool {
 }
 
 // ofIdentity returns the entries that count for this identity, on paths that guests or their pools inherit from. Of a
-// token those of its user count too: it has what both have, or what its user has. Those of a group count only on paths on
-// which the user has none (AccessControl.pm, roles).
+// token those of its user count too: it has what both have, or what its user has. Those of a group count only where the
+// user has none (AccessControl.pm, roles).
 func ofIdentity(ctx context.Context, api pve.Reader, all []pve.ACLEntry) ([]pve.ACLEntry, error) {
 	token := api.Identity().User
 	user, _, _ := strings.Cut(token, "!")

@@ -37,7 +37,7 @@ func Routes() engine.Routes {
 
 // version is what GET /version answers on a node.
 func version(w *state.World, node string) map[string]any {
-	is := w.ReleaseOf(node)
+	is := state.ReleaseOf(w, node)
 	full := release.Package(is, "pve-manager")
 	if !strings.HasPrefix(full, is+".") { // 7.4, which is 8.0 under an older name
 		full = is + ".1"

@@ -20,8 +20,10 @@ func NodeRoutes() engine.Routes {
 			hosts journal lxc migrateall netstat network qemu query-url-metadata replication report rrd rrddata scan services
 			spiceshell startall status stopall storage subscription suspendall syslog tasks termproxy time version vncshell
 			vzdump wakeonlan sdn`)...),
-		"GET /nodes/{node}/status":                nodeStatus,
-		"GET /nodes/{node}/version":               func(r *engine.Request) (any, error) { return version(r.W, r.Params["node"]), nil },
+		"GET /nodes/{node}/status": nodeStatus,
+		"GET /nodes/{node}/version": func(r *engine.Request) (any, error) {
+			return version(r.W, r.Params["node"]), nil
+		},
 		"GET /nodes/{node}/network":               listNetwork,
 		"GET /nodes/{node}/config":                func(*engine.Request) (any, error) { return map[string]any{}, nil },
 		"GET /nodes/{node}/lxc":                   listContainers,

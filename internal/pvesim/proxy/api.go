@@ -210,7 +210,7 @@ func (c *call) toNode() *answer {
 // onNode has a node of another release than the world's route the request and check its permissions again, by its own
 // rules (pve-manager HTTPServer.pm, rest_handler).
 func (c *call) onNode(auth auth.Identity) error {
-	is := c.s.World.ReleaseOf(c.vars["node"])
+	is := state.ReleaseOf(c.s.World, c.vars["node"])
 	if !c.route.ProxyToNode || is == c.s.World.Profile {
 		return nil
 	}

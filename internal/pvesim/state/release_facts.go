@@ -16,7 +16,7 @@ type Fact = release.Fact
 func (w *World) Has(f Fact) bool { return f.Has(w.Profile) }
 
 // ReleaseOf is the release of a node: that of the world, unless it was upgraded before or after the others.
-func (w *World) ReleaseOf(node string) string {
+func ReleaseOf(w *World, node string) string {
 	if n := w.Nodes[node]; n != nil && n.Release != "" {
 		return n.Release
 	}

@@ -94,7 +94,8 @@ func (v VMFilter) List(ctx context.Context, api pve.Reader) (Listing, error) {
 			return Listing{}, err
 		}
 	}
-	return Listing{All: all, Meant: all.VMs(filter, exact), Untold: all.Untold(filter, exact), unknown: v.unknown(all)}, nil
+	return Listing{All: all, Meant: all.VMs(filter, exact), Untold: all.Untold(filter, exact),
+		unknown: v.unknown(all)}, nil
 }
 
 // unknown are sentences about the node and the pool of the filter, where the cluster does not show them.

@@ -122,7 +122,7 @@ func (r Restriction) isRoots(v tftypes.Value) bool {
 
 // nodes are those whose release decides about an attribute. PVE hands the requests for a VM to its node, whose
 // qemu-server checks their options (pve-manager HTTPServer.pm, rest_handler; "proxyto" in qemu-server API2/Qemu.pm). HA
-// is the business of the node that the endpoint names, "". While the node is not known, each that may get the VM counts.
+// is the business of the node that the endpoint names, "". While the node is not known, each possible one counts.
 func (p restrictionCheck) nodes(dotted string) []string {
 	switch {
 	case strings.HasPrefix(dotted, "ha."):
@@ -158,8 +158,8 @@ func (p restrictionCheck) checkVersion(ctx context.Context, rule Restriction, do
 func (p restrictionCheck) refuseVersion(rule Restriction, dotted, server string, v pve.Version) bool {
 	if rule.since.Release != "" && !rule.since.Has([3]int{v.Major, v.Minor, v.Patch}) {
 		p.refuseRestricted(dotted, fmt.Sprintf("%s needs Proxmox VE %s", dotted, rule.since.Releases()),
-			fmt.Sprintf("%s runs Proxmox VE %s, which does not have this option. Leave it out, or upgrade the server.", server,
-				v.Version))
+			fmt.Sprintf("%s runs Proxmox VE %s, which does not have this option. Leave it out, or upgrade the server.",
+				server, v.Version))
 		return true
 	}
 	const instead = "use an HA rule (proxmox_ha_rule of type node-affinity), which names the VM and its nodes"
