@@ -24,14 +24,12 @@ func (s *Session) Apply(ctx context.Context, pl *Plan) error {
 		return s.finish(w.diags)
 	}
 	w.unchanged = pl.unchanged()
-	now, last := pl.deletes()
-	w.deleteOrphans(ctx, now)
+	w.destroyAll(ctx, pl.first(), pl)
 	if pl.destroy {
 		clear(s.outputs)
 	} else {
 		w.eachBlock(ctx, func(b *block) Diagnostics { return w.applyBlock(ctx, b, pl) })
-		w.destroyReplaced(ctx, pl)
-		w.deleteOrphans(ctx, slices.DeleteFunc(last, func(c *Change) bool { return w.isWaitedFor(c, pl) }))
+		w.destroyAll(ctx, w.last(pl), pl)
 		w.keepOutputs()
 	}
 	s.state = w.state
@@ -171,46 +169,6 @@ func (s *Session) ReadDataSource(ctx context.Context, typ, body string) (cty.Val
 	return v, s.finish(w.diags)
 }
 
-// deleteOrphans carries out planned deletes, dependents first.
-func (w *walk) deleteOrphans(ctx context.Context, todo []*Change) {
-	for len(todo) > 0 {
-		var ready, later []*Change
-		for _, c := range todo {
-			if dependedOn(c, todo, w.state) {
-				later = append(later, c)
-			} else {
-				ready = append(ready, c)
-			}
-		}
-		if len(ready) == 0 { // a circle through renamed blocks: any order will do
-			ready, later = later, nil
-		}
-		failed := len(w.diags.Errors())
-		w.each(len(ready), func(n int) {
-			if ctx.Err() != nil {
-				w.report(failure("walk", ready[n].Address, "Interrupted", ctx.Err()))
-				return
-			}
-			ds := w.destroy(ctx, ready[n].Address, ready[n].plan)
-			w.report(ds)
-			if ds.err() != nil {
-				w.holdUp(ready[n].block)
-			}
-		})
-		if len(w.diags.Errors()) > failed {
-			return // the objects that the rest depends on may still exist
-		}
-		todo = later
-	}
-}
-
-func dependedOn(c *Change, among []*Change, state map[string]*instance) bool {
-	return slices.ContainsFunc(among, func(o *Change) bool {
-		i := state[o.Address]
-		return o != c && i != nil && slices.Contains(i.deps, c.block)
-	})
-}
-
 // applyBlock carries out the plan for the instances of a block.
 func (w *walk) applyBlock(ctx context.Context, b *block, pl *Plan) Diagnostics {
 	keys, err := w.scope.instances(b)
@@ -227,6 +185,10 @@ func (w *walk) applyBlock(ctx context.Context, b *block, pl *Plan) Diagnostics {
 			return
 		}
 		vals[n] = cty.DynamicVal
+		if w.isStuck(address) {
+			w.fail(b)
+			return
+		}
 		config, ds := w.scope.object(schema.Object, b.attrs, keys[n].variables())
 		ds = withAddress(address, ds)
 		if ds.err() == nil {
@@ -265,9 +227,8 @@ func (w *walk) applyResource(ctx context.Context, b *block, address string, conf
 	if c.Action == Replace && c.CreateFirst {
 		return w.replaceFirst(ctx, b, address, config, c)
 	}
-	if c.Action == Replace {
-		// As Terraform does: the private data of the plan of the new one, and no plan for the end of the old one.
-		if ds = w.destroy(ctx, address, planned{private: c.PlannedPrivate}); ds.err() != nil {
+	if c.Action == Replace && w.instance(address) != nil {
+		if ds = w.destroy(ctx, address, c.end()); ds.err() != nil {
 			return cty.DynamicVal, ds
 		}
 	}
@@ -327,7 +288,7 @@ func (w *walk) carryOut(ctx context.Context, b *block, c *Change) (cty.Value, Di
 		next = &instance{address: c.Address, typ: b.typ}
 	}
 	next = next.clone()
-	next.block, next.deps, next.last = b.addr, b.deps, b.createFirst
+	next.block, next.deps, next.last = b.addr, w.s.module.needs(b), b.createFirst
 	private := next.private
 	if resp != nil {
 		private = resp.Private

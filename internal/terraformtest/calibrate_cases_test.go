@@ -158,7 +158,7 @@ func stories(opentofu bool) []story {
 		"oc": "read-private", "flag": "read-warning"}}
 	alive.steps = append(alive.steps, again, end)
 	return []story{alive, tell("refusals", told(refusals(), opentofu), planOnly), tell("invalid", invalid(), planOnly), together(), imports(opentofu),
-		replacements(), orphans()}
+		replacements(), orphans(), chain()}
 }
 
 // tellsSecret reports whether an order is to answer with something write-only.

@@ -3,6 +3,7 @@ package terraformtest
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -60,63 +61,136 @@ func (w *walk) replaceFirst(ctx context.Context, b *block, address string, confi
 	return v, ds
 }
 
-// destroyReplaced destroys what this apply has deposed, unless a new object or what depends on it has failed.
-func (w *walk) destroyReplaced(ctx context.Context, pl *Plan) {
-	for _, key := range sortedKeys(w.state) {
+// The order of an apply, as Terraform core's graph has it (internal/terraform, transform_destroy_edge.go,
+// transform_destroy_cbd.go): destroys come first, that of an object after those of its dependents; then creates and updates, an
+// object after those that it depends on; last the destroys of objects with create_before_destroy. Where Terraform leaves the order
+// open, as between a dependent that is destroyed first and a new object that is made before the old one goes, this one is the
+// one that has less to go back to.
+
+// end is the plan of the destroy that a change is or begins with: as Terraform does, a replacement's has the private data of the
+// plan of the new object, and no plan of its own.
+func (c *Change) end() planned {
+	if c.Action == Replace {
+		return planned{private: c.PlannedPrivate}
+	}
+	return c.plan
+}
+
+// first are the destroys that come before all other changes, by address. A replacement that no other change is linked with
+// destroys in its own turn.
+func (p *Plan) first() map[string]planned {
+	todo := map[string]planned{}
+	for _, c := range p.Changes {
+		i := p.state[c.Address]
+		isDelete := c.Action == Delete && (p.destroy || i == nil || !i.last || IsDeposed(c.Address))
+		if isDelete || c.Action == Replace && !c.CreateFirst && i != nil && p.isLinked(c, i) {
+			todo[c.Address] = c.end()
+		}
+	}
+	return todo
+}
+
+// isLinked reports whether another block that is changed depends on an object, or the other way round.
+func (p *Plan) isLinked(c *Change, i *instance) bool {
+	return slices.ContainsFunc(p.Changes, func(o *Change) bool {
+		if o.Action == NoOp || o.Action == Read || o.block == c.block {
+			return false
+		}
+		other := p.state[o.Address]
+		return slices.Contains(i.deps, o.block) || other != nil && slices.Contains(other.deps, c.block)
+	})
+}
+
+// last are the destroys that come after all other changes: of what this apply has deposed, and of objects whose blocks had
+// create_before_destroy, which the state remembers. They stay if a new object or a dependent has failed.
+func (w *walk) last(pl *Plan) map[string]planned {
+	todo := map[string]planned{}
+	for key, i := range w.state {
 		address, _, isDeposed := strings.Cut(key, deposed)
-		i := w.state[key]
-		if c := pl.Change(address); !isDeposed || c == nil || !c.CreateFirst || w.hasFailed(i.block) {
+		c := pl.Change(address)
+		if c == nil || w.isNeeded(i.block, pl) {
 			continue
 		}
-		w.report(w.destroy(ctx, key, planned{}))
-	}
-}
-
-// deletes are the planned deletes: those that come before all changes, and those of objects whose blocks had
-// create_before_destroy, which the state remembers: what depended on them is changed first (internal/terraform,
-// transform_destroy_edge.go, transform_destroy_cbd.go, node_resource_destroy.go CreateBeforeDestroy).
-func (p *Plan) deletes() (now, last []*Change) {
-	for _, c := range p.Changes {
-		switch i := p.state[c.Address]; {
-		case c.Action != Delete:
-		case i != nil && i.last && !p.destroy && !IsDeposed(c.Address):
-			last = append(last, c)
-		default:
-			now = append(now, c)
+		if isDeposed && c.CreateFirst || !isDeposed && c.Action == Delete && i.last {
+			todo[key] = c.end()
 		}
 	}
-	return now, last
+	return todo
 }
 
-// holdUp has the changes fail that come after a destroy which has failed: those of what depends on the object in state.
-func (w *walk) holdUp(block string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, i := range w.state {
-		w.failed[i.block] = w.failed[i.block] || slices.Contains(i.deps, block) && !w.unchanged[i.block]
-	}
-}
-
-// isWaitedFor reports whether the change of something that depends on an object has failed, so that it stays.
-func (w *walk) isWaitedFor(c *Change, pl *Plan) bool {
+// isNeeded reports whether the change of a block or of one that depends on it has failed.
+func (w *walk) isNeeded(block string, pl *Plan) bool {
 	for _, i := range pl.state {
-		if slices.Contains(i.deps, c.block) && w.hasFailed(i.block) {
+		if w.failed[i.block] && slices.Contains(i.deps, block) {
+			return true
+		}
+	}
+	for name, b := range w.s.module.blocks {
+		if w.failed[name] && (name == block || slices.Contains(b.deps, block)) {
 			return true
 		}
 	}
 	return false
 }
 
-// hasFailed reports whether a block or one that depends on it has failed.
-func (w *walk) hasFailed(addr string) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for name, b := range w.s.module.blocks {
-		if w.failed[name] && (name == addr || slices.Contains(b.deps, addr)) {
-			return true
+// destroyAll carries out destroys, dependents first.
+func (w *walk) destroyAll(ctx context.Context, todo map[string]planned, pl *Plan) {
+	for len(todo) > 0 {
+		ready := slices.DeleteFunc(sortedKeys(todo), func(address string) bool { return w.hasDependent(address, todo) })
+		if len(ready) == 0 { // a circle through renamed blocks: any order will do
+			ready = sortedKeys(todo)
+		}
+		w.each(len(ready), func(n int) {
+			i := w.instance(ready[n])
+			if w.isStuck(ready[n]) {
+				w.holdUp(i, pl)
+				return
+			}
+			var ds Diagnostics
+			if err := ctx.Err(); err != nil {
+				ds = failure("walk", ready[n], "Interrupted", err)
+			} else {
+				ds = w.destroy(ctx, ready[n], todo[ready[n]])
+			}
+			w.report(ds)
+			if ds.err() != nil {
+				w.holdUp(i, pl)
+			}
+		})
+		for _, address := range ready {
+			delete(todo, address)
 		}
 	}
-	return false
+}
+
+// hasDependent reports whether one of the objects to destroy depends on that of an address.
+func (w *walk) hasDependent(address string, todo map[string]planned) bool {
+	block := w.state[address].block
+	return slices.ContainsFunc(sortedKeys(todo), func(o string) bool { return o != address && slices.Contains(w.state[o].deps, block) })
+}
+
+// holdUp stops what comes after a destroy that has failed: the new object, the changes of dependents, and both the destroys and
+// the changes of what the object depends on.
+func (w *walk) holdUp(i *instance, pl *Plan) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	all := maps.Clone(pl.state)
+	maps.Copy(all, w.state)
+	for key, o := range all {
+		c := pl.Change(key)
+		if c == nil {
+			c = pl.Change(o.address)
+		}
+		isLinked := o.address == i.address || slices.Contains(i.deps, o.block) || slices.Contains(o.deps, i.block)
+		w.stuck[key] = w.stuck[key] || isLinked && c != nil && c.Action != NoOp
+	}
+}
+
+// isStuck reports whether a failed destroy keeps a change from coming.
+func (w *walk) isStuck(address string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.stuck[address]
 }
 
 // destroy deletes one instance. The destroy of a deposed one is planned once more.

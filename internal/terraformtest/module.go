@@ -195,7 +195,36 @@ func (m *module) link() error {
 		b.deps = sortedKeys(found)
 	}
 	_, err := m.levels()
+	if err == nil {
+		m.createDependenciesFirst()
+	}
 	return err
+}
+
+// createDependenciesFirst forces create_before_destroy on what a block that has it depends on (terraform internal/terraform,
+// transform_destroy_cbd.go, ForcedCBDTransformer).
+func (m *module) createDependenciesFirst() {
+	for _, b := range m.blocks {
+		for _, addr := range m.needs(b) {
+			m.blocks[addr].createFirst = m.blocks[addr].createFirst || b.createFirst
+		}
+	}
+}
+
+// needs are all blocks that a block depends on, directly or not.
+func (m *module) needs(b *block) []string {
+	all := map[string]bool{}
+	var add func(*block)
+	add = func(b *block) {
+		for _, addr := range b.deps {
+			if !all[addr] {
+				all[addr] = true
+				add(m.blocks[addr])
+			}
+		}
+	}
+	add(b)
+	return sortedKeys(all)
 }
 
 // follow adds the blocks that references lead to.

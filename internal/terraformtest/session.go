@@ -18,8 +18,7 @@ import (
 //
 // Known differences to Terraform: one provider without aliases and one module; no moved (see Move), removed, import or check blocks,
 // actions are carried out by Invoke only, never by a trigger;
-// create_before_destroy holds for its own block alone, not for what that depends on; a replacement without it destroys and creates in one
-// go without replacing dependents first.
+// changes that nothing orders come one level of references after the other.
 type Session struct {
 	Caller
 	// Parallelism bounds the resources that are worked on at once. One makes requests countable and is the default.
@@ -199,6 +198,7 @@ type walk struct {
 	mu     sync.Mutex
 	diags  Diagnostics
 	failed map[string]bool // blocks whose dependents are skipped
+	stuck  map[string]bool // addresses whose change a failed destroy keeps from coming
 	// pending are the blocks that a plan changes; unchanged those that an apply leaves alone, which no failure takes along.
 	pending, unchanged map[string]bool
 	// gone holds the private data of objects that a refresh has missed. Terraform shows it to the plan that makes them again.
@@ -255,7 +255,7 @@ func (s *Session) newWalk(ctx context.Context, state map[string]*instance) (*wal
 		return nil, err
 	}
 	return &walk{process: p, s: s, scope: sc, state: maps.Clone(state), failed: map[string]bool{}, pending: map[string]bool{},
-		gone: map[string][]byte{}}, nil
+		stuck: map[string]bool{}, gone: map[string][]byte{}}, nil
 }
 
 // configureProvider evaluates the provider block and hands it over, with values that are not known yet as unknown.
@@ -290,12 +290,17 @@ func (w *walk) eachBlock(ctx context.Context, visit func(*block) Diagnostics) {
 			}
 			w.report(ds)
 			if ds.err() != nil {
-				w.mu.Lock()
-				w.failed[b.addr] = true
-				w.mu.Unlock()
+				w.fail(b)
 			}
 		})
 	}
+}
+
+// fail makes the dependents of a block be skipped.
+func (w *walk) fail(b *block) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.failed[b.addr] = true
 }
 
 func (w *walk) skip(b *block) bool {

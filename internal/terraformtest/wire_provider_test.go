@@ -19,9 +19,10 @@ import (
 type wireProvider struct {
 	tfprotov6.ProviderServer // what no test calls
 
-	mu     sync.Mutex
-	orders map[string]string   // by name
-	calls  map[string][]string // by name: what was asked
+	mu      sync.Mutex
+	orders  map[string]string   // by name
+	calls   map[string][]string // by name: what was asked
+	applies []string            // of all resources, in order
 }
 
 // flagged is an attribute of strings with the flags of wireAttr and z for sensitive.
@@ -144,6 +145,11 @@ func (g *wireProvider) hear(rpc string, private []byte, values map[string]cty.Va
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.calls[name] = append(g.calls[name], text)
+	if planned, isApply := values["planned"]; isApply && planned.IsNull() {
+		g.applies = append(g.applies, "destroy-"+name)
+	} else if isApply {
+		g.applies = append(g.applies, "make-"+name)
+	}
 	return name, g.orders[name]
 }
 
