@@ -3,14 +3,15 @@ package terraformtest
 import "fmt"
 
 // chain are an image, a VM that is made of it and a snapshot of that VM, where the change of one comes with that of another: what is
-// destroyed and made, and in which order, also where a part of it fails.
+// destroyed and made, and in which order, also where a part of it fails. All dependents of an object with create_before_destroy have it
+// too: 1.17.0-dev forces it on them, 1.11 does not.
 func chain() story {
 	const first = "  lifecycle { create_before_destroy = true }\n"
 	// The image has force, which replaces it; the VM has it as force or as opt; the snapshot has that of the VM.
 	config := func(image, vm, snapshot, lifecycle string) string {
 		return fmt.Sprintf("resource \"sample_gadget\" \"image\" {\n  name = \"image\"\n  %s\n}\n", image) +
 			fmt.Sprintf("resource \"sample_gadget\" \"vm\" {\n  name = \"vm\"\n  %s\n%s}\n", vm, lifecycle) +
-			fmt.Sprintf("resource \"sample_gadget\" \"snapshot\" {\n  name = \"snapshot\"\n  tags = [sample_gadget.vm.name]\n  %s\n}\n", snapshot)
+			fmt.Sprintf("resource \"sample_gadget\" \"snapshot\" {\n  name = \"snapshot\"\n  tags = [sample_gadget.vm.name]\n  %s\n%s}\n", snapshot, lifecycle)
 	}
 	replaced := func(n int, lifecycle string) string {
 		return config(fmt.Sprintf("force = %q", fmt.Sprint(n)), "force = sample_gadget.image.force", "force = sample_gadget.vm.force", lifecycle)
