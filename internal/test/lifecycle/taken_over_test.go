@@ -289,3 +289,45 @@ func TestSlotChangeThatIsDone(t *testing.T) {
 		})
 	}
 }
+
+// TestDriveOverACloudInitDrive: a VM has a cloud-init drive that the configuration does not name, as a clone has its
+// template's. Another drive or a disk in its slot is refused, and comes where the cloud-init drive gets another slot.
+func TestDriveOverACloudInitDrive(t *testing.T) {
+	const volume = "local-zfs:vm-400-cloudinit"
+	put := func(l *rig.VM) {
+		l.Guest(func(world *state.World, g *state.Guest) {
+			world.Put(&state.Volume{Storage: "local-zfs", Node: g.Node, Name: "vm-400-cloudinit", Content: "images", VMID: 400,
+				Format: "raw", Size: 4 << 20})
+			g.Config["ide2"] = volume + ",media=cdrom"
+		})
+	}
+	const stopped = "power_state = \"stopped\"\n"
+	for attribute, drive := range map[string]string{
+		`cdroms["ide2"]`: `cdroms = { ide2 = { file = "none" } }`,
+		`disks["ide2"]`:  `disks = { ide2 = { storage = "local-zfs", size = "1G" } }`,
+	} {
+		t.Run(attribute, func(t *testing.T) {
+			l := rig.NewVM(t, stopped)
+			put(l)
+			for range 2 { // also once the state knows of it
+				l.Refuses(stopped+drive, attribute, "The slot is not empty: "+volume+" is in ide2", "cloud_init.slot")
+				rig.Must(t, l.Session.Refresh(t.Context()))
+			}
+			l.To(stopped + drive + "\ncloud_init = { slot = \"ide0\" }")
+			if has := l.Config(); !strings.Contains(has["ide0"], "cloudinit") || strings.Contains(has["ide2"], "cloudinit") {
+				t.Errorf("ide0 is %q, ide2 is %q", has["ide0"], has["ide2"])
+			}
+		})
+	}
+	t.Run("in the place of a configured one", func(t *testing.T) {
+		const drive = stopped + "cdroms = { ide2 = { file = \"none\" } }"
+		l := rig.NewVM(t, drive)
+		put(l)
+		l.Plan(drive)
+		l.Warned(`cdroms["ide2"]`, "ide2 of VM 400 on pve1 has a cloud-init drive", "the apply leaves it there")
+		rig.Must(t, l.Session.Run(t.Context()))
+		if has := l.Config()["ide2"]; !strings.HasPrefix(has, volume) {
+			t.Errorf("ide2 is %q", has)
+		}
+	})
+}

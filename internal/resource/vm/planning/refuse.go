@@ -57,6 +57,7 @@ func (p refusals) refuseChanges() {
 	p.refuseDisksWithoutStorage()
 	p.refuseLimits()
 	p.refuseDisplacing()
+	p.refuseOverCloudInit()
 	if p.delta().swaps("smbios.uuid") == other && model.Value(p.Prior.Status) == "running" {
 		p.refuse(path.Root("smbios").AtName("uuid"),
 			"By its uuid the provider knows the VM again, and PVE changes that of a running VM at its next start only. "+

@@ -170,6 +170,28 @@ func (p refusals) refuseDisplacing() {
 	}
 }
 
+// refuseOverCloudInit refuses a disk or an optical drive in the slot of a cloud-init drive that stays: a slot has one
+// device, and the apply would leave the cloud-init drive there. The configuration need not name that one, as where the
+// VM has it from its template.
+func (p refusals) refuseOverCloudInit() {
+	if p.Plan.CloudInit == nil || p.Plan.CloudInit.Slot == nil {
+		return
+	}
+	slot, volume := *p.Plan.CloudInit.Slot, cmp.Or(model.Value(p.Plan.CloudInit.Volume), "the cloud-init drive")
+	for _, group := range []string{"disks", "cdroms"} {
+		at, why := path.Root(group).AtMapKey(slot), volume+" is in "+slot+", and the configuration does not name it. "
+		switch {
+		case !p.Config.IsSet(group + "." + slot):
+		case p.managed(group + "." + slot):
+			p.diags.AddAttributeWarning(at, slot+" of "+p.Prior.Thing()+" has a cloud-init drive", why+"It is in the place of "+
+				"the configured one, and the apply leaves it there. Choose another slot, or take that drive out of it.")
+		default:
+			p.refuse(at, "The slot is not empty: "+why+"Choose another slot, or give the cloud-init drive another one with "+
+				"cloud_init.slot.")
+		}
+	}
+}
+
 // opticalDrives are the drives of a VM with media=cdrom, that of cloud-init among them, and where they are configured.
 func (p refusals) opticalDrives(m model.Model) map[string]path.Path {
 	all := map[string]path.Path{}
