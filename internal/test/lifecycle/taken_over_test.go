@@ -331,3 +331,29 @@ func TestDriveOverACloudInitDrive(t *testing.T) {
 		}
 	})
 }
+
+// TestBootOrderFollowsADisk: where the configuration has no boot order, the VM boots from the same disk after that has got
+// another slot.
+func TestBootOrderFollowsADisk(t *testing.T) {
+	const two = `disks = { scsi0 = { storage = "local-zfs", size = "1G" }, scsi1 = { storage = "local-zfs", size = "2G" } }` + "\n"
+	const net = "networks = { net0 = { bridge = \"vmbr0\" } }\n"
+	for name, c := range map[string]struct{ boot, to, want string }{
+		"alone":                 {"scsi0", `disks = { virtio0 = { imported_disk = { volume = <scsi0> } }, scsi1 = { storage = "local-zfs", size = "2G" } }`, "virtio0"},
+		"among others":          {"net0;scsi1;scsi0", `disks = { virtio0 = { imported_disk = { volume = <scsi0> } }, scsi1 = { storage = "local-zfs", size = "2G" } }`, "net0;scsi1;virtio0"},
+		"both":                  {"scsi0;scsi1", `disks = { virtio0 = { imported_disk = { volume = <scsi1> } }, sata0 = { imported_disk = { volume = <scsi0> } } }`, "sata0;virtio0"},
+		"and another goes":      {"scsi0;scsi1", `disks = { virtio0 = { imported_disk = { volume = <scsi1> } } }`, "virtio0"},
+		"and a new medium":      {"scsi0", `disks = { virtio0 = { imported_disk = { volume = <scsi0> } }, scsi1 = { storage = "local-zfs", size = "2G" } }` + "\ncdroms = { ide2 = { file = \"none\" } }", "virtio0"},
+		"one that is not in it": {"scsi1", `disks = { virtio0 = { imported_disk = { volume = <scsi0> } }, scsi1 = { storage = "local-zfs", size = "2G" } }`, "scsi1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := rig.NewVM(t, rig.Stopped+net+two)
+			l.Guest(func(_ *state.World, g *state.Guest) { g.Config["boot"] = "order=" + c.boot })
+			rig.Must(t, l.Session.Refresh(t.Context()))
+			l.To(rig.Stopped + net + l.Named(c.to))
+			if is := l.Config()["boot"]; is != "order="+c.want {
+				t.Errorf("the boot order is %q, not %q", is, c.want)
+			}
+		})
+	}
+}

@@ -63,7 +63,7 @@ func (p *Planning) PlanConsequences() {
 	p.consequencesForDisks(c, migrates)
 	p.consequencesForCloudInit(c, migrates)
 	if p.Config.At("boot_order").IsNull() && p.Prior.BootOrder != nil && p.changesBootOrder() {
-		c.unknown["boot_order"] = true
+		c.unknown["boot_order"] = !p.bootsFromMoved()
 	}
 	if d.swaps("smbios.uuid") != same || p.Prior.UUID == nil { // a create that failed has not read it
 		c.unknown["uuid"] = true
@@ -92,12 +92,8 @@ func (c consequences) forFirewall(p *Planning) {
 // that is wanted again while its removal waits returns to its place. An order in the old notation is one of kinds of
 // devices, so each new device may be in it.
 func (p *Planning) changesBootOrder() bool {
-	d := p.delta()
-	for _, at := range []string{"disks", "cdroms", "networks", "pci", "usb", "cloud_init",
-		"cloud_init.slot"} {
-		if d.change(at) == open {
-			return true
-		}
+	if p.hasOpenDevices() {
+		return true
 	}
 	come, leave := model.ChangedDevices(p.Prior, p.Plan)
 	if p.losesCloudInitDrive() {
@@ -113,6 +109,12 @@ func (p *Planning) changesBootOrder() bool {
 	})
 	waits := func(option string) bool { return slices.Contains(p.Prior.PendingChanges, option) }
 	return slices.ContainsFunc(leave, isBooted) || newDrive || waits("boot") && slices.ContainsFunc(come, waits)
+}
+
+func (p *Planning) hasOpenDevices() bool {
+	d := p.delta()
+	all := []string{"disks", "cdroms", "networks", "pci", "usb", "cloud_init", "cloud_init.slot"}
+	return slices.ContainsFunc(all, func(at string) bool { return d.change(at) == open })
 }
 
 // losesCloudInitDrive reports whether the drive goes while its slot is still planned: the slot follows its storage.

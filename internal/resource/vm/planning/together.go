@@ -88,6 +88,38 @@ func (p refusals) refuseBootOrder() {
 	}
 }
 
+// bootsFromMoved plans the boot order with the new slots of the disks in it that change theirs, and reports whether it
+// has any: PVE takes the old slot out of the order and puts the new one nowhere (qemu-server API2/Qemu.pm
+// update_vm_api), so the VM would not boot.
+func (p *Planning) bootsFromMoved() bool {
+	if p.hasOpenDevices() || p.private.LegacyBoot || p.private.Lost || slices.Contains(p.Prior.PendingChanges, "boot") {
+		return false
+	}
+	_, leave := model.ChangedDevices(p.Prior, p.Plan)
+	if p.losesCloudInitDrive() {
+		leave = append(leave, *p.Prior.CloudInit.Slot)
+	}
+	hasMoved, order := false, []tftypes.Value{}
+	for _, device := range p.Prior.BootOrder {
+		if slices.Contains(leave, device) {
+			was := model.Value(p.Prior.Disks[device].Volume)
+			device = ""
+			for slot, volume := range p.volumes.attached {
+				if volume == was && was != "" {
+					device, hasMoved = slot, true
+				}
+			}
+		}
+		if device != "" {
+			order = append(order, tftypes.NewValue(tftypes.String, device))
+		}
+	}
+	if hasMoved {
+		p.Value = plan.Replace(p.Value, "boot_order", tftypes.NewValue(plan.At(p.Value, "boot_order").Type(), order))
+	}
+	return hasMoved
+}
+
 // bootsNoMore says that a disk which leaves is the one that the VM boots from, "" for another: the first one in the
 // boot order. PVE takes it out of the order and puts no other disk there (qemu-server API2/Qemu.pm update_vm_api), and
 // the firmware boots from nothing else (QemuServer.pm config_to_command, "strict=on"). An error tells of a running VM
