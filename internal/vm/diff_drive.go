@@ -2,6 +2,8 @@ package vm
 
 import (
 	"maps"
+	"slices"
+	"strings"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/property"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
@@ -41,11 +43,18 @@ func (c *Change) carry(slot string, from, to attached) (_ attached, replaced boo
 	return from, false
 }
 
-// needsStorage complains about a volume to be made nowhere.
-func (c *Change) needsStorage(slot string, a attached) {
-	if a.volume == "" && a.storage == "" {
-		c.problem(slot, "storage", "a new volume needs a storage")
+// needsStorage complains about a volume to be made nowhere. It names the disks that are there, of which one may be meant
+// by another slot.
+func (c *Change) needsStorage(slot string, a attached, disks map[string]Disk) {
+	if a.volume != "" || a.storage != "" {
+		return
 	}
+	text := "a new volume needs a storage"
+	if len(disks) > 0 {
+		text += ". There are disks already, in " + strings.Join(slices.Sorted(maps.Keys(disks)), ", ") +
+			": to grow or change one of them, name its slot"
+	}
+	c.problem(slot, "storage", text)
 }
 
 func carryDisks(c *Change, from, to map[string]Disk) map[string]Disk {
@@ -58,7 +67,7 @@ func carryDisks(c *Change, from, to map[string]Disk) map[string]Disk {
 		if f, ok := from[slot]; ok {
 			to[slot] = carryDisk(c, slot, f, d)
 		} else {
-			newDisk(c, slot, d)
+			newDisk(c, slot, d, from)
 		}
 	}
 	return to
@@ -99,8 +108,8 @@ func (c *Change) grown(slot string, has, want *int64) *int64 {
 }
 
 // newDisk checks a disk that the slot has not had, and grows an import to its size: PVE imports at the source's.
-func newDisk(c *Change, slot string, d Disk) {
-	c.needsStorage(slot, attached{storage: d.Storage, volume: d.Volume})
+func newDisk(c *Change, slot string, d Disk, others map[string]Disk) {
+	c.needsStorage(slot, attached{storage: d.Storage, volume: d.Volume}, others)
 	switch {
 	case d.Volume != "":
 	case d.ImportFrom == nil && d.Size == nil:
@@ -133,7 +142,7 @@ func carryEFIDisk(c *Change, f, to *EFIDisk) *EFIDisk {
 	}
 	d := *to
 	if f == nil {
-		c.needsStorage(efiSlot, attached{storage: d.Storage, volume: d.Volume})
+		c.needsStorage(efiSlot, attached{storage: d.Storage, volume: d.Volume}, nil)
 		return to
 	}
 	d.Rest = f.Rest
@@ -163,7 +172,7 @@ func carryTPMState(c *Change, f, to *TPMState) *TPMState {
 	}
 	d := *to
 	if f == nil {
-		c.needsStorage(tpmSlot, attached{storage: d.Storage, volume: d.Volume})
+		c.needsStorage(tpmSlot, attached{storage: d.Storage, volume: d.Volume}, nil)
 		return to
 	}
 	d.Rest = f.Rest
@@ -187,7 +196,7 @@ func carryCloudInitDrive(c *Change, f CloudInit, to *CloudInit) {
 	switch {
 	case to.Slot == "":
 	case f.Slot == "":
-		c.needsStorage(to.Slot, want)
+		c.needsStorage(to.Slot, want, nil)
 	case f.Slot != to.Slot: // its content is generated: destroy it and make it again
 		c.DeleteFirst = []string{f.Slot}
 		to.Volume, to.Rest = "", nil

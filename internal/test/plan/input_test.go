@@ -35,7 +35,7 @@ func TestInputThatOnlyTheApplyUsedToRefuse(t *testing.T) {
 		{hcl: `clone = { vmid = 9000, storage = "local-lvm" }`, attribute: "clone.storage", says: []string{"clone.full = true"}},
 		{hcl: `clone = { vmid = 9000, full = true, snapshot = "x" }`, attribute: "clone.snapshot", says: []string{"2 to 40"}},
 		{hcl: "clone = { vmid = 9000 }\n  disks = { scsi0 = { size = \"1G\" } }", attribute: `disks["scsi0"].size`, says: []string{"2G", "1G", "shrunk"}},
-		{hcl: "clone = { vmid = 9000 }\n  disks = { scsi5 = { size = \"1G\" } }", attribute: `disks["scsi5"].storage`, says: []string{"needs a storage"}},
+		{hcl: "clone = { vmid = 9000 }\n  disks = { scsi5 = { size = \"1G\" } }", attribute: `disks["scsi5"].storage`, says: []string{"needs a storage. There are disks already, in scsi0: to grow or change one of them, name its slot"}},
 		{hcl: "machine_options = { aw_bits = 48 }", attribute: "machine_options.aw_bits", says: []string{"set machine_options.viommu too"}},
 		{hcl: `pool = ""`, attribute: "pool", says: []string{`"prod/web". To leave it unset write null, as in pool = var.pool == "" ? null : var.pool`}},
 		{hcl: `networks = { net0 = { bridge = "vmbr0", macaddr = "" } }`, attribute: `networks["net0"].macaddr`, says: []string{`macaddr = var.macaddr == "" ? null`}},
