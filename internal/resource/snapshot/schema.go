@@ -23,6 +23,10 @@ func snapshotSchema(ctx context.Context) schema.Schema {
 		MarkdownDescription: "A snapshot of a virtual machine: its options, its disks and, with `vmstate`, the memory of " +
 			"the running guest. If the create fails, no snapshot is left, or the error names the leftover. Only " +
 			"Terraform's own snapshot is removed: a third party's later snapshot of the same name is left alone.\n\n" +
+			"A snapshot that is replaced, as by another `name`, is removed before Terraform changes the VM, and the new one is " +
+			"taken after that. If the change of the VM fails, there is no snapshot. With " +
+			"`lifecycle { create_before_destroy = true }` the old one stays until the new one is taken. Terraform then makes " +
+			"a VM that is replaced before the old one goes, too, so its `vmid` must not be fixed.\n\n" +
 			"The storage of every disk has to support snapshots: ZFS, LVM-thin, RBD, Btrfs, or files in qcow2 format. Thick " +
 			"LVM supports them since PVE 9.0, and only if it is configured to. A template has no snapshots, and a VM with a " +
 			"snapshot cannot " +
@@ -31,11 +35,11 @@ func snapshotSchema(ctx context.Context) schema.Schema {
 		Attributes: map[string]schema.Attribute{
 			"vmid": schema.Int64Attribute{Required: true, Validators: []validator.Int64{kit.VMID()},
 				PlanModifiers:       []planmodifier.Int64{int64planmodifier.RequiresReplace()},
-				MarkdownDescription: "Id of the VM. A change takes a new snapshot of the other VM and removes this one."},
+				MarkdownDescription: "Id of the VM. A change removes this snapshot and takes a new one of the other VM."},
 			"name": schema.StringAttribute{Required: true, Validators: []validator.String{kit.SnapshotName(), notReserved()},
 				PlanModifiers: []planmodifier.String{stringplanmodifier.RequiresReplace()},
 				MarkdownDescription: "Name of the snapshot: 2 to 40 letters, digits, `_` and `-`, a letter first. " +
-					"`current`, `pending` and `vzdump` are reserved. A change takes a new snapshot and removes this one."},
+					"`current`, `pending` and `vzdump` are reserved. A change removes this snapshot and takes a new one."},
 			"description": schema.StringAttribute{Optional: true, Validators: []validator.String{kit.Printable(), trimmed()},
 				MarkdownDescription: "Description of the snapshot. A change keeps the snapshot. Default: none."},
 			"vmstate": schema.BoolAttribute{Optional: true, Computed: true,
@@ -63,7 +67,7 @@ func snapshotSchema(ctx context.Context) schema.Schema {
 }
 
 // isAnother says when a changed uuid takes a new snapshot.
-const isAnother = "A change of the VM takes a new snapshot of the other one and removes this one."
+const isAnother = "A change of the VM removes this snapshot and takes a new one of the other VM."
 
 // keepOfSameVM keeps a uuid that is not configured while vmid stays: that of another VM is known once its snapshot is
 // taken.

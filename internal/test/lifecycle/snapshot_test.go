@@ -2,10 +2,12 @@ package lifecycle_test
 
 import (
 	"fmt"
+	"net/http"
 	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/terraformtest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
@@ -219,5 +221,32 @@ func TestCloneOfASnapshotOfThisApply(t *testing.T) {
 				"resource \"proxmox_vm\" \"copy\" {\n node = \"pve1\"\n vmid = 400\n clone = {\n"+clone+"\n}\n}\n")
 			rig.Must(t, s.Converge(t.Context()))
 		})
+	}
+}
+
+// TestSnapshotReplacedBesideAChangeThatFails: Terraform removes a snapshot that gets another name before it changes the VM; with
+// create_before_destroy it stays until the new one is taken, which the schema says.
+func TestSnapshotReplacedBesideAChangeThatFails(t *testing.T) {
+	for first, stays := range map[string]bool{"": false, "lifecycle { create_before_destroy = true }\n": true} {
+		w := rig.NewWorld(t)
+		config := func(cores int, name string) string {
+			return rig.VMBlock(fmt.Sprintf("vmid = 400\nnode = \"pve1\"\npower_state = \"stopped\"\ncpu = { cores = %d }\n", cores)) +
+				fmt.Sprintf("resource \"proxmox_vm_snapshot\" \"s\" {\n  vmid = %s.vmid\n  name = %q\n%s}\n", rig.VMAddress, name, first)
+		}
+		s := w.Session(t, rig.TokenNoSSH, config(1, "v1"))
+		rig.Must(t, s.Converge(t.Context()))
+		w.Reconfigure(t, s, rig.TokenNoSSH, config(2, "v2"))
+		var all []fault.Rule
+		for _, method := range []string{http.MethodPut, http.MethodPost} {
+			all = append(all, fault.Rule{Match: fault.Match{Method: method, Path: "/nodes/{node}/qemu/{vmid}/config"}, Phase: fault.Before,
+				Status: 500, Reason: "no", Times: -1})
+		}
+		w.Sim.SetFaults(all)
+		if err := s.Run(t.Context()); err == nil {
+			t.Fatal("the VM was changed")
+		}
+		if has := rig.GuestOf(w, 400).Snaps["v1"] != nil; has != stays {
+			t.Errorf("%q: the old snapshot is there: %t", first, has)
+		}
 	}
 }
