@@ -43,8 +43,8 @@ func (c *Change) carry(slot string, from, to attached) (_ attached, replaced boo
 	return from, false
 }
 
-// needsStorage complains about a volume to be made nowhere. It names the disks that are there, of which one may be meant
-// by another slot.
+// needsStorage complains about a volume to be made nowhere. It names the disks that are there, of which one may be
+// meant.
 func (c *Change) needsStorage(slot string, a attached, disks map[string]Disk) {
 	if a.volume != "" || a.storage != "" {
 		return

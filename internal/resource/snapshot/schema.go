@@ -23,10 +23,10 @@ func snapshotSchema(ctx context.Context) schema.Schema {
 		MarkdownDescription: "A snapshot of a virtual machine: its options, its disks and, with `vmstate`, the memory of " +
 			"the running guest. If the create fails, no snapshot is left, or the error names the leftover. Only " +
 			"Terraform's own snapshot is removed: a third party's later snapshot of the same name is left alone.\n\n" +
-			"A snapshot that is replaced, as by another `name`, is removed before Terraform changes the VM, and the new one is " +
-			"taken after that. If the change of the VM fails, there is no snapshot. With " +
-			"`lifecycle { create_before_destroy = true }` the old one stays until the new one is taken. Terraform then makes " +
-			"a VM that is replaced before the old one goes, too, so its `vmid` must not be fixed.\n\n" +
+			"A snapshot that is replaced, as by another `name`, is removed before Terraform changes the VM, and the new one " +
+			"is taken after that. If the change of the VM fails, there is no snapshot. With " +
+			"`lifecycle { create_before_destroy = true }` the old one stays until the new one is taken. Terraform then " +
+			"makes a VM that is replaced before the old one goes, too, so its `vmid` must not be fixed.\n\n" +
 			"The storage of every disk has to support snapshots: ZFS, LVM-thin, RBD, Btrfs, or files in qcow2 format. Thick " +
 			"LVM supports them since PVE 9.0, and only if it is configured to. A template has no snapshots, and a VM with a " +
 			"snapshot cannot " +

@@ -63,7 +63,7 @@ func (p *Planning) PlanConsequences() {
 	p.consequencesForDisks(c, migrates)
 	p.consequencesForCloudInit(c, migrates)
 	if p.Config.At("boot_order").IsNull() && p.Prior.BootOrder != nil && p.changesBootOrder() {
-		c.unknown["boot_order"] = !p.bootsFromMoved()
+		c.unknown["boot_order"] = !c.bootsFromMoved(p)
 	}
 	if d.swaps("smbios.uuid") != same || p.Prior.UUID == nil { // a create that failed has not read it
 		c.unknown["uuid"] = true
@@ -92,7 +92,7 @@ func (c consequences) forFirewall(p *Planning) {
 // that is wanted again while its removal waits returns to its place. An order in the old notation is one of kinds of
 // devices, so each new device may be in it.
 func (p *Planning) changesBootOrder() bool {
-	if p.hasOpenDevices() {
+	if p.delta().hasOpenDevices() {
 		return true
 	}
 	come, leave := model.ChangedDevices(p.Prior, p.Plan)
@@ -111,8 +111,7 @@ func (p *Planning) changesBootOrder() bool {
 	return slices.ContainsFunc(leave, isBooted) || newDrive || waits("boot") && slices.ContainsFunc(come, waits)
 }
 
-func (p *Planning) hasOpenDevices() bool {
-	d := p.delta()
+func (d delta) hasOpenDevices() bool {
 	all := []string{"disks", "cdroms", "networks", "pci", "usb", "cloud_init", "cloud_init.slot"}
 	return slices.ContainsFunc(all, func(at string) bool { return d.change(at) == open })
 }

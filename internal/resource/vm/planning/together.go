@@ -91,8 +91,9 @@ func (p refusals) refuseBootOrder() {
 // bootsFromMoved plans the boot order with the new slots of the disks in it that change theirs, and reports whether it
 // has any: PVE takes the old slot out of the order and puts the new one nowhere (qemu-server API2/Qemu.pm
 // update_vm_api), so the VM would not boot.
-func (p *Planning) bootsFromMoved() bool {
-	if p.hasOpenDevices() || p.private.LegacyBoot || p.private.Lost || slices.Contains(p.Prior.PendingChanges, "boot") {
+func (consequences) bootsFromMoved(p *Planning) bool {
+	waits := slices.Contains(p.Prior.PendingChanges, "boot")
+	if waits || p.private.LegacyBoot || p.private.Lost || p.delta().hasOpenDevices() {
 		return false
 	}
 	_, leave := model.ChangedDevices(p.Prior, p.Plan)
