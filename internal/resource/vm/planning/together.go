@@ -207,7 +207,7 @@ func (p refusals) refuseDisplacing() {
 // device, and the apply would leave the cloud-init drive there. The configuration need not name that one, as where the
 // VM has it from its template.
 func (p refusals) refuseOverCloudInit() {
-	if p.Plan.CloudInit == nil || p.Plan.CloudInit.Slot == nil {
+	if p.Plan.CloudInit == nil || p.Plan.CloudInit.Slot == nil || p.losesCloudInitDrive() {
 		return
 	}
 	slot, volume := *p.Plan.CloudInit.Slot, cmp.Or(model.Value(p.Plan.CloudInit.Volume), "the cloud-init drive")
