@@ -93,7 +93,7 @@ func (p refusals) refuseBootOrder() {
 // update_vm_api), so the VM would not boot.
 func (consequences) bootsFromMoved(p *Planning) bool {
 	waits := slices.Contains(p.Prior.PendingChanges, "boot")
-	if waits || p.private.LegacyBoot || p.private.Lost || p.delta().hasOpenDevices() {
+	if p.volumes == nil || waits || p.private.LegacyBoot || p.private.Lost || p.delta().hasOpenDevices() {
 		return false
 	}
 	_, leave := model.ChangedDevices(p.Prior, p.Plan)
