@@ -102,6 +102,8 @@ func TestHARuleLife(t *testing.T) {
 			if plan, err := s.Plan(t.Context()); err != nil || !plan.Empty() {
 				t.Errorf("the plan after the import: %v\n%v", err, plan)
 			}
+			w.Reconfigure(t, s, rig.RootTicket, on("nodes = { pve1 = 1 }\ncomment = \"ours\"\n"+members(401))) // what was just imported is not replaced
+			rig.Must(t, s.Converge(t.Context()))
 			w.Reconfigure(t, s, rig.RootTicket, strings.ReplaceAll(apart("comment = \"x\"\n"), `"apart"`, `"where"`))
 			rig.Must(t, s.Converge(t.Context()))
 			wantRule(t, w, id, map[string]string{"type": "resource-affinity", "resources": "vm:400,vm:401", "affinity": "negative", "comment": "x"})
