@@ -105,18 +105,12 @@ func (c copying) differs(name string) bool {
 	return !c.config.IsNull(name) && !c.config.At(name).Equal(c.copied.At(name))
 }
 
-// displacesDisk reports whether a slot in which the source has a disk gets another volume, or another drive: PVE makes
-// the copied disk an unused one (qemu-server API2/Qemu.pm, update_vm_api).
+// displacesDisk reports whether a slot in which the source has a disk gets another volume: PVE makes the copied disk an
+// unused one (qemu-server API2/Qemu.pm, update_vm_api). Other drives are refused there (vm.Displaced).
 func (c copying) displacesDisk() bool {
 	slots, _ := c.copied.Keys("disks")
-	for _, name := range []string{"disks", "cdroms", "cloud_init.slot"} {
-		if !c.config.At(name).IsKnown() {
-			return len(slots) > 0
-		}
-	}
 	return slices.ContainsFunc(slots, func(slot string) bool {
-		return !c.config.IsNull("disks."+slot+".imported_disk") || !c.config.IsNull("cdroms."+slot) ||
-			model.StringOf(c.config.At("cloud_init.slot")) == slot
+		return !c.config.At("disks").IsKnown() || !c.config.IsNull("disks."+slot+".imported_disk")
 	})
 }
 
