@@ -67,8 +67,7 @@ func creatorWith(t *testing.T, config pve.Config) *Creator {
 	}
 	jobs := request.New(api, here)
 	guests := guest.New(jobs)
-	remover := destroy.New(jobs, guests, nil)
-	return New(jobs, guests, remover, disksource.New(api.Reader(), nil, remover.CheckCopied), nil)
+	return New(jobs, guests, destroy.New(jobs, guests, nil), disksource.New(api.Reader(), nil), nil)
 }
 
 func (b bench) change(f func(*state.World)) {
