@@ -2,7 +2,6 @@ package destroy
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -184,22 +183,4 @@ func (d *Destroyer) linkedClones(ctx context.Context, resources pve.Resources, n
 		}
 	}
 	return all, nil
-}
-
-// CheckCopied returns an error if a guest runs with a disk that another VM holds for it, which is off: PVE copies such
-// a disk as one that is not in use (qemu-server API2/Qemu.pm, $import_from_volid). It reads no other guest for a disk
-// that is not held. A guest that cannot be read is no error.
-func (d *Destroyer) CheckCopied(ctx context.Context, node, volume string) error {
-	resources, _, err := d.api.Listing().Recent(ctx)
-	vmid, _ := volid.Owner(volume)
-	owner, listed := resources.Guest(vmid)
-	if err != nil || !listed || bool(owner.Template) || d.IsHeld(ctx, node, 0, volume) != nil {
-		return ctx.Err()
-	}
-	err = guard.CheckRunning(ctx, d.Guard, node, vmid, []string{volume},
-		func(n guard.Neighbor) bool { return n.Suspended })
-	if used := (*guard.InUseError)(nil); errors.As(err, &used) {
-		return err
-	}
-	return ctx.Err()
 }

@@ -20,7 +20,6 @@ import (
 type Sources struct {
 	api   pve.Reader
 	shell Shell
-	used  func(ctx context.Context, node, volume string) error
 }
 
 // Shell reaches nodes as root, which package ssh does over SSH.
@@ -28,11 +27,8 @@ type Shell interface {
 	Reach(ctx context.Context, node string) error
 }
 
-// New makes Sources. shell is nil without SSH. used tells that a guest runs with a disk under the id of another VM
-// which is off.
-func New(api pve.Reader, shell Shell, used func(ctx context.Context, node, volume string) error) *Sources {
-	return &Sources{api: api, shell: shell, used: used}
-}
+// New makes Sources. shell is nil without SSH.
+func New(api pve.Reader, shell Shell) *Sources { return &Sources{api: api, shell: shell} }
 
 // Named is a source in a configuration.
 type Named struct {
@@ -216,26 +212,12 @@ func (s *Sources) Resolve(ctx context.Context, node string, has, spec vm.Spec) (
 	return spec, nil
 }
 
-// resolve returns the path of a file of ISO content, and anything else as it is. It refuses a disk with which another
-// guest runs than the VM whose id it carries. PVE asks that VM alone whether it runs, and copies the disk under the
-// writes of the other one (qemu-server API2/Qemu.pm, $import_from_volid).
+// resolve returns the path of a file of ISO content, and anything else as it is.
 func (s *Sources) resolve(ctx context.Context, node, at string, source *string) (*string, error) {
-	if source == nil {
-		return nil, nil
+	if source == nil || KindOf(*source, "") != ISO {
+		return source, nil
 	}
 	n := Named{Path: at + ".import_from", Volume: *source}
-	switch KindOf(*source, "") {
-	case Disk:
-		if err := s.used(ctx, node, *source); err != nil {
-			return nil, &guest.FieldError{Path: n.Path, Summary: *source + " cannot be copied while a guest runs with it",
-				Detail: "PVE would copy the disk while it is written, and the copy could be torn. Nothing was copied. Stop that " +
-					"guest, or detach the disk from it, and apply again", Err: err}
-		}
-		return source, nil
-	case File, Member, ESXi, Appliance, Other:
-		return source, nil
-	case ISO:
-	}
 	if refused := s.checkISO(ctx, node, n, pve.Resource{}); refused != nil {
 		return nil, refused
 	}

@@ -61,7 +61,7 @@ func (w *world) as(secret string) {
 	}
 	w.t.Cleanup(api.Close)
 	jobs := request.New(api, here)
-	w.client, w.Checker = api, New(jobs, guest.New(jobs), diskimport.New(api.Reader(), nil, nil))
+	w.client, w.Checker = api, New(jobs, guest.New(jobs), diskimport.New(api.Reader(), nil))
 }
 
 // change alters the cluster directly in the simulated cluster.

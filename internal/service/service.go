@@ -60,8 +60,8 @@ func New(api *pve.Client, shell Shell, clock pve.Clock, exclusive ...string) *Se
 	if shell != nil {
 		removing, hasher, files, jobs.Root, reach = shell, shell, shell, shell, shell
 	}
+	sources := diskimport.New(api.Reader(), reach)
 	remover := destroy.New(jobs, guests, removing, exclusive...)
-	sources := diskimport.New(api.Reader(), reach, remover.CheckCopied)
 	orphans := orphan.New(jobs, guests, exclusive...)
 	creator, changer := create.New(jobs, guests, remover, sources, hasher), update.New(jobs, guests, remover, sources)
 	return &Service{Runner: jobs, Guests: guests, Destroyer: remover, Creator: creator, Changer: changer,

@@ -80,8 +80,7 @@ func (w *world) asRoot(t *testing.T) *pve.Client {
 	t.Cleanup(root.Close)
 	jobs := request.New(root, w.clock)
 	guests := guest.New(jobs)
-	remover := destroy.New(jobs, guests, nil)
-	w.changer = New(jobs, guests, remover, diskimport.New(root.Reader(), nil, remover.CheckCopied))
+	w.changer = New(jobs, guests, destroy.New(jobs, guests, nil), diskimport.New(root.Reader(), nil))
 	inWorld(w, func(all *state.World) { all.Nodes["pve1"].WriteFile(passed, "a disk") })
 	return root
 }

@@ -82,8 +82,7 @@ func newWorldOf(t *testing.T, o pvesim.Options, options pve.Params) *world {
 	t.Cleanup(w.api.Close)
 	jobs := request.New(w.api, here)
 	guests := guest.New(jobs)
-	remover := destroy.New(jobs, guests, nil)
-	w.changer = New(jobs, guests, remover, diskimport.New(w.api.Reader(), nil, remover.CheckCopied))
+	w.changer = New(jobs, guests, destroy.New(jobs, guests, nil), diskimport.New(w.api.Reader(), nil))
 	params := pve.Params{"vmid": "400", "name": "ours", "memory": "512"}
 	for option, value := range options {
 		params[option] = value
