@@ -212,6 +212,7 @@ func (r *Resource[M, K]) Read(ctx context.Context, req resource.ReadRequest, res
 			resp.Diagnostics.Append(kit.NotInCluster(o.attempt("read"), ""))
 		default:
 			resp.Diagnostics.Append(resp.State.Set(ctx, &m)...)
+			resp.Diagnostics.Append(kit.AgeImport(ctx, req.Private, resp.Private)...)
 		}
 		return nil
 	})
@@ -281,7 +282,7 @@ func (i *Importable[M, K]) ImportState(ctx context.Context, req resource.ImportS
 			return fmt.Errorf("there is no %s on node %s", volume, node)
 		}
 		remember := k.adopted()
-		resp.Diagnostics.Append(kit.Imported.Write(ctx, resp.Private, true)...)
+		resp.Diagnostics.Append(kit.NoteImport(ctx, resp.Private)...)
 		resp.Diagnostics.Append(resp.State.Set(ctx, &m)...)
 		resp.Diagnostics.Append(remember.write(ctx, resp.Private)...)
 		return nil

@@ -148,6 +148,7 @@ func (r *Resource) Read(ctx context.Context, req resource.ReadRequest, resp *res
 		}
 		r.run.NoteRule(now.ID, now.Resources)
 		resp.Diagnostics.Append(state.set(now)...)
+		resp.Diagnostics.Append(kit.AgeImport(ctx, req.Private, resp.Private)...)
 		resp.Diagnostics.Append(resp.State.Set(ctx, &state)...)
 		return nil
 	})
@@ -198,7 +199,7 @@ func (r *Resource) ImportState(ctx context.Context, req resource.ImportStateRequ
 		}
 		resp.Diagnostics.Append(m.set(found)...)
 		resp.Diagnostics.Append(resp.State.Set(ctx, &m)...)
-		resp.Diagnostics.Append(kit.Imported.Write(ctx, resp.Private, true)...)
+		resp.Diagnostics.Append(kit.NoteImport(ctx, resp.Private)...)
 		return nil
 	})
 }

@@ -76,9 +76,13 @@ func RefuseSplit(s *Session, object, was, is string, goes bool) diag.Diagnostics
 	return diag.Diagnostics{diag.NewErrorDiagnostic(sentence(thing)+" is in state twice", fmt.Sprintf("This plan %s "+
 		"under one address, and %s%s: the apply would destroy it for both. Nothing was changed. If only the block or its "+
 		"key was renamed, write a block moved { from = OLD, to = NEW } in the place of the import. If the state has both "+
-		"addresses, take one out of it with `terraform state rm ADDRESS`, which leaves the object alone.",
-		does, elsewhere, named))}
+		"addresses, take one out of it with `terraform state rm ADDRESS`, which leaves the object alone. %s.",
+		does, elsewhere, named, ToDestroyAll))}
 }
+
+// ToDestroyAll is the way out where a refusal of a plan is in the way of `terraform destroy`, which plans the
+// configuration first.
+const ToDestroyAll = "`terraform destroy -refresh=false` plans no configuration"
 
 // sentence begins with a capital letter.
 func sentence(text string) string { return strings.ToUpper(text[:1]) + text[1:] }

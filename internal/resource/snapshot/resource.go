@@ -154,6 +154,7 @@ func (r *Resource) Read(ctx context.Context, req resource.ReadRequest, resp *res
 		}
 		resp.Diagnostics.Append(kit.Warn(found.Unwhole())...)
 		state.set(found)
+		resp.Diagnostics.Append(kit.AgeImport(ctx, req.Private, resp.Private)...)
 		resp.Diagnostics.Append(resp.State.Set(ctx, &state)...)
 		return nil
 	})
@@ -208,7 +209,7 @@ func (r *Resource) ImportState(ctx context.Context, req resource.ImportStateRequ
 		}
 		m.set(found)
 		resp.Diagnostics.Append(resp.State.Set(ctx, &m)...)
-		resp.Diagnostics.Append(kit.Imported.Write(ctx, resp.Private, true)...)
+		resp.Diagnostics.Append(kit.NoteImport(ctx, resp.Private)...)
 		return nil
 	})
 }

@@ -58,6 +58,7 @@ func (r *Resource) ImportState(ctx context.Context, req resource.ImportStateRequ
 	}
 	private := model.PrivateState{Managed: managed, Identity: found.Identity.Seen()}
 	resp.Diagnostics.Append(private.Write(ctx, resp.Private)...)
+	resp.Diagnostics.Append(kit.NoteImport(ctx, resp.Private)...)
 }
 
 // adopted is the state of a VM that is taken over.

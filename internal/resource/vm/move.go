@@ -72,6 +72,7 @@ func (r *Resource) move(ctx context.Context, req resource.MoveStateRequest, resp
 			Settings: theirs.Settings}}
 	resp.Diagnostics.Append(private.Write(ctx, resp.TargetPrivate)...)
 	resp.Diagnostics.Append(model.WriteMoved(ctx, resp.TargetPrivate, private.Moved)...)
+	resp.Diagnostics.Append(kit.NoteImport(ctx, resp.TargetPrivate)...)
 }
 
 // fromForeign is the model of a VM of which the server was not asked yet.

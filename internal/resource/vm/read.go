@@ -68,6 +68,7 @@ func (r *Resource) Read(ctx context.Context, req resource.ReadRequest, resp *res
 			return
 		}
 		r.run.NoteDisks(&state, found)
+		resp.Diagnostics.Append(kit.AgeImport(ctx, req.Private, resp.Private)...)
 		resp.Diagnostics.Append(model.WriteAgent(ctx, resp.Private, found, private)...)
 		noted, diags := private.NoteDetached(ctx, resp.Private, &state, found)
 		resp.Diagnostics.Append(diags...)

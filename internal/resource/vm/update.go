@@ -31,6 +31,7 @@ func (r *Resource) Update(ctx context.Context, req resource.UpdateRequest, resp 
 	private, diags := model.ReadPrivateState(ctx, req.Private)
 	resp.Diagnostics.Append(diags...)
 	private.OwnMark(&prior)
+	resp.Diagnostics.Append(kit.ForgetImport(ctx, req.Private, resp.Private)...)
 	password := readPassword(ctx, req.Config, &resp.Diagnostics)
 	resp.Diagnostics.Append(identify(ctx, resp.Identity, prior.VMID)...)
 	prior.About(ctx)

@@ -60,6 +60,12 @@ func TestPlanRefusesToReplaceWhatWasJustImported(t *testing.T) {
 				t.Errorf("tainted: %v; %v", err, pl)
 			}
 			s.Taint(typ+".x", false)
+			for range 3 { // an apply stores what was refreshed, also where it changes nothing
+				rig.Must(t, s.Refresh(t.Context()))
+			}
+			if pl, err := s.Plan(t.Context()); err != nil || pl.Empty() {
+				t.Errorf("after some applies: %v; %v", err, pl)
+			}
 			w.Reconfigure(t, s, c.as, block(c.changed))
 			rig.Must(t, s.Run(t.Context()))
 			w.Reconfigure(t, s, c.as, block(c.thenReplac))

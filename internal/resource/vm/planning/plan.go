@@ -57,7 +57,7 @@ func Plan(ctx context.Context, server Server, v model.Values, req resource.Modif
 			p.Run.passFailed(ctx, p, mayGo)
 		}
 	default:
-		p.update(ctx)
+		p.update(ctx, req.Private)
 	}
 	meetOthers(p)
 	p.diags.Append(noteSources(ctx, p, req.Private)...)
@@ -108,7 +108,7 @@ func (p *Planning) create(ctx context.Context) {
 }
 
 // update plans what becomes of a VM that is there.
-func (p *Planning) update(ctx context.Context) {
+func (p *Planning) update(ctx context.Context, prior kit.PrivateReader) {
 	// First what makes two values equal that are spelt differently, since everything else follows from the differences.
 	p.useTagStyle(ctx)
 	p.volumes = p.resolveVolumes(ctx)
@@ -142,7 +142,7 @@ func (p *Planning) update(ctx context.Context) {
 	p.foretell()
 	p.warnForgotten()
 	if len(p.replace) > 0 { // Terraform plans again, without the state
-		refuseImported(p)
+		refuseImported(ctx, p, prior)
 		refusals{p}.refuseProtected("replace")
 		refusals{p}.refuseTaken(p.Prior.Taken())
 		warnings{p}.warnOwnSources()

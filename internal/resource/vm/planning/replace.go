@@ -48,11 +48,10 @@ func (p *Planning) planReplacement() {
 	p.replaceFor(true, path.Root("tpm_state").AtName("import_from"), "tpm_state.import_from")
 }
 
-// refuseImported refuses to replace a VM that no apply has changed since its import, or its move from another provider:
-// nothing of it is managed, but for the mark of an unfinished create in its description.
-func refuseImported(p *Planning) {
-	managed := maps.Clone(p.private.Managed)
-	if delete(managed, "description"); len(managed) > 0 || p.private.Made || p.private.Proof != nil {
+// refuseImported refuses to replace a VM that was just imported, or moved from another provider.
+func refuseImported(ctx context.Context, p *Planning, prior kit.PrivateReader) {
+	left, diags := kit.Imported.Read(ctx, prior)
+	if p.diags.Append(diags...); left == 0 || p.private.Proof != nil {
 		return
 	}
 	wants := "another VM (see " + p.replace[0].String() + ")"
