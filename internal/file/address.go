@@ -3,7 +3,9 @@ package file
 import (
 	"context"
 	"errors"
+	"net/url"
 	"regexp"
+	"strings"
 	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
@@ -26,12 +28,32 @@ var isAbsent = regexp.MustCompile(`(?s)^invalid server response: '((?:404|410) .
 
 // ask has the node of a download ask for the head of its file, once for each node and address. Who cannot ask learns
 // nothing.
+//
+// One of the three workers of pveproxy waits for the server meanwhile, for three minutes if that is silent, whether the
+// provider waits or not (pve-manager Service/pveproxy.pm, API2/Nodes.pm query_url_metadata: not protected). So one
+// question is asked at a time, and none after one that had no answer. The address stands in the access log of the node:
+// one with a key in it is not asked for.
 func (f *Files) ask(ctx context.Context, spec Spec) (about, error) {
-	ctx, cancel := context.WithTimeout(ctx, addressTime)
+	address, err := url.Parse(spec.URL)
+	if err != nil || address.User != nil || address.RawQuery != "" {
+		return about{}, nil //nolint:nilerr // who cannot ask learns nothing
+	}
+	select {
+	case f.asking <- struct{}{}:
+		defer func() { <-f.asking }()
+	case <-ctx.Done():
+		return about{}, ctx.Err()
+	}
+	if f.isDeaf {
+		return about{}, nil
+	}
+	limited, cancel := context.WithTimeout(ctx, addressTime)
 	defer cancel()
-	head, err := f.api.Node(spec.Node).URLMetadata(ctx, spec.URL, spec.Insecure)
+	head, err := f.api.Node(spec.Node).URLMetadata(limited, spec.URL, spec.Insecure)
 	answer := (*pve.Error)(nil)
-	if errors.As(err, &answer) && answer.IsPVEs() {
+	isPVEs := errors.As(err, &answer) && answer.IsPVEs()
+	f.isDeaf = limited.Err() != nil || err != nil && (!isPVEs || answer.Status >= 595)
+	if isPVEs {
 		if m := isAbsent.FindStringSubmatch(answer.Message); m != nil {
 			return about{absent: m[1]}, nil
 		}
@@ -41,9 +63,10 @@ func (f *Files) ask(ctx context.Context, spec Spec) (about, error) {
 
 func (s Spec) address() string { return s.Node + " " + s.URL }
 
-// checkAddress reports an address that no file can come from. It is an error where an image is replaced: the old one
-// and the VMs made of it are destroyed first. A new image that fails takes nothing with it, and another resource of the
-// run may put its file there.
+// checkAddress reports an address that no file can come from. It is an error where an image is replaced and the server
+// says that it has no file: the VMs made of the old one are destroyed first. A new image that fails takes nothing with
+// it. That the node finds no server is a warning: before pve-manager 8.3.6 it did not ask over the datacenter's proxy
+// where the address is one of https, as the download does (93cbef38, API2/Nodes.pm).
 func (f *Files) checkAddress(ctx context.Context, spec Spec) (found, doubts []*guest.FieldError) {
 	if spec.URL == "" {
 		return nil, nil
@@ -53,16 +76,17 @@ func (f *Files) checkAddress(ctx context.Context, spec Spec) (found, doubts []*g
 	})
 	switch {
 	case err != nil:
-	case head.absent != "" && spec.Replaces:
+	case head.absent != "" && spec.Replaces && !strings.HasPrefix(head.absent, "500 "):
 		return []*guest.FieldError{{Path: "url", Summary: "Node " + spec.Node + " finds no file at the url",
-			Detail: "Its server answers: " + head.absent + ". Nothing was changed. The image in state, and each VM that is " +
-				"made of it, would be destroyed before the download fails. Correct url. If another resource of this run puts the " +
-				"file there, apply that one first, with -target. If the server has the file and only denies it to a HEAD " +
-				"request, give this block another name: for a new image this is a warning"}}, nil
+			Detail: "Its server answers: " + head.absent + ". Nothing was changed. Each VM that is made of the image would be " +
+				"destroyed before the download fails, unless its block has create_before_destroy = true. Correct url. If another " +
+				"resource of this run puts the file there, apply that one first, with -target, or let url refer to a value of it " +
+				"that is known after its apply. `terraform destroy -refresh=false` plans no configuration"}}, nil
 	case head.absent != "":
 		return nil, []*guest.FieldError{{Path: "url", Summary: "Node " + spec.Node + " finds no file at the url",
 			Detail: "Its server answers: " + head.absent + ". The download will fail, unless another resource of this run " +
-				"puts the file there, or the server only denies it to a HEAD request"}}
+				"puts the file there, or the node finds it otherwise. Where an image is replaced, each VM that is made of it is " +
+				"destroyed before that, unless its block has create_before_destroy = true"}}
 	case head.MediaType == "text/html":
 		return nil, []*guest.FieldError{{Path: "url", Summary: "There is a web page at the url",
 			Detail: "Its server gives the media type text/html. It may want a login, or the address may be that of the page " +

@@ -1,6 +1,10 @@
 package file
 
-import "testing"
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+)
 
 // TestAnswerThatThereIsNoFile: only an answer that shows it counts. The words are those of libwww-perl (LWP/Protocol/http.pm
 // _new_socket), which PVE hands on.
@@ -29,5 +33,44 @@ func TestAnswerThatThereIsNoFile(t *testing.T) {
 	}
 	if isAbsent.MatchString("Permission check failed (404 is no status)") {
 		t.Error("a refusal by PVE is no answer of the server")
+	}
+}
+
+// TestAddressesThatAreNotAskedFor: an address with a key in it would stand in the access log of the node. And each question keeps a
+// worker of the node busy as long as the server of the address is silent, so it is the last one after such a server.
+func TestAddressesThatAreNotAskedFor(t *testing.T) {
+	for name, c := range map[string]struct {
+		addresses []string
+		silent    bool
+		asked     int
+	}{
+		"plain ones":        {[]string{"http://a.example/1.qcow2", "http://a.example/2.qcow2", "http://a.example/2.qcow2"}, false, 2},
+		"with keys":         {[]string{"http://a.example/1.qcow2?sig=x", "http://me:pw@a.example/2.qcow2"}, false, 0},
+		"without an answer": {[]string{"http://a.example/1.qcow2", "http://a.example/2.qcow2", "http://b.example/3.qcow2"}, true, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := otherUpload{taskOn: "pve1", to: "pve1", polled: func(*otherRun) {}}.run(t)
+				w := r.sim.World()
+				w.Lock()
+				w.Nodes["pve2"].Unreached = c.silent
+				w.Unlock()
+				r.sim.ResetOps()
+				for _, address := range c.addresses {
+					if found, _ := r.files.checkAddress(t.Context(), Spec{Node: "pve2", URL: address}); len(found) > 0 {
+						t.Errorf("%s: %v", address, found)
+					}
+				}
+				asked := 0
+				for _, op := range r.sim.Ops() {
+					if strings.HasSuffix(op.Path, "/query-url-metadata") {
+						asked++
+					}
+				}
+				if asked != c.asked {
+					t.Errorf("%d questions, want %d", asked, c.asked)
+				}
+			})
+		})
 	}
 }

@@ -79,7 +79,9 @@ type Files struct {
 	claims  map[string][]Claim // what the plans so far want in files, as places are
 	fetched map[string][]fetch // downloads of this process, as places are
 
-	heads request.Recent[about] // by node and address
+	heads  request.Recent[about] // by node and address
+	asking chan struct{}         // held while a node asks for one of them
+	isDeaf bool                  // a server did not answer; read and written by the holder of asking
 }
 
 // New makes Files. shell may be nil: without SSH there are no snippets.
@@ -87,7 +89,7 @@ func New(runner *request.Runner, guard *guard.Guard, shell Shell) *Files {
 	return &Files{api: runner.API, clock: runner.Clock, runner: runner, guard: guard.Files(), shell: shell,
 		turns: map[string][]turn{}, sources: map[string]Source{}, owned: places{}, reused: places{},
 		found: places{}, leaving: places{}, claims: map[string][]Claim{}, fetched: map[string][]fetch{},
-		heads: request.Recent[about]{Life: time.Minute}}
+		heads: request.Recent[about]{Life: time.Minute}, asking: make(chan struct{}, 1)}
 }
 
 // Read returns an image as the storage lists it now; false: it is gone.

@@ -1,6 +1,7 @@
 package disk
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -130,16 +131,16 @@ func (r *Resource) meetOthers(ctx context.Context, private kit.PrivateReader, st
 func (r *Resource) warnRenamed(m *model, fate, other kit.Fate, diags *diag.Diagnostics) {
 	like := fmt.Sprintf("disk like %s %s %d %s", m.Node.ValueString(), m.Storage.ValueString(), bytes(m.Size),
 		m.Name.ValueString())
-	others := kit.Meet(r.Session, like, m.thing(), fate, other)
+	partner := kit.Pair(r.Session, like, m.thing(), fate, other)
 	if m.vmid() != 0 {
-		others = append(others, kit.Meet(r.Session, fmt.Sprintf("disk with VMID %d", m.vmid()), m.thing(), fate, other)...)
+		partner = cmp.Or(kit.Pair(r.Session, fmt.Sprintf("disk with VMID %d", m.vmid()), m.thing(), fate, other), partner)
 	}
-	if len(others) == 0 {
+	if partner == "" {
 		return
 	}
 	goes := m.thing()
 	if fate == kit.Comes {
-		goes = others[0]
+		goes = partner
 	}
 	diags.AddWarning("The "+goes+" is destroyed, and one like it is made under another address",
 		"Another proxmox_disk of the same plan has its vmid, or its node, storage, size and name. That disk is empty, and "+

@@ -55,12 +55,14 @@ func (o operation) checkRemoval(ctx context.Context, was held, how going) {
 		return
 	}
 	storage, name, _ := strings.Cut(was.volume, ":")
+	_, mayStay := o.attempt("").At.Attribute("on_destroy")
+	const keep = "set on_destroy = \"keep\" in an apply of its own first: the file stays then"
 	takes := preflight.SeeAll("volume", "tell whether a guest uses "+was.volume)
 	if !strings.HasPrefix(name, file.Snippets+"/") && o.session.Shell == nil { // else root removes it, over SSH
 		take := preflight.Take{Path: "storage", What: "remove " + was.volume, On: "/storage/" + storage,
 			AnyOf: []string{"Datastore.Allocate"}}
-		if _, ok := o.attempt("").At.Attribute("on_destroy"); ok {
-			take.Instead = "set on_destroy = \"keep\" in an apply of its own first: the file stays then"
+		if mayStay {
+			take.Instead = keep
 		}
 		takes = append(takes, take)
 	}
@@ -70,6 +72,9 @@ func (o operation) checkRemoval(ctx context.Context, was held, how going) {
 		return
 	}
 	if why := o.files().CheckRemoval(ctx, was.node, storage); why != nil {
+		if mayStay {
+			why.Detail += ", or " + keep
+		}
 		found = append([]*guest.FieldError{why}, found...)
 	}
 	o.diags.Append(kit.Verdicts(o.attempt("replace"), found, nil)...)

@@ -53,6 +53,27 @@ func Meet(s *Session, object, thing string, fate, other Fate) (others []string) 
 	return others
 }
 
+// Pair notes what a plan does with one of several objects that look alike, and returns the name of one that an earlier
+// plan of the walk gives the other fate, "" for none. Each belongs to one pair.
+func Pair(s *Session, alike, thing string, fate, other Fate) string {
+	if s == nil {
+		return ""
+	}
+	s.fates.mu.Lock()
+	defer s.fates.mu.Unlock()
+	all := s.fates.all[alike]
+	if at := slices.IndexFunc(all, func(f fated) bool { return f.fate == other }); at >= 0 {
+		found := all[at].thing
+		s.fates.all[alike] = slices.Delete(all, at, at+1)
+		return found
+	}
+	if s.fates.all == nil {
+		s.fates.all = map[string][]fated{}
+	}
+	s.fates.all[alike] = append(all, fated{fate, thing})
+	return ""
+}
+
 // RefuseSplit refuses the second of two plans that have one object in state under two addresses, where one of them
 // destroys or replaces it and the other keeps it: a block or its key was renamed, with an import in the place of a
 // moved block. The apply would destroy the object that the other address has.

@@ -44,7 +44,7 @@ func (m *model) wanted() snapshot.Wanted {
 
 // replaces reports whether a plan whose name is known takes a new snapshot in the place of the one in state.
 func (m *model) replaces(prior *model) bool {
-	return !m.Name.IsUnknown() && (m.vmid() != prior.vmid() || !m.Name.Equal(prior.Name) ||
+	return !m.Name.IsUnknown() && !m.VMID.IsUnknown() && (m.vmid() != prior.vmid() || !m.Name.Equal(prior.Name) ||
 		!m.VMState.IsUnknown() && !m.VMState.Equal(prior.VMState) ||
 		!m.UUID.IsUnknown() && !strings.EqualFold(m.UUID.ValueString(), prior.UUID.ValueString()))
 }

@@ -363,12 +363,13 @@ func TestReplacementWhoseSourceIsLostSinceThePlan(t *testing.T) {
 		since func(*state.World)
 		says  string // "" where the replacement comes
 	}{
-		"its name is another's": {`name = "template"`, rebuilt, "by now clone.name names VM 9001"},
-		"it was changed":        {`vmid = 9000`, rebuilt, "its configuration was changed since"},
-		"it is gone":            {`vmid = 9000`, func(w *state.World) { delete(w.Guests, 9000) }, "the source cannot be read"},
-		"its node is off":       {`vmid = 9000`, func(w *state.World) { w.Guests[9000].Node, w.Nodes["pve2"].Online = "pve2", false }, "the source cannot be read"},
-		"nothing has happened":  {`name = "template"`, func(*state.World) {}, ""},
-		"it has other tags":     {`name = "template"`, func(w *state.World) { w.Guests[9000].Config["tags"] = "new" }, "its configuration was changed since"},
+		"its name is another's":  {`name = "template"`, rebuilt, "by now clone.name names VM 9001"},
+		"it was changed":         {`vmid = 9000`, rebuilt, "its configuration was changed since"},
+		"it is gone":             {`vmid = 9000`, func(w *state.World) { delete(w.Guests, 9000) }, "the source cannot be read"},
+		"its node is off":        {`vmid = 9000`, func(w *state.World) { w.Guests[9000].Node, w.Nodes["pve2"].Online = "pve2", false }, "the source cannot be read"},
+		"nothing has happened":   {`name = "template"`, func(*state.World) {}, ""},
+		"it has a detached disk": {`name = "template"`, func(w *state.World) { w.Guests[9000].Config["unused3"] = "local-zfs:vm-9000-disk-7" }, ""},
+		"it has other tags":      {`name = "template"`, func(w *state.World) { w.Guests[9000].Config["tags"] = "new" }, "its configuration was changed since"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -145,7 +145,7 @@ func TestPlanRefusesAnImageThatItsVMIsLostFor(t *testing.T) {
 		"a signature for GET":    {to: rig.DownloadedImage(web.URL+"/signed.qcow2", "")},
 		"no such file":           {to: rig.DownloadedImage(web.URL+"/mistyped.qcow2", ""), refused: "404 Not Found"},
 		"withdrawn":              {to: rig.DownloadedImage(web.URL+"/gone.qcow2", ""), refused: "410 Gone"},
-		"no server":              {to: rig.DownloadedImage("http://127.0.0.1:1/a.qcow2", ""), refused: "(Connection refused)"},
+		"no server":              {to: rig.DownloadedImage("http://127.0.0.1:1/a.qcow2", ""), warned: "finds no file at the url"},
 		"a web page":             {to: rig.DownloadedImage(web.URL+"/login.qcow2", ""), warned: "There is a web page at the url"},
 		"a larger raw image":     {to: rig.DownloadedImage(web.URL+"/large.raw", ""), refused: "cannot shrink a disk to 2G"},
 		"a larger local image":   {to: local("large.qcow2", large), refused: "cannot shrink a disk to 2G"},

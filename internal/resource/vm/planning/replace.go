@@ -267,21 +267,20 @@ func noteFound(ctx context.Context, p *Planning, all []source) {
 		if found, err := p.Run.source(ctx, p.Session, s.Clone, p.Machines.CloneSource); err == nil {
 			all[i].Found = found.Listed.VMID
 			if isPromised := (model.Configuration{Raw: p.Value}); isPromised.IsSet("clone.source_vmid") {
-				all[i].Values = valuesOf(found)
+				all[i].Values = valuesOf(ctx, found, s.Clone)
 			}
 		}
 	}
 }
 
-// valuesOf is a hash of the configuration that a clone is made of, without what tells of its state.
-func valuesOf(source guest.Source) string {
-	hash := sha256.New()
-	for _, key := range slices.Sorted(maps.Keys(source.Config)) {
-		if !slices.Contains([]string{"digest", "lock", "parent", "meta"}, key) {
-			fmt.Fprintf(hash, "%q=%q\n", key, source.Config[key])
-		}
+// valuesOf is a hash of the values that a clone has from its source; "" where they cannot be told.
+func valuesOf(ctx context.Context, source guest.Source, how *guest.Clone) string {
+	copied, diags := model.SchemaValues().CloneOf(ctx, source, how)
+	if diags.HasError() {
+		return ""
 	}
-	return hex.EncodeToString(hash.Sum(nil))
+	hash := sha256.Sum256([]byte(copied.String()))
+	return hex.EncodeToString(hash[:])
 }
 
 // RefuseLostSources refuses the destroy that begins a replacement by a clone which cannot come: its source was found by
@@ -308,7 +307,7 @@ func RefuseLostSources(ctx context.Context, private kit.PrivateReader, prior mod
 		case found.Listed.VMID != s.Found:
 			refuse(fmt.Sprintf("The plan is of a clone of VM %d, and by now %s names VM %d. Terraform makes no other VM than "+
 				"the planned one, and a replacement destroys the old VM first.", s.Found, s.At, found.Listed.VMID))
-		case valuesOf(found) != s.Values:
+		case valuesOf(ctx, found, s.Clone) != s.Values:
 			refuse(fmt.Sprintf("The plan is of a clone of VM %d as it was then, and its configuration was changed since. "+
 				"Terraform makes no other VM than the planned one, and a replacement destroys the old VM first.", s.Found))
 		}

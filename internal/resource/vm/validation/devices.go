@@ -108,7 +108,7 @@ func smallMTU(c *Validation) {
 	slots, _ := c.Keys("networks")
 	for _, slot := range slots {
 		at := "networks." + slot
-		if mtu := c.Number(at + ".mtu"); mtu > 1 && mtu < 576 && c.IsDecided(at+".model") &&
+		if mtu := c.Number(at + ".mtu"); mtu > 1 && mtu < 576 && c.IsSet(at+".bridge") && c.IsDecided(at+".model") &&
 			slices.Contains([]string{"", "virtio"}, c.Text(at+".model")) {
 			c.Refuse(at+".mtu", "PVE starts no VM with an MTU below 576, which is the least for IP. 1 is the MTU of the bridge.")
 		}

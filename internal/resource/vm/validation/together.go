@@ -81,7 +81,7 @@ func vcpus(c *Validation) {
 }
 
 // firmwareOfCPU refuses UEFI for a processor of 32 bits (QemuServer.pm config_to_command, CPUConfig.pm get_cpu_bitness;
-// since qemu-server 8.0.11, and before that the firmware did not boot).
+// since qemu-server 8.1.0, and before that the firmware did not boot).
 func firmwareOfCPU(c *Validation) {
 	if kind := c.Text("cpu.type"); c.Text("bios") == "ovmf" && slices.Contains([]string{"486", "pentium", "pentium2",
 		"pentium3", "coreduo", "athlon", "kvm32", "qemu32"}, kind) {
