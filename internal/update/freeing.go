@@ -76,7 +76,17 @@ func (u *update) apply(ctx context.Context, c vm.Change, read pve.PendingConfig,
 	if err != nil {
 		return err
 	}
-	return u.view.Apply(ctx, c, now, look)
+	return u.view.Apply(ctx, withoutDone(c, read.Merged(), now.Merged()), now, look)
+}
+
+// withoutDone is a change without the drives that PVE has made of it by now: sent again, they would be made twice.
+func withoutDone(c vm.Change, was, is map[string]string) vm.Change {
+	set := maps.Clone(c.Set)
+	maps.DeleteFunc(set, func(option, _ string) bool {
+		return vm.IsSlot(option) && is[option] != "" && is[option] != was[option]
+	})
+	c.Set = set
+	return c
 }
 
 // revert drops pending values as they were read. PVE does so by setting what is in force (qemu-server API2/Qemu.pm

@@ -1,6 +1,7 @@
 package kill_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -22,10 +23,12 @@ func TestKilledMoveOfACloudInitDrive(t *testing.T) {
 	for name, c := range map[string]struct {
 		at     string
 		before string // a configuration before the drive comes back
+		disk   string // another one, which comes with it
 	}{
 		"after the move":          {at: "POST /nodes/pve1/qemu/400/move_disk"},
 		"after the regeneration":  {at: "PUT /nodes/pve1/qemu/400/cloudinit"},
 		"a new drive":             {at: "PUT /nodes/pve1/qemu/400/cloudinit", before: "none"},
+		"a new drive and a disk":  {at: "PUT /nodes/pve1/qemu/400/cloudinit", before: "none", disk: ", ide0 = { storage = \"local-lvm\", size = \"1G\" }"},
 		"a new drive of a VM off": {at: "POST /nodes/pve1/qemu/400/move_disk", before: rig.Stopped},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -64,7 +67,7 @@ func TestKilledMoveOfACloudInitDrive(t *testing.T) {
 				b.configure(t, config("local-lvm", c.before))
 				rig.Must(t, b.s.Run(t.Context()))
 			}
-			b.configure(t, config("local-zfs", strings.TrimPrefix(c.before, "none")))
+			b.configure(t, strings.Replace(config("local-zfs", strings.TrimPrefix(c.before, "none")), "\"1G\" }", "\"1G\" }"+c.disk, 1))
 			if err := b.s.Run(t.Context()); err != nil {
 				t.Fatalf("back: %v", err)
 			}
@@ -75,6 +78,16 @@ func TestKilledMoveOfACloudInitDrive(t *testing.T) {
 			if drive := rig.GuestOf(b.w, 400).Config["ide2"]; !strings.HasPrefix(drive, left) {
 				t.Errorf("the drive is %s", drive)
 			}
+			b.w.Change(func(world *state.World) {
+				for key := range world.Volumes {
+					if strings.HasPrefix(key.Name, "vm-400-disk-") && !strings.Contains(fmt.Sprint(world.Guests[400].Config), key.Name) {
+						t.Errorf("%s is in no slot", key.Name)
+					}
+				}
+				if unused := world.Guests[400].Config["unused0"]; unused != "" {
+					t.Errorf("%s is left", unused)
+				}
+			})
 		})
 	}
 }
