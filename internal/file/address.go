@@ -26,8 +26,8 @@ const addressTime = 10 * time.Second
 var isAbsent = regexp.MustCompile(`(?s)^invalid server response: '((?:404|410) .*|` +
 	`500 Can't connect to .*\((?:Connection refused|Name or service not known|Bad hostname)\).*)'`)
 
-// ask has the node of a download ask for the head of its file, once for each node and address. Who cannot ask learns
-// nothing.
+// ask has the node of a download ask for the head of its file, once for each node and address. One that cannot ask
+// learns nothing.
 //
 // One of the three workers of pveproxy waits for the server meanwhile, for three minutes if that is silent, whether the
 // provider waits or not (pve-manager Service/pveproxy.pm, API2/Nodes.pm query_url_metadata: not protected). So one
@@ -36,7 +36,7 @@ var isAbsent = regexp.MustCompile(`(?s)^invalid server response: '((?:404|410) .
 func (f *Files) ask(ctx context.Context, spec Spec) (about, error) {
 	address, err := url.Parse(spec.URL)
 	if err != nil || address.User != nil || address.RawQuery != "" {
-		return about{}, nil //nolint:nilerr // who cannot ask learns nothing
+		return about{}, nil //nolint:nilerr // then nothing is learnt
 	}
 	select {
 	case f.asking <- struct{}{}:
@@ -58,7 +58,7 @@ func (f *Files) ask(ctx context.Context, spec Spec) (about, error) {
 			return about{absent: m[1]}, nil
 		}
 	}
-	return about{URLMetadata: head}, nil //nolint:nilerr // who cannot ask learns nothing
+	return about{URLMetadata: head}, nil //nolint:nilerr // then nothing is learnt
 }
 
 func (s Spec) address() string { return s.Node + " " + s.URL }

@@ -239,7 +239,7 @@ func (r *Resource) checkDestroy(ctx context.Context, req resource.ModifyPlanRequ
 	var state model
 	resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
 	resp.Diagnostics.Append(r.meetOthers(ctx, req.Private, &state, true)...)
-	// What a failed create has left has no uuid, and only within an apply may a provider defer: it has a deposed disk.
+	// The rest of a failed create has no uuid, and only within an apply may a provider defer: it has a deposed disk.
 	if !state.UUID.IsNull() && !req.ClientCapabilities.DeferralAllowed {
 		r.warnRenamed(&state, kit.Goes, kit.Comes, &resp.Diagnostics)
 	}

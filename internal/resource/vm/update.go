@@ -111,7 +111,7 @@ func afterFailedUpdate(ctx context.Context, v model.Values, req resource.UpdateR
 }
 
 // grownBy are the disks of a VM as an update that has failed left them: those that it was to grow have their planned
-// size, unless the server has a smaller one. What is larger than that has grown outside of it. A disk whose slot was to
+// size, unless the server has a smaller one. A larger disk has grown outside of it. A disk whose slot was to
 // get another one tells nothing.
 func grownBy(prior, planned model.Model, is tftypes.Value) map[string]model.Disk {
 	was := map[string]model.Disk{}

@@ -321,7 +321,7 @@ func TestRefusedDiskThatHasLeftTheGuest(t *testing.T) {
 }
 
 // TestDiskGrownByHandBesideAFailedUpdate: the state of an update that fails has the size that a third party has given a disk. It stays a disk
-// that has grown outside of Terraform: no plan and no destroy fails on it. What the update itself has grown is not one.
+// that has grown outside of Terraform: no plan and no destroy fails on it. A disk that the update itself has grown is not one.
 func TestDiskGrownByHandBesideAFailedUpdate(t *testing.T) {
 	t.Parallel()
 	body := func(cores, size string) string {

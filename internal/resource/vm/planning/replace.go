@@ -62,7 +62,7 @@ func refuseImported(ctx context.Context, p *Planning, prior kit.PrivateReader) {
 }
 
 // meetOthers holds what becomes of a VM in state against the other plans of the run: the VM may be in state twice, and
-// a replacement may want the VMID of a VM that stays. What a failed create has left is not that VM.
+// a replacement may want the VMID of a VM that stays. The rest of a failed create is not that VM.
 func meetOthers(p *Planning) {
 	if p.State.IsNull() || p.diags.HasError() || p.private.Proof != nil {
 		return
