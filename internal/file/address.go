@@ -36,7 +36,7 @@ var isAbsent = regexp.MustCompile(`(?s)^invalid server response: '((?:404|410) .
 func (f *Files) ask(ctx context.Context, spec Spec) (about, error) {
 	address, err := url.Parse(spec.URL)
 	if err != nil || address.User != nil || address.RawQuery != "" {
-		return about{}, nil //nolint:nilerr // then nothing is learnt
+		return about{}, nil
 	}
 	select {
 	case f.asking <- struct{}{}:
@@ -58,7 +58,7 @@ func (f *Files) ask(ctx context.Context, spec Spec) (about, error) {
 			return about{absent: m[1]}, nil
 		}
 	}
-	return about{URLMetadata: head}, nil //nolint:nilerr // then nothing is learnt
+	return about{URLMetadata: head}, nil
 }
 
 func (s Spec) address() string { return s.Node + " " + s.URL }

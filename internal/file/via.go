@@ -55,7 +55,7 @@ func via(resources pve.Resources, node, storage string) (by string, left, err er
 func (f *Files) CheckRemoval(ctx context.Context, node, storage string) *guest.FieldError {
 	resources, err := f.api.Listing().Shared(ctx)
 	if err != nil {
-		return nil // the removal lists again
+		return nil //nolint:nilerr // the removal lists again
 	}
 	by, _, err := via(resources, node, storage)
 	field, _ := err.(*guest.FieldError) //nolint:errorlint // made by via and CheckNode, never wrapped

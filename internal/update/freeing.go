@@ -36,7 +36,7 @@ func (u *update) moveDisks(ctx context.Context, moves []vm.Move, from map[string
 		move := func(ctx context.Context) error {
 			return u.changer.destroyer.MoveInState(ctx, &u.view.Tasks, u.inState(), []vm.Move{m}, from)
 		}
-		freed := false
+		var freed bool
 		if freed, err = (volumes{u}).freedForDrive(ctx, drive, u.view.Send(ctx, move)); freed {
 			err = u.view.Send(ctx, move)
 		}

@@ -144,10 +144,7 @@ func ofIdentity(ctx context.Context, api pve.Reader, all []pve.ACLEntry) ([]pve.
 		case user == "root@pam" && e.Type != "token": // its user may do everything, whatever the list says
 		case e.Type == "user":
 			counts = e.Subject == user
-		case e.Type == "group" && slices.ContainsFunc(all, func(own pve.ACLEntry) bool {
-			return own.Subject == user && own.Path == e.Path && (own.Propagate || below)
-		}):
-		case e.Type == "group":
+		case e.Type == "group" && !hasOwn(all, user, e.Path, below):
 			if !asked {
 				groups, err = api.Access().Groups(ctx, user)
 				asked = true
@@ -162,4 +159,11 @@ func ofIdentity(ctx context.Context, api pve.Reader, all []pve.ACLEntry) ([]pve.
 		}
 	}
 	return found, nil
+}
+
+// hasOwn reports whether a user has an entry of its own on a path, which counts in the place of those of its groups.
+func hasOwn(all []pve.ACLEntry, user, path string, below bool) bool {
+	return slices.ContainsFunc(all, func(own pve.ACLEntry) bool {
+		return own.Subject == user && own.Path == path && (own.Propagate || below)
+	})
 }

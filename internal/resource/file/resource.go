@@ -152,21 +152,25 @@ func (r *Resource[M, K]) warnOfSharing(ctx context.Context, was, at held, isKept
 		thing := fmt.Sprintf("file %s on node %s", was.volume, was.node)
 		diags.Append(kit.RefuseSplit(r.Session, thing, thing, thing, !stays)...)
 	}
-	var why string
+	if why := whyShared(ctx, files, was, at, stays, isKept); why != "" {
+		warnOfShared(cmp.Or(was.volume, at.volume), why, diags)
+	}
+}
+
+// whyShared says why a file goes that another resource has, "" where none goes.
+func whyShared(ctx context.Context, files *file.Files, was, at held, stays, isKept bool) string {
 	switch {
 	case was.volume == "":
 		if !isKept && at.volume != "" && files.Replaces(ctx, at.node, at.volume) {
-			why = "The plan replaces this resource, and the file goes with it, which another has in state."
+			return "The plan replaces this resource, and the file goes with it, which another has in state."
 		}
 	case was.owned.IsNull(): // a state of an older version does not say
 	case stays && !was.owned.ValueBool() && files.Stays(ctx, was.node, was.volume):
-		why = "The plan destroys, replaces or changes the resource that has put the file there, and this one has it in state."
+		return "The plan destroys, replaces or changes the resource that has put the file there, and this one has it in state."
 	case !stays && was.owned.ValueBool() && !isKept && files.Goes(ctx, was.node, was.volume):
-		why = "The plan destroys, replaces or changes this resource, and the file goes with it, which another has in state."
+		return "The plan destroys, replaces or changes this resource, and the file goes with it, which another has in state."
 	}
-	if why != "" {
-		warnOfShared(cmp.Or(was.volume, at.volume), why, diags)
-	}
+	return ""
 }
 
 func warnOfShared(volume, why string, diags *diag.Diagnostics) {

@@ -72,14 +72,19 @@ func (a Attempt) hints(err error) []string {
 	if steps, ok := connectionHints(err); ok {
 		return append(all, steps...)
 	}
+	return append(all, a.ofKind(err)...)
+}
+
+// ofKind is the next step that follows from the kind alone.
+func (a Attempt) ofKind(err error) []string {
 	hint, ok := kindHint(pve.KindOf(err))
+	if !ok {
+		return nil
+	}
 	if _, isVM := a.attribute("on_orphaned_volumes"); isVM && a.Verb == "create" && pve.IsKind(err, pve.Leftover) {
 		hint += " A create removes such volumes itself where on_orphaned_volumes is \"destroy\"."
 	}
-	if ok {
-		all = append(all, hint)
-	}
-	return all
+	return []string{hint}
 }
 
 // givenUp is the next step where a VM uses the object that is destroyed. The provider cannot tell which configuration

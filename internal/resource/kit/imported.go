@@ -13,7 +13,9 @@ import (
 const Imported Note[int] = "imported"
 
 // NoteImport notes that an object is imported now.
-func NoteImport(ctx context.Context, to PrivateWriter) diag.Diagnostics { return Imported.Write(ctx, to, 3) }
+func NoteImport(ctx context.Context, to PrivateWriter) diag.Diagnostics {
+	return Imported.Write(ctx, to, 3)
+}
 
 // AgeImport counts a refresh.
 func AgeImport(ctx context.Context, from PrivateReader, to PrivateWriter) diag.Diagnostics {

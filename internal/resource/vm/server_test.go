@@ -115,7 +115,9 @@ func (*fake) ReadFirewall(context.Context, string, int) (*firewall.Settings, err
 	return &firewall.Settings{}, nil
 }
 
-func (*fake) LinkedClones(context.Context, string, []string) ([]destroy.LinkedClone, error) { return nil, nil }
+func (*fake) LinkedClones(context.Context, string, []string) ([]destroy.LinkedClone, error) {
+	return nil, nil
+}
 
 func (*fake) TakesAlong(context.Context, destroy.Request) destroy.Along { return destroy.Along{} }
 

@@ -111,12 +111,13 @@ func TestSnapshotOfAChangedVMIsNotReplacedByNone(t *testing.T) {
 			}
 			w.Reconfigure(t, s, rig.TokenNoSSH, block(c.after, c.snapshot))
 			pl, err := s.Plan(t.Context())
-			if c.says == "" {
+			switch {
+			case c.says == "":
 				rig.Must(t, err)
 				rig.Must(t, s.Apply(t.Context(), pl))
-			} else if err == nil {
+			case err == nil:
 				t.Errorf("the plan refuses nothing, and the apply says %v", s.Apply(t.Context(), pl))
-			} else {
+			default:
 				wantSaid(t, "the plan", fmt.Sprint(s.Diagnostics()), []string{c.says, "none would be left"}, nil)
 			}
 			has := rig.GuestOf(w, 400).Snaps
