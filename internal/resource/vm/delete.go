@@ -48,7 +48,7 @@ func (r *Resource) Delete(ctx context.Context, req resource.DeleteRequest, resp 
 		resp.Diagnostics.Append(kit.Unproven.Write(ctx, resp.Private, true)...)
 	}
 	resp.Diagnostics.Append(planning.RefuseOwnSources(ctx, req.Private, state)...)
-	resp.Diagnostics.Append(planning.RefuseLostSources(ctx, req.Private, state, r.machines.CloneSource)...)
+	resp.Diagnostics.Append(planning.RefuseLostSources(ctx, req.Private, state, r.machines)...)
 	if resp.Diagnostics.HasError() {
 		return
 	}

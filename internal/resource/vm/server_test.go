@@ -106,6 +106,8 @@ func (f *fake) AdoptListed(_ context.Context, listed pve.Resource) (guest.Guest,
 
 func (*fake) Place(context.Context, []string) string { return "" }
 
+func (*fake) BackupGone(context.Context, string, string) bool { return false }
+
 // CloneSource is one that cannot be read.
 func (*fake) CloneSource(context.Context, *guest.Clone) (guest.Source, error) {
 	return guest.Source{}, errors.New("not now")

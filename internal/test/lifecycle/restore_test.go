@@ -201,3 +201,32 @@ func TestRestorePlanCannotLook(t *testing.T) {
 	}
 	w.MustBeClean(t)
 }
+
+// TestReplacementWhoseBackupIsGoneSinceThePlan: a nightly prune takes the backup between plan and apply. The destroy that begins the
+// replacement looks for it once more, and leaves the old VM.
+func TestReplacementWhoseBackupIsGoneSinceThePlan(t *testing.T) {
+	t.Parallel()
+	for name, pruned := range map[string]bool{"it is there": false, "it is gone": true} {
+		w := restoreWorld(t, nil)
+		s := w.Session(t, rig.TokenNoSSH, restoredVM("vmid = 400\nprotection = false\n"))
+		rig.Must(t, s.Converge(t.Context()))
+		s.Taint(rig.VMAddress, true)
+		pl, err := s.Plan(t.Context())
+		rig.Must(t, err)
+		made := rig.GuestOf(w, 400).Config["smbios1"]
+		w.Change(func(world *state.World) {
+			for key, v := range world.Volumes {
+				if pruned && v.Content == "backup" {
+					delete(world.Volumes, key)
+				}
+			}
+		})
+		err = s.Apply(t.Context(), pl)
+		if stays := rig.GuestOf(w, 400).Config["smbios1"] == made; stays != pruned || (err != nil) != pruned {
+			t.Errorf("%s: the old VM stays: %t, %v", name, stays, err)
+		}
+		if pruned {
+			rig.MustSay(t, err, "The storage does not list that backup any more", "Nothing was touched")
+		}
+	}
+}

@@ -88,6 +88,7 @@ type Machines interface {
 	Check(ctx context.Context, r preflight.Request) preflight.Findings
 	Place(ctx context.Context, nodes []string) string
 	CloneSource(ctx context.Context, clone *guest.Clone) (guest.Source, error)
+	BackupGone(ctx context.Context, node, archive string) bool
 	Holdings(ctx context.Context, ref guest.Ref, sized, named []string) (guest.Holdings, error)
 	HoldingsListed(ctx context.Context, vmid int, beside string, named []string) (held guest.Holdings, there bool,
 		err error)

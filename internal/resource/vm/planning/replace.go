@@ -283,22 +283,27 @@ func valuesOf(ctx context.Context, source guest.Source, how *guest.Clone) string
 	return hex.EncodeToString(hash[:])
 }
 
-// RefuseLostSources refuses the destroy that begins a replacement by a clone which cannot come: its source was found by
-// the plan and cannot be read any more; or it is another VM by now, or has other values, although the plan promised
-// those. Terraform plans the new VM once more after the destroy, and no plan may differ from the first.
+// RefuseLostSources refuses the destroy that begins a replacement by a copy which cannot come. The backup is gone, or
+// the VM to clone was found by the plan and cannot be read any more. Or that is another VM by now, or has other values,
+// although the plan promised those: Terraform plans the new VM once more after the destroy, and no plan may differ from
+// the first.
 func RefuseLostSources(ctx context.Context, private kit.PrivateReader, prior model.Model,
-	find func(context.Context, *guest.Clone) (guest.Source, error)) (diags diag.Diagnostics) {
+	server Machines) (diags diag.Diagnostics) {
 	all, _ := kit.Note[[]source](model.KeySources).Read(ctx, private) // RefuseOwnSources tells why not
 	for _, s := range all {
-		if s.Clone == nil || s.Found == 0 {
-			continue
-		}
 		at, _ := model.Locator{}.Attribute(s.At)
 		refuse := func(why string) {
 			diags.AddAttributeError(at, "Cannot replace "+prior.Thing(), why+" Nothing was touched. Next step: plan again, "+
 				"and apply the new plan.")
 		}
-		found, err := find(ctx, s.Clone)
+		if s.Backup != "" && server.BackupGone(ctx, s.Node, s.Backup) {
+			refuse(fmt.Sprintf("The new VM is made of the backup %s, and a replacement destroys the old VM first. The storage "+
+				"does not list that backup any more.", s.Backup))
+		}
+		if s.Clone == nil || s.Found == 0 {
+			continue
+		}
+		found, err := server.CloneSource(ctx, s.Clone)
 		switch {
 		case err != nil:
 			refuse(fmt.Sprintf("The new VM is a clone of VM %d, and a replacement destroys the old VM first. By now the source "+

@@ -25,6 +25,8 @@ type source struct {
 	Clone  *guest.Clone `json:",omitempty"`
 	Found  int          `json:",omitempty"` // the VM that the plan found for Clone; 0 if it found none
 	Values string       `json:",omitempty"` // a hash of its configuration, if the plan promises the values of the copy
+	Backup string       `json:",omitempty"` // the archive that is restored, on Node
+	Node   string       `json:",omitempty"`
 	filled bool         // the disk that it is for is there, so nothing is copied
 }
 
@@ -108,6 +110,9 @@ func noteSources(ctx context.Context, p *Planning, prior kit.PrivateReader) diag
 	if p.creating() && !p.Run.acts() && !p.left {
 		is = append([]source{}, sourcesOf(p.Plan)...)
 		noteFound(ctx, p, is)
+		if r := p.Plan.Restore.Request(); r != nil && r.Archive != "" && p.Plan.Node != nil {
+			is = append(is, source{At: "restore.archive", Backup: r.Archive, Node: *p.Plan.Node})
+		}
 	}
 	if was != nil || is != nil {
 		diags.Append(key.Write(ctx, p.out, is)...)
