@@ -58,13 +58,6 @@ func (p *planCheck) restore(ctx context.Context, c *Checker, r Request) {
 	}
 }
 
-// BackupGone reports whether a backup is certainly not on its storage, by a listing that shows all backups that this
-// identity may restore.
-func (c *Checker) BackupGone(ctx context.Context, node, archive string) bool {
-	volumes, err := c.api.Storage(node, volid.Storage(archive)).Content(ctx, "backup", 0)
-	return err == nil && !slices.ContainsFunc(volumes, func(v pve.Volume) bool { return v.ID == archive })
-}
-
 // unreadable reports a backup that certainly does not exist, by a listing that shows all backups that this identity may
 // restore. If it exists, or the listing fails, the report only says that it could not be read now.
 func (p *planCheck) unreadable(ctx context.Context, c *Checker, node, archive string, cause error) {

@@ -166,7 +166,8 @@ func whyShared(ctx context.Context, files *file.Files, was, at held, stays, isKe
 		}
 	case was.owned.IsNull(): // a state of an older version does not say
 	case stays && !was.owned.ValueBool() && files.Stays(ctx, was.node, was.volume):
-		return "The plan destroys, replaces or changes the resource that has put the file there, and this one has it in state."
+		return "The plan destroys, replaces or changes the resource that has put the file there, and this one has it in " +
+			"state."
 	case !stays && was.owned.ValueBool() && !isKept && files.Goes(ctx, was.node, was.volume):
 		return "The plan destroys, replaces or changes this resource, and the file goes with it, which another has in state."
 	}

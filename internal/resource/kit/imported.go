@@ -8,8 +8,9 @@ import (
 )
 
 // Imported notes of an object that it was imported. The number is that of the refreshes that the note outlives: the one
-// of the import itself, and that of the plan after it, whose refresh `terraform import` does not share. A refresh counts
-// where an apply stores its state, so the note is gone with the second apply, also where nothing was to be changed.
+// of the import itself, and that of the plan after it, whose refresh `terraform import` does not share. A refresh
+// counts where an apply stores its state, so the note is gone with the second apply, also where nothing was to be
+// changed.
 const Imported Note[int] = "imported"
 
 // NoteImport notes that an object is imported now.

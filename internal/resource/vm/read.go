@@ -68,7 +68,6 @@ func (r *Resource) Read(ctx context.Context, req resource.ReadRequest, resp *res
 			return
 		}
 		r.run.NoteDisks(&state, found)
-		resp.Diagnostics.Append(kit.AgeImport(ctx, req.Private, resp.Private)...)
 		resp.Diagnostics.Append(model.WriteAgent(ctx, resp.Private, found, private)...)
 		noted, diags := private.NoteDetached(ctx, resp.Private, &state, found)
 		resp.Diagnostics.Append(diags...)
@@ -154,6 +153,7 @@ func refresh(ctx context.Context, v model.Values, req resource.ReadRequest, resp
 	}
 	resp.Diagnostics.Append(private.NoteIdentity(ctx, resp.Private, guest.Identity)...)
 	resp.Diagnostics.Append(private.NoteFormer(ctx, resp.Private)...)
+	resp.Diagnostics.Append(kit.AgeImport(ctx, req.Private, resp.Private)...)
 	if private.Moved != nil {
 		resp.Diagnostics.Append(model.WriteMoved(ctx, resp.Private, nil)...)
 	}
