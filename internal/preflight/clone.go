@@ -54,7 +54,13 @@ func (p *planCheck) clone(ctx context.Context, c *Checker, r Request) {
 		p.add(err)
 	}
 	if r.Whole {
-		p.copied(config, r.Planned, notLikeThis, id)
+		copied := config
+		if r.Clone.Snapshot != "" { // it may have other devices than the VM has now
+			copied, err = c.api.QEMU(p.origin.Node, p.origin.VMID).SnapshotConfig(ctx, r.Clone.Snapshot)
+		}
+		if err == nil {
+			p.copied(copied, r.Planned, notLikeThis, id)
+		}
 	}
 	if !r.Acting { // then the request for the clone brings the same answer
 		cloneable(ctx, p, c, r.Clone, config)

@@ -234,3 +234,21 @@ func TestDrivesThatMayHaveNoClones(t *testing.T) {
 		t.Errorf("of whole copies: %q", has)
 	}
 }
+
+// TestCloneOfASnapshotHasItsDevices: a clone has the devices of the snapshot, and not those that the VM has by now.
+func TestCloneOfASnapshotHasItsDevices(t *testing.T) {
+	t.Parallel()
+	for device, refused := range map[string]bool{"ide2": false, "ide3": true} {
+		w := newWorld(t)
+		w.change(snapped)
+		w.change(func(w *state.World) {
+			w.Guests[8000].Snaps["before"]["ide2"] = "none,media=cdrom"
+			w.Guests[8000].Config["ide3"] = "none,media=cdrom"
+		})
+		said := strings.Join(found(w.Check(t.Context(), Request{Creating: true, Node: "pve1", Whole: true,
+			Clone: &guest.Clone{VMID: 8000, Snapshot: "before"}, Planned: vm.Spec{Options: vm.Options{BootOrder: []string{device}}}})), "\n")
+		if strings.Contains(said, "boot_order: ") != refused {
+			t.Errorf("%s: %s", device, said)
+		}
+	}
+}

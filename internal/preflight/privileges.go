@@ -96,7 +96,7 @@ func (p *planCheck) needed(ctx context.Context, c *Checker, r Request) []use {
 	}
 	if p.origin.VMID != 0 {
 		all.add(p.cloneUses(r)...)
-		all.add(c.cpuUses(ctx, r.Node, r.Clone.Path(), vm.Spec{}, p.copy)...)
+		all.add(c.cpuUses(ctx, p.origin.Node, r.Clone.Path(), vm.Spec{}, p.copy)...) // API2/Qemu.pm clone_vm runs there
 		for _, slot := range slices.Sorted(maps.Keys(p.copy.Disks)) {
 			at := "disks." + slot + ".storage"
 			all.storage(at, cmp.Or(r.Clone.Storage, p.copy.Disks[slot].Storage)) // from where it may move on

@@ -11,7 +11,7 @@ import (
 // of the import itself, and that of the plan after it, whose refresh `terraform import` does not share. A refresh
 // counts where an apply stores its state, so the note is gone with the second apply, also where nothing was to be
 // changed.
-const Imported Note[int] = "imported"
+const Imported Note[int] = "imported_for"
 
 // NoteImport notes that an object is imported now.
 func NoteImport(ctx context.Context, to PrivateWriter) diag.Diagnostics {
@@ -54,6 +54,6 @@ func NotReplaced(thing, wants string) diag.Diagnostic {
 	return diag.NewErrorDiagnostic(sentence(thing)+" was imported, and would be replaced", fmt.Sprintf("No apply has "+
 		"changed it since, and the configuration is of %s. The apply would destroy what was imported, so the id of the "+
 		"import is probably wrong. Nothing was changed. Correct the id. Where the state has the object already, first run "+
-		"`terraform state rm ADDRESS`, which leaves the object alone. To replace it all the same, apply a configuration "+
-		"that fits it first. %s.", wants, ToDestroyAll))
+		"`terraform state rm ADDRESS`, which leaves the object alone. To replace it all the same, change "+
+		"something of it in place first, or run `terraform taint ADDRESS`, and plan again. %s.", wants, ToDestroyAll))
 }

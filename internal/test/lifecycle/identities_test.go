@@ -134,17 +134,25 @@ func TestUUIDOfAStoppedVMChanges(t *testing.T) {
 // not by that of the node which the endpoint names. Else the old VM would be destroyed for one that PVE refuses.
 func TestReleaseOfTheNodeDecides(t *testing.T) {
 	t.Parallel()
-	vm := func(memory string) string {
-		return rig.VMBlock("name = \"x\"\nvmid = 400\nnode = \"pve2\"\nmemory = {" + memory + "}\n")
-	}
-	for name, c := range map[string]struct{ endpoint, node, refused string }{
-		"the endpoint's is newer": {"9.2", "8.4", "Node pve2 runs Proxmox VE 8.4"},
-		"the node's is newer":     {"8.4", "9.2", ""},
+	const named, first, source = `node = "pve2"`, `nodes = ["pve2", "pve1"]`, `clone = { vmid = 9100 }`
+	for name, c := range map[string]struct{ place, endpoint, node, refused string }{
+		"the endpoint's is newer":    {named, "9.2", "8.4", "Node pve2 runs Proxmox VE 8.4"},
+		"the node's is newer":        {named, "8.4", "9.2", ""},
+		"that of the first is older": {first, "9.2", "8.4", "Node pve2 runs Proxmox VE 8.4"},
+		"that of the first is newer": {first, "8.4", "9.2", ""},
+		"the source's is older":      {source, "9.2", "8.4", "Node pve2 runs Proxmox VE 8.4"},
+		"the source's is newer":      {source, "8.4", "9.2", ""},
 	} {
+		vm := func(memory string) string {
+			return rig.VMBlock("name = \"x\"\nvmid = 400\nprotection = false\n" + c.place + "\nmemory = {" + memory + "}\n")
+		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := rig.NewWorld(t)
-			w.Change(func(w *state.World) { w.Nodes["pve1"].Release, w.Nodes["pve2"].Release = c.endpoint, c.node })
+			w.Change(func(w *state.World) {
+				w.Nodes["pve1"].Release, w.Nodes["pve2"].Release = c.endpoint, c.node
+				w.Guests[9100] = &state.Guest{VMID: 9100, Type: "qemu", Node: "pve2", Config: map[string]string{"name": "source", "memory": "512"}}
+			})
 			s := w.Session(t, rig.TokenNoSSH, vm("size = 512"))
 			rig.Must(t, s.Converge(t.Context()))
 			w.Reconfigure(t, s, rig.TokenNoSSH, vm("size = 512, allow_ksm = false"))

@@ -223,7 +223,8 @@ func noteLinkedClones(ctx context.Context, p *Planning) {
 // warnOfOtherClones warns where a VM and the template that it was cloned of are replaced, and the template has linked
 // clones of which no plan of this run has told yet that they go. Terraform destroys the clones before the template, and
 // PVE refuses to destroy that while there is one more. It is no error: the plans of further clones may follow, and of
-// some Terraform may not even have shown the state yet. The first plan that tells of it does so for all.
+// some Terraform may not even have shown the state yet. The first plan that tells of it does so for all. One of this
+// configuration that stays is as much in the way as one of another.
 func warnOfOtherClones(p *Planning) {
 	c := p.Prior.Clone
 	if c == nil {
@@ -231,7 +232,7 @@ func warnOfOtherClones(p *Planning) {
 	}
 	source, stay := int(cmp.Or(model.Value(c.SourceVMID), model.Value(c.VMID))), []string{}
 	for _, clone := range p.Run.seen(source).clones {
-		if !p.Run.changes(clone.VMID) && !p.Run.WasInState(clone.VMID) {
+		if !p.Run.changes(clone.VMID) {
 			stay = append(stay, clone.Text)
 		}
 	}

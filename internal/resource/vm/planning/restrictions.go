@@ -122,16 +122,23 @@ func (r Restriction) isRoots(v tftypes.Value) bool {
 
 // nodes are those whose release decides about an attribute. PVE hands the requests for a VM to its node, whose
 // qemu-server checks their options (pve-manager HTTPServer.pm, rest_handler; "proxyto" in qemu-server API2/Qemu.pm). HA
-// is the business of the node that the endpoint names, "". While the node is not known, each possible one counts.
-func (p restrictionCheck) nodes(dotted string) []string {
+// is the business of the node that the endpoint names, "". Of nodes to choose from it is the first that is online, and
+// a clone that names none is made on the node of its source.
+func (p restrictionCheck) node(ctx context.Context, dotted string) string {
+	clone := p.Config.At("clone")
+	_, isPlanned := serverCheck{p.Planning}.plannedSource()
 	switch {
-	case strings.HasPrefix(dotted, "ha."):
+	case strings.HasPrefix(dotted, "ha."), p.Machines == nil:
 	case p.Plan.Node != nil:
-		return []string{*p.Plan.Node}
+		return *p.Plan.Node
 	case p.Plan.Nodes != nil:
-		return p.Plan.Nodes
+		return p.Machines.Place(ctx, p.Plan.Nodes)
+	case p.creating() && !isPlanned && !clone.IsNull() && clone.IsFullyKnown():
+		if source, err := p.Run.source(ctx, p.Session, p.Plan.Clone.Request(), p.Machines.CloneSource); err == nil {
+			return source.Listed.Node
+		}
 	}
-	return []string{""}
+	return ""
 }
 
 // checkVersion refuses what the release of a node does not have. One that does not tell is left to refuse it itself.
@@ -139,36 +146,30 @@ func (p restrictionCheck) checkVersion(ctx context.Context, rule Restriction, do
 	if rule.since.Release == "" && rule.removed.Release == "" {
 		return
 	}
-	api := p.Session.API
-	for _, node := range p.nodes(dotted) {
-		v, err := api.Cluster().VersionOf(ctx, node)
-		if err != nil || v.Major == 0 {
-			continue
-		}
-		server := "Node " + node
-		if node == "" {
-			server = "The server at " + api.Endpoint()
-		}
-		if p.refuseVersion(rule, dotted, server, v) {
-			return
-		}
+	api, node := p.Session.API, p.node(ctx, dotted)
+	v, err := api.Cluster().VersionOf(ctx, node)
+	if err != nil || v.Major == 0 {
+		return
 	}
+	server := "Node " + node
+	if node == "" {
+		server = "The server at " + api.Endpoint()
+	}
+	p.refuseVersion(rule, dotted, server, v)
 }
 
-func (p restrictionCheck) refuseVersion(rule Restriction, dotted, server string, v pve.Version) bool {
+func (p restrictionCheck) refuseVersion(rule Restriction, dotted, server string, v pve.Version) {
 	if rule.since.Release != "" && !rule.since.Has([3]int{v.Major, v.Minor, v.Patch}) {
 		p.refuseRestricted(dotted, fmt.Sprintf("%s needs Proxmox VE %s", dotted, rule.since.Releases()),
 			fmt.Sprintf("%s runs Proxmox VE %s, which does not have this option. Leave it out, or upgrade the server.",
 				server, v.Version))
-		return true
+		return
 	}
 	const instead = "use an HA rule (proxmox_ha_rule of type node-affinity), which names the VM and its nodes"
 	if rule.removed.Release != "" && v.AtLeast(rule.removed.Manager[:]...) {
 		p.refuseRestricted(dotted, fmt.Sprintf("Proxmox VE %s has no %s any more", rule.removed.Release, dotted),
 			fmt.Sprintf("%s runs Proxmox VE %s. Leave the attribute out, and %s.", server, v.Version, instead))
-		return true
 	}
-	return false
 }
 
 func (p restrictionCheck) refuseRestricted(dotted, summary, detail string) {

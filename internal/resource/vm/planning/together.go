@@ -106,7 +106,11 @@ func (consequences) bootsFromMoved(p *Planning) bool {
 			was := model.Value(p.Prior.Disks[device].Volume)
 			device = ""
 			for slot, volume := range p.volumes.attached {
-				if volume == was && was != "" {
+				switch {
+				case volume != was || was == "":
+				case slices.Contains(p.Prior.BootOrder, slot): // which one is to boot first cannot be told
+					return false
+				default:
 					device, hasMoved = slot, true
 				}
 			}
