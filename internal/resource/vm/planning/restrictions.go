@@ -126,7 +126,7 @@ func (r Restriction) isRoots(v tftypes.Value) bool {
 // a clone that names none is made on the node of its source.
 func (p restrictionCheck) node(ctx context.Context, dotted string) string {
 	clone := p.Config.At("clone")
-	_, isPlanned := serverCheck{p.Planning}.plannedSource()
+	_, isPlanned := serverCheck(p).plannedSource()
 	switch {
 	case strings.HasPrefix(dotted, "ha."), p.Machines == nil:
 	case p.Plan.Node != nil:
