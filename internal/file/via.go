@@ -3,6 +3,7 @@ package file
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
@@ -62,11 +63,15 @@ func (f *Files) CheckRemoval(ctx context.Context, node, storage string) *guest.F
 	if at, _ := resources.Storage(by, storage); field != nil || !at.Shared {
 		return field
 	}
-	for _, g := range resources.Guests() {
-		if n, ok := resources.Node(g.Node); ok && n.Status != "online" && n.Status != "unknown" {
+	for _, n := range resources.Nodes() {
+		if n.Status == "online" || n.Status == "unknown" {
+			continue
+		}
+		of := func(g pve.Resource) bool { return g.Node == n.Node }
+		if guests := resources.Guests(); slices.ContainsFunc(guests, of) {
 			return &guest.FieldError{Path: "storage", Summary: fmt.Sprintf("Node %s is not online", n.Node),
 				Detail: fmt.Sprintf("Storage %s is shared, so guests of that node, such as %d, may use the file, and they "+
-					"cannot be read. Bring the node back first", storage, g.VMID)}
+					"cannot be read. Bring the node back first", storage, guests[slices.IndexFunc(guests, of)].VMID)}
 		}
 	}
 	return nil
