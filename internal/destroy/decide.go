@@ -185,9 +185,9 @@ func (d *Destroyer) linkedClones(ctx context.Context, resources pve.Resources, n
 	return all, nil
 }
 
-// BackupGone reports whether a backup of which a VM is to be made is certainly not on its storage, by a listing that
-// shows all backups that this identity may restore.
+// BackupGone reports whether the backup of which a VM is to be made is certainly not on its storage; see
+// guest.BackupGone.
 func (d *Destroyer) BackupGone(ctx context.Context, node, archive string) bool {
-	volumes, err := d.api.Storage(node, volid.Storage(archive)).Content(ctx, "backup", 0)
-	return err == nil && !slices.ContainsFunc(volumes, func(v pve.Volume) bool { return v.ID == archive })
+	_, gone := guest.BackupGone(ctx, d.api.Reader(), node, archive)
+	return gone
 }

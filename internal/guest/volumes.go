@@ -312,3 +312,10 @@ func DisksToRun(config map[string]string) (all []string) {
 	}
 	return all
 }
+
+// BackupGone reports whether a backup is certainly not on its storage, by a listing that shows all backups that this
+// identity may restore, and how many others it has.
+func BackupGone(ctx context.Context, api pve.Reader, node, archive string) (others int, gone bool) {
+	all, err := api.Storage(node, volid.Storage(archive)).Content(ctx, "backup", 0)
+	return len(all), err == nil && !slices.ContainsFunc(all, func(v pve.Volume) bool { return v.ID == archive })
+}

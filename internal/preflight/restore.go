@@ -61,13 +61,9 @@ func (p *planCheck) restore(ctx context.Context, c *Checker, r Request) {
 // unreadable reports a backup that certainly does not exist, by a listing that shows all backups that this identity may
 // restore. If it exists, or the listing fails, the report only says that it could not be read now.
 func (p *planCheck) unreadable(ctx context.Context, c *Checker, node, archive string, cause error) {
-	storage := volid.Storage(archive)
-	volumes, err := c.api.Storage(node, storage).Content(ctx, "backup", 0)
-	is := func(v pve.Volume) bool { return v.ID == archive }
-	if err == nil && !slices.ContainsFunc(volumes, is) {
+	if others, gone := guest.BackupGone(ctx, c.api, node, archive); gone {
 		p.say(volumeMissing, "restore.archive", fmt.Sprintf("Storage %s of node %s has %d other backups, as far as this "+
-			"identity may see them",
-			storage, node, len(volumes)), archive)
+			"identity may see them", volid.Storage(archive), node, others), archive)
 		return
 	}
 	p.report(backupUnread, unread(cause))
