@@ -46,11 +46,16 @@ func Meet(s *Session, object, thing string, fate, other Fate) (others []string) 
 			others = append(others, f.thing)
 		}
 	}
-	if s.fates.all == nil {
-		s.fates.all = map[string][]fated{}
-	}
-	s.fates.all[object] = append(s.fates.all[object], fated{fate, thing})
+	s.fates.note(object, fated{fate, thing})
 	return others
+}
+
+// note adds to the fates of an object. The caller has the lock.
+func (f *fates) note(object string, what fated) {
+	if f.all == nil {
+		f.all = map[string][]fated{}
+	}
+	f.all[object] = append(f.all[object], what)
 }
 
 // Pair notes what a plan does with one of several objects that look alike, and returns the name of one that an earlier
@@ -67,10 +72,7 @@ func Pair(s *Session, alike, thing string, fate, other Fate) string {
 		s.fates.all[alike] = slices.Delete(all, at, at+1)
 		return found
 	}
-	if s.fates.all == nil {
-		s.fates.all = map[string][]fated{}
-	}
-	s.fates.all[alike] = append(all, fated{fate, thing})
+	s.fates.note(alike, fated{fate, thing})
 	return ""
 }
 

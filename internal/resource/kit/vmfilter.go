@@ -109,7 +109,7 @@ func (v VMFilter) unknown(all pve.Resources) (sentences []string) {
 	} {
 		var names []string
 		for _, r := range all {
-			if r.Type == in.kind {
+			if in.wanted != "" && r.Type == in.kind {
 				names = append(names, in.name(r))
 			}
 		}
