@@ -267,7 +267,7 @@ func noteFound(ctx context.Context, p *Planning, all []source) {
 		if found, err := p.Run.source(ctx, p.Session, s.Clone, p.Machines.CloneSource); err == nil {
 			all[i].Found = found.Listed.VMID
 			if isPromised := (model.Configuration{Raw: p.Value}); isPromised.IsSet("clone.source_vmid") {
-				all[i].Values = valuesOf(ctx, found, s.Clone)
+				all[i].Values = p.Run.valuesOfSource(p.Session, s.Clone)
 			}
 		}
 	}
@@ -281,6 +281,17 @@ func valuesOf(ctx context.Context, source guest.Source, how *guest.Clone) string
 	}
 	hash := sha256.Sum256([]byte(copied.String()))
 	return hex.EncodeToString(hash[:])
+}
+
+// valuesOfSource is the hash of a source that this run has read, made once for all clones of it.
+func (r *Run) valuesOfSource(session *kit.Session, how *guest.Clone) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.sources[keyOfSource(session, how)].values
+}
+
+func keyOfSource(session *kit.Session, how *guest.Clone) sourceKey {
+	return sourceKey{session, fmt.Sprintf("%d %q %q %q %q", how.VMID, how.Name, how.Tags, how.Node, how.Snapshot)}
 }
 
 // RefuseLostSources refuses the destroy that begins a replacement by a copy which cannot come. The backup is gone, or

@@ -2,7 +2,6 @@ package planning
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -302,13 +301,14 @@ type sourceRead struct {
 	turn   chan struct{}
 	known  bool
 	source guest.Source
+	values string // see valuesOf
 }
 
 // source reads what a clone is copied of, once for the whole run. Those who want the same one meanwhile wait for it. An
 // error is the answer of its own caller only.
 func (r *Run) source(ctx context.Context, session *kit.Session, how *guest.Clone,
 	read func(context.Context, *guest.Clone) (guest.Source, error)) (guest.Source, error) {
-	key := sourceKey{session, fmt.Sprintf("%d %q %q %q %q", how.VMID, how.Name, how.Tags, how.Node, how.Snapshot)}
+	key := keyOfSource(session, how)
 	r.mu.Lock()
 	one := r.sources[key]
 	if one == nil {
@@ -327,7 +327,9 @@ func (r *Run) source(ctx context.Context, session *kit.Session, how *guest.Clone
 	}
 	var err error
 	one.source, err = read(ctx, how)
-	one.known = err == nil
+	if one.known = err == nil; one.known {
+		one.values = valuesOf(ctx, one.source, how)
+	}
 	return one.source, err
 }
 
