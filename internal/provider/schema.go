@@ -60,8 +60,8 @@ func serverArguments() map[string]schema.Attribute {
 			MarkdownDescription: "Password of the user. Tickets are renewed before they expire. Variable: " +
 				"`PROXMOX_VE_PASSWORD`."},
 		"totp_secret": schema.StringAttribute{Optional: true, Sensitive: true,
-			MarkdownDescription: "Secret of the user's TOTP second factor, base32, as shown when it was set up. Variable: " +
-				"`PROXMOX_VE_TOTP_SECRET`."},
+			MarkdownDescription: "Secret of the user's TOTP second factor, base32, as shown when it was set up. PVE takes one " +
+				"login in 30 seconds with it, so parallel runs need `api_token`. Variable: `PROXMOX_VE_TOTP_SECRET`."},
 		"otp": schema.StringAttribute{Optional: true, Sensitive: true,
 			MarkdownDescription: "One-time code of the second factor. It is good for one login only; `totp_secret` is good " +
 				"for all. Variable: `PROXMOX_VE_OTP`."},

@@ -272,6 +272,59 @@ func TestSecondFactor(t *testing.T) {
 	}
 }
 
+// totpServer takes each code of a second factor once, over all processes, and knows the codes that are wrong.
+func totpServer(t *testing.T, wrong bool) (s *server, sent *[]string) {
+	used, codes := map[string]bool{}, []string{}
+	return newServer(t, func(w http.ResponseWriter, r seen, _ int) {
+		if r.path != "/access/ticket" {
+			data(w, `{"version":"8.4.1"}`)
+			return
+		}
+		switch p := url.Values(r.form).Get("password"); {
+		case strings.HasPrefix(p, "totp:") && (wrong || used[p]):
+			codes = append(codes, p)
+			reply(w, 401, "authentication failure", `{"data":null,"message":"authentication failure\n"}`)
+		case strings.HasPrefix(p, "totp:"):
+			used[p], codes = true, append(codes, p)
+			data(w, `{"username":"root@pam","ticket":"PVE:root@pam:t","CSRFPreventionToken":"csrf"}`)
+		default:
+			data(w, `{"username":"root@pam","NeedTFA":1,"ticket":"PVE:!tfa!challenge","CSRFPreventionToken":"x"}`)
+		}
+	}), &codes
+}
+
+// TestSecondProcessWithinATOTPStep: Terraform starts the provider for the plan and again for the apply, within 30 s mostly.
+func TestSecondProcessWithinATOTPStep(t *testing.T) {
+	s, sent := totpServer(t, false)
+	for _, walk := range []string{"plan", "apply", "another run"} {
+		cfg := s.config()
+		cfg.APIToken, cfg.Username, cfg.Password, cfg.TOTPSecret = "", "root@pam", "hunter22", "jbsw y3dp ehpk 3pxp"
+		if _, err := newClient(t, cfg).Node("pve1").Version(t.Context()); err != nil {
+			t.Errorf("%s: %v", walk, err)
+		}
+	}
+	if want := 1 + 2 + 3; len(*sent) != want {
+		t.Errorf("%d codes sent, want %d: %v", len(*sent), want, *sent)
+	}
+}
+
+// TestWrongTOTPSecretLocksNoAccount: PVE locks the factor after too many refusals.
+func TestWrongTOTPSecretLocksNoAccount(t *testing.T) {
+	s, sent := totpServer(t, true)
+	cfg := s.config()
+	cfg.APIToken, cfg.Username, cfg.Password, cfg.TOTPSecret = "", "root@pam", "hunter22", "jbsw y3dp ehpk 3pxp"
+	c := newClient(t, cfg)
+	for range 3 {
+		_, err := c.Node("pve1").Version(t.Context())
+		if !IsKind(err, Denied) || !strings.Contains(err.Error(), "authentication failure") || !strings.Contains(err.Error(), "API token") {
+			t.Errorf("got %v", err)
+		}
+	}
+	if len(*sent) != 3 {
+		t.Errorf("%d codes sent: %v", len(*sent), *sent)
+	}
+}
+
 func TestOneTimeCodeServesOnce(t *testing.T) {
 	ts := newTicketServer(t)
 	ts.needTOTP = true

@@ -28,7 +28,7 @@ type session struct {
 	csrf     string
 	issued   time.Time
 	otpSpent bool
-	totpStep int64 // the last time step whose code was used: PVE takes a code once
+	totpStep int64 // the last time step whose code was sent: PVE takes a code once
 	refusal  error // of the last login, nil where it worked
 	refused  time.Time
 }
@@ -145,13 +145,7 @@ func (c *Conn) requestTicket(ctx context.Context, p Params) error {
 		return err
 	}
 	if t.NeedTFA {
-		code, err := c.secondFactor(ctx)
-		if err != nil {
-			return err
-		}
-		t, err = c.postTicket(ctx, Params{"username": c.creds.identity.User, "tfa-challenge": string(t.Ticket),
-			"password": "totp:" + code})
-		if err != nil {
+		if t, err = c.answerChallenge(ctx, string(t.Ticket)); err != nil {
 			return err
 		}
 	}

@@ -18,8 +18,9 @@ type File struct {
 type sending struct {
 	io.Reader
 	io.Closer
-	left  atomic.Int64
-	moved atomic.Int64 // in nanoseconds of this machine's clock
+	length int64
+	left   atomic.Int64
+	moved  atomic.Int64 // in nanoseconds of this machine's clock
 }
 
 func (f *File) begin(ctx context.Context) (*sending, error) {
@@ -27,7 +28,7 @@ func (f *File) begin(ctx context.Context) (*sending, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &sending{Reader: reader, Closer: closer}
+	s := &sending{Reader: reader, Closer: closer, length: f.Length}
 	s.left.Store(f.Length)
 	s.moved.Store(time.Now().UnixNano())
 	return s, nil
@@ -41,22 +42,32 @@ func (s *sending) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// stallTime is how long an upload may stand still.
-const stallTime = 2 * time.Minute
+const (
+	// stallTime is how long an upload may stand still.
+	stallTime = 2 * time.Minute
+	// passRate is the slowest pace, in bytes per second, at which a proxy that takes the whole file first (nginx with
+	// proxy_request_buffering, its default) is given time to pass it on.
+	passRate = 8 << 20
+)
 
-// watch cancels an upload that stands still, until the function that it returns is called. An upload that is sent
-// whole is the server's affair, and the time for the answer is bounded elsewhere.
+// patience is the time for the next byte, and after the last one for the answer.
+func (s *sending) patience() time.Duration {
+	if s.left.Load() > 0 {
+		return stallTime
+	}
+	return stallTime + time.Duration(s.length/passRate)*time.Second
+}
+
+// watch cancels an upload that stands still, until the function that it returns is called.
 func (s *sending) watch(cancel context.CancelCauseFunc) (stop func()) {
 	var timer *time.Timer
 	timer = time.AfterFunc(stallTime, func() {
-		still := time.Since(time.Unix(0, s.moved.Load()))
-		switch {
-		case s.left.Load() == 0:
-		case still >= stallTime:
-			cancel(noAnswerError{after: stallTime})
-		default:
-			timer.Reset(stallTime - still)
+		still, patience := time.Since(time.Unix(0, s.moved.Load())), s.patience()
+		if still < patience {
+			timer.Reset(patience - still)
+			return
 		}
+		cancel(noAnswerError{after: patience})
 	})
 	return func() { timer.Stop() }
 }

@@ -33,11 +33,11 @@ type Conn struct {
 	redact    *redactor
 	chance    func() float64 // in [0,1), spreads the callers that wait
 
-	reads, writes *http.Transport
-	chain         handler
-	exchanges     handler // the chain's last links, for logins
-	session       session
-	refusals      refusals
+	reads, writes, files *http.Transport
+	chain                handler
+	exchanges            handler // the chain's last links, for logins
+	session              session
+	refusals             refusals
 
 	offset atomic.Pointer[time.Duration] // server clock minus ours
 }
@@ -71,7 +71,7 @@ func Open(cfg Config) (*Conn, error) {
 		chance:    rand.Float64,
 		session:   session{turn: NewTurn()},
 	}
-	c.reads, c.writes = cfg.transports(tlsConfig)
+	c.reads, c.writes, c.files = cfg.transports(tlsConfig)
 	c.chain = c.newChain(cfg.MaxInFlight)
 	return c, nil
 }
@@ -121,4 +121,5 @@ func (c *Conn) ServerTime() time.Time {
 func (c *Conn) Close() {
 	c.reads.CloseIdleConnections()
 	c.writes.CloseIdleConnections()
+	c.files.CloseIdleConnections()
 }

@@ -29,14 +29,15 @@ const (
 	idleTimeout = 4 * time.Second
 )
 
-// transports makes the two connection pools.
+// transports makes the connection pools.
 //
 // Reads share connections that are dropped before PVE drops them; should one die nevertheless, net/http repeats the
 // GET. A write gets a connection of its own, for two reasons. On a reused one a dying connection (idle close, a
 // worker of pveproxy that ends after 1000 requests) and a lost answer look the same, so that harmless failures would
 // have to be reported as Ambiguous. And net/http repeats requests only on reused connections: on a fresh one a POST
-// goes out at most once. The price is a resumed TLS handshake for each write.
-func (cfg Config) transports(t *tls.Config) (reads, writes *http.Transport) {
+// goes out at most once. The price is a resumed TLS handshake for each write. Files are writes whose answer may take
+// longer (sending.patience).
+func (cfg Config) transports(t *tls.Config) (reads, writes, files *http.Transport) {
 	patience := dialTimeout
 	if len(cfg.Endpoints) > 1 {
 		patience = shortDial
@@ -63,7 +64,9 @@ func (cfg Config) transports(t *tls.Config) (reads, writes *http.Transport) {
 	reads, writes = newTransport(), newTransport()
 	writes.DisableKeepAlives = true
 	writes.DialContext, writes.DialTLSContext = checking(writes.DialContext), checking(writes.DialTLSContext)
-	return reads, writes
+	files = writes.Clone()
+	files.ResponseHeaderTimeout = 0
+	return reads, writes, files
 }
 
 // sendError is a request without an answer.
@@ -168,7 +171,10 @@ func (c *Conn) exchange(ctx context.Context, r *Request, file *sending) (*respon
 		oplog.From(ctx).Sent(req.ContentLength)
 	}
 	transport := c.reads
-	if r.IsWrite() {
+	switch {
+	case file != nil:
+		transport = c.files
+	case r.IsWrite():
 		transport = c.writes
 	}
 	// RoundTrip and not Client.Do: following a redirect would repeat a write, and send the credentials elsewhere.

@@ -13,6 +13,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/auth"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/engine"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/perl"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 )
 
 // createTicket is POST /access/ticket (access-control API2/AccessControl.pm, create_ticket).
@@ -52,7 +53,7 @@ func login(e *engine.Engine, user, password, otp, challenge string) (needsCode b
 		if !ok || err != nil || !strings.HasPrefix(subject, "!tfa!") || !strings.HasSuffix(subject, "}"+user) || !isTOTP {
 			return false, fmt.Errorf("bad challenge")
 		}
-		return false, verifyTOTP(e, account.TOTPSecret, code)
+		return false, verifyTOTP(e, account, code)
 	}
 	if strings.HasPrefix(password, "PVE:") && !strings.HasPrefix(password, "PVE:!tfa!") {
 		owner, ok := VerifyTicket(e, "PVE", password)
@@ -68,25 +69,33 @@ func login(e *engine.Engine, user, password, otp, challenge string) (needsCode b
 		return false, nil
 	}
 	if otp != "" {
-		return false, verifyTOTP(e, account.TOTPSecret, otp)
+		return false, verifyTOTP(e, account, otp)
 	}
 	return true, nil
 }
 
-// verifyTOTP checks a code of RFC 6238 (SHA-1, 30 s, six digits), one step of drift allowed either way.
-func verifyTOTP(e *engine.Engine, secret, code string) error {
-	key, err := base32.StdEncoding.WithPadding(base32.NoPadding).DecodeString(strings.ToUpper(strings.TrimRight(secret,
-		"=")))
+// verifyTOTP checks a code of RFC 6238 (SHA-1, 30 s, six digits), one step of drift allowed either way. No code is
+// taken twice, nor one of an earlier step than the last that was taken (proxmox-tfa api/mod.rs verify_totp).
+func verifyTOTP(e *engine.Engine, account *state.User, code string) error {
+	key, err := base32.StdEncoding.WithPadding(base32.NoPadding).DecodeString(strings.ToUpper(
+		strings.TrimRight(account.TOTPSecret, "=")))
 	if err != nil {
 		return fmt.Errorf("secret: %w", err)
 	}
 	now := e.World.Clock.Now()
-	for _, drift := range []time.Duration{0, -totpStep, totpStep} {
-		if hmac.Equal([]byte(TOTP(key, now.Add(drift))), []byte(code)) {
-			return nil
+	for _, drift := range []time.Duration{-totpStep, 0, totpStep} {
+		at := now.Add(drift)
+		if !hmac.Equal([]byte(TOTP(key, at)), []byte(code)) {
+			continue
 		}
+		step := at.Unix() / int64(totpStep/time.Second)
+		if step <= account.TOTPStep {
+			return fmt.Errorf("rejecting reused TOTP value")
+		}
+		account.TOTPStep = step
+		return nil
 	}
-	return fmt.Errorf("wrong code")
+	return fmt.Errorf("totp verification failed")
 }
 
 const totpStep = 30 * time.Second

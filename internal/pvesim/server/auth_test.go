@@ -110,6 +110,16 @@ func TestSecondFactor(t *testing.T) {
 	if ticket, _ := r.object(t)["ticket"].(string); r.status != 200 || !strings.HasPrefix(ticket, "PVE:auditor@pve:") {
 		t.Errorf("right code: %d %s", r.status, r.text)
 	}
+	for _, row := range []struct {
+		what string
+		step time.Duration
+		want int
+	}{{"the same code again", 0, 401}, {"an earlier code", -30 * time.Second, 401}, {"the next code", 30 * time.Second, 200},
+		{"the code after a later one", 0, 401}} {
+		if r := login("totp:"+access.TOTP(key, g.clock.Now().Add(row.step)), challenge); r.status != row.want {
+			t.Errorf("%s: %d %s", row.what, r.status, r.text)
+		}
+	}
 }
 
 // TestTOTP has the SHA-1 rows of RFC 6238, appendix B, cut to six digits.

@@ -271,6 +271,7 @@ type IPSet struct {
 // User is an account; Password and TOTPSecret are what a login needs.
 type User struct {
 	ID, Password, TOTPSecret string
+	TOTPStep                 int64 // the last one whose code was taken
 	Disabled                 bool
 	Expire                   int64
 
