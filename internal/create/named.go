@@ -15,7 +15,10 @@ import (
 // them. PVE keeps these by VMID, and a new VM would be handed to the users that they name (access-control
 // AccessControl.pm, pve-firewall Firewall.pm load_vmfw_conf). PVE removes them when it destroys a guest, before the
 // VMID is free (qemu-server API2/Qemu.pm destroy_vm). Those that remain were left by hand, or are meant for a future
-// guest.
+// guest. Entries of HA and replication are not looked for: PVE destroys no guest that has one unless told to remove it
+// as well (destroy_vm, early_checks), and makes none without the guest. Nor are backup jobs and backups, which outlive
+// their guests by design. A job with a retention prunes the old backups of the VMID with the new ones (pve-manager
+// VZDump.pm).
 func (i *idChooser) spokenFor(ctx context.Context, vmid int) ([]int, error) {
 	paths, err := i.creator.guests.Permissions(ctx)
 	named := namedIn(paths)

@@ -23,7 +23,9 @@ import (
 var committedLater = []string{"description", "protection", "template"}
 
 // makeVM claims the VMID with a new VM. The request has everything but the description, the protection and the sizes of
-// imported disks.
+// imported disks. It has no start=1, with which PVE starts the guest in the worker that made it (qemu-server
+// API2/Qemu.pm create_vm): no answer tells the UPID of that start, so an undo could not await it. A start that fails is
+// only a line in the log, and until May 2026 PVE did not check the privilege to start. Disks may have to grow first.
 func (a *attempt) makeVM(ctx context.Context) error {
 	a.cloudInit = a.r.Spec.CloudInit.Storage != ""
 	if len(a.change.Problems) > 0 {

@@ -11,7 +11,8 @@ import (
 	"syscall"
 )
 
-// Life is what is known of the process that made a mark.
+// Life is what is known of the process that made a mark. Two micro-VMs that were resumed from one memory snapshot
+// differ in their host names only, so each needs one of its own.
 type Life int
 
 // Lives of a process.

@@ -30,7 +30,9 @@ func (g Guest) isUse(t, since Task) bool {
 }
 
 // Uses are the tasks by which others have worked with the guest of a failed create since that began its first task. A
-// first task without a UPID is not known: then it is since the guest was made, if the lists tell that.
+// first task without a UPID is not known: then it is since the guest was made, if the lists tell that. A start by
+// root@pam counts also where a boot of the node brought it for onboot: an administrator's bulk start is the same task
+// startall (pve-manager API2/Nodes.pm).
 func Uses(g Guest, first Task) (all []Task) {
 	if first.UPID == "" {
 		maker, found := g.maker()
