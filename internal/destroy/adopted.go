@@ -251,8 +251,9 @@ func (l slotLook) formerSlot(slot, volume string) string {
 }
 
 // hasAnotherSize reports whether a volume that the plan knows has another size than it had then: PVE gives the first
-// free name to a new disk (pve-storage Plugin.pm get_next_vm_diskname), so a name does not tell which disk it is. The
-// size of a proxmox_disk in state is that of its storage, since a VM that has it attached may have grown it.
+// free name to a new disk (pve-storage Plugin.pm get_next_vm_diskname), and "Reassign Owner" frees one, so a name does
+// not tell which disk it is. The size of a proxmox_disk in state is that of its storage, since a VM that has it
+// attached may have grown it.
 func (l slotLook) hasAnotherSize(ctx context.Context, slot, value string) (bool, error) {
 	volume := guest.VolumeOf(value)
 	was := l.Sizes[volume]
@@ -318,10 +319,11 @@ func slotted(vmid int, config map[string]string) string {
 	return found
 }
 
-// letGo takes adopted volumes out of the configuration. `delete=unusedN` would destroy them (qemu-server API2/Qemu.pm
-// update_vm_api). So their entries are given a volume that is in a slot: such an entry goes when PVE writes the file
-// (QemuServer.pm write_vm_config, "remove 'unusedX' settings if we re-add a volume"). Where it does not go, it names
-// only what the VM has anyway.
+// letGo takes adopted volumes out of the configuration. PVE would destroy them with the VM (destroy_vm,
+// include_unused), and `delete=unusedN` destroys them at once (qemu-server API2/Qemu.pm update_vm_api). So their
+// entries are given a volume that is in a slot: such an entry goes when PVE writes the file (QemuServer.pm
+// write_vm_config, "remove 'unusedX' settings if we re-add a volume"). Where it does not go, it names only what the VM
+// has anyway.
 func (r *removal) letGo(ctx context.Context, f *facts) (outcome, error) {
 	config := f.config.Values
 	instead, params := slotted(r.VMID, config), pve.Params{}

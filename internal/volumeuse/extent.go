@@ -49,7 +49,9 @@ func (p Places) extentBy(id string) extent {
 }
 
 // isByInterface reports whether an entry is one that PVE's interface writes for disks of nodes: a 1 and the mount point
-// of that name, for the nodes that have such a disk (API2/Disks/Directory.pm create), or a group of one node (LVM.pm).
+// of that name, for the nodes that have such a disk (API2/Disks/Directory.pm create, API2/Storage/Config.pm
+// create_or_update), or a group of one node (LVM.pm). It is no share, on however many nodes: a node that is off must
+// not block the use of its neighbour's disk. Another value than 1, such as a path, is an administrator's.
 func (p Places) isByInterface(c pve.StorageConfig) bool {
 	elsewhere := func(o pve.StorageConfig) bool { return o.Type == "lvm" && o.VGName == c.VGName && o.Nodes != c.Nodes }
 	switch {
