@@ -94,8 +94,6 @@ type volumeWire struct {
 	Used    wire.Int    `json:"used"`
 	CTime   wire.Int    `json:"ctime"`
 
-	// Approximate is the size of the logical volume, in the place of Size, of an inactive qcow2 volume on LVM (pve-storage
-	// 9.1.5 LVMPlugin.pm list_images). Earlier versions tell neither.
 	Approximate wire.Int `json:"approximate-size"`
 }
 
