@@ -35,45 +35,38 @@ type fated struct {
 // Meet notes what a plan does with an object, which is called thing in messages. It returns the names in earlier plans
 // of the same walk that have the other fate for it. Terraform tells no provider the addresses, plans in any order, and
 // configures the provider for each walk.
-func Meet(s *Session, object, thing string, fate, other Fate) (others []string) {
+func Meet(s *Session, object, thing string, fate, other Fate) []string {
+	return s.meet(object, fated{fate, thing}, other, false)
+}
+
+// Pair is Meet for objects that look alike: each belongs to one pair, so it returns one name, "" for none.
+func Pair(s *Session, alike, thing string, fate, other Fate) string {
+	return strings.Join(s.meet(alike, fated{fate, thing}, other, true), "")
+}
+
+// meet finds all that have the other fate or, for a pair, takes the first one away and notes nothing.
+func (s *Session) meet(object string, is fated, other Fate, pairs bool) (others []string) {
 	if s == nil {
 		return nil
 	}
 	s.fates.mu.Lock()
 	defer s.fates.mu.Unlock()
-	for _, f := range s.fates.all[object] {
-		if f.fate == other && !slices.Contains(others, f.thing) {
+	all := s.fates.all[object]
+	for i, f := range all {
+		switch {
+		case f.fate != other || slices.Contains(others, f.thing):
+		case pairs:
+			s.fates.all[object] = slices.Delete(all, i, i+1)
+			return []string{f.thing}
+		default:
 			others = append(others, f.thing)
 		}
 	}
-	s.fates.note(object, fated{fate, thing})
+	if s.fates.all == nil {
+		s.fates.all = map[string][]fated{}
+	}
+	s.fates.all[object] = append(all, is)
 	return others
-}
-
-// note adds to the fates of an object. The caller has the lock.
-func (f *fates) note(object string, what fated) {
-	if f.all == nil {
-		f.all = map[string][]fated{}
-	}
-	f.all[object] = append(f.all[object], what)
-}
-
-// Pair notes what a plan does with one of several objects that look alike, and returns the name of one that an earlier
-// plan of the walk gives the other fate, "" for none. Each belongs to one pair.
-func Pair(s *Session, alike, thing string, fate, other Fate) string {
-	if s == nil {
-		return ""
-	}
-	s.fates.mu.Lock()
-	defer s.fates.mu.Unlock()
-	all := s.fates.all[alike]
-	if at := slices.IndexFunc(all, func(f fated) bool { return f.fate == other }); at >= 0 {
-		found := all[at].thing
-		s.fates.all[alike] = slices.Delete(all, at, at+1)
-		return found
-	}
-	s.fates.note(alike, fated{fate, thing})
-	return ""
 }
 
 // RefuseSplit refuses the second of two plans that have one object in state under two addresses, where one of them
