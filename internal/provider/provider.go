@@ -31,7 +31,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/kit"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/snapshot"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/planning"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/run"
 )
 
 // TypeName is the prefix of all types of the provider.
@@ -70,7 +70,7 @@ type Options struct {
 type Proxmox struct {
 	version string
 	options Options
-	vms     *planning.Run // begins with the configuration
+	vms     *run.Notes // begins with the configuration
 }
 
 var (
@@ -90,7 +90,7 @@ func New(version string) func() provider.Provider { return NewWith(version, Opti
 
 // NewWith makes the provider with other connections to the world.
 func NewWith(version string, options Options) func() provider.Provider {
-	return func() provider.Provider { return &Proxmox{version: version, options: options, vms: planning.NewRun()} }
+	return func() provider.Provider { return &Proxmox{version: version, options: options, vms: run.New()} }
 }
 
 // Metadata names the provider.
@@ -106,7 +106,7 @@ func (p *Proxmox) Schema(_ context.Context, _ provider.SchemaRequest, resp *prov
 // Configure opens the session, without a request to the server. A configuration with unknown values gives a session
 // without a server, so that a plan can go on with the defaults that are known.
 func (p *Proxmox) Configure(ctx context.Context, req provider.ConfigureRequest, resp *provider.ConfigureResponse) {
-	p.vms = planning.NewRun()
+	p.vms = run.New()
 	if !req.Config.Raw.IsFullyKnown() {
 		p.hand(resp, &kit.Session{Defaults: knownDefaults(ctx, req.Config)})
 		return

@@ -10,7 +10,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/kit"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/model"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/planning"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/source"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/saga"
 )
 
@@ -40,15 +40,15 @@ func (r *Resource) Delete(ctx context.Context, req resource.DeleteRequest, resp 
 	defer cancel()
 
 	request := state.DeleteRequest(private)
-	request.Replaced = planning.IsReplaced(ctx, req.Private)
+	request.Replaced = source.IsReplaced(ctx, req.Private)
 	request.Foretold, diags = kit.TakeForetold(ctx, resp.Private)
 	resp.Diagnostics.Append(diags...)
 	// Where it stays, the state keeps what this says. Of a VM that was read and has no identity the state says so already.
 	if request.Ref.Proof == nil && request.Ref.Identity == (guest.Identity{}) {
 		resp.Diagnostics.Append(kit.Unproven.Write(ctx, resp.Private, true)...)
 	}
-	resp.Diagnostics.Append(planning.RefuseOwnSources(ctx, req.Private, state)...)
-	resp.Diagnostics.Append(planning.RefuseLostSources(ctx, req.Private, state, r.machines)...)
+	resp.Diagnostics.Append(source.RefuseOwn(ctx, req.Private, state)...)
+	resp.Diagnostics.Append(source.RefuseLost(ctx, req.Private, state, r.machines)...)
 	if resp.Diagnostics.HasError() {
 		return
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/kit"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/model"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/planning"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/run"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/validation"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/service"
 )
@@ -18,7 +19,7 @@ import (
 type Resource struct {
 	kit.ResourceBase
 	machines planning.Machines // nil while the provider's configuration is not known
-	run      *planning.Run
+	run      *run.Notes
 }
 
 var (
@@ -32,7 +33,7 @@ var (
 )
 
 // New makes the resource, for one run of the provider.
-func New(run *planning.Run) *Resource { return &Resource{run: run} }
+func New(run *run.Notes) *Resource { return &Resource{run: run} }
 
 // Metadata names the resource.
 func (r *Resource) Metadata(_ context.Context, req resource.MetadataRequest, resp *resource.MetadataResponse) {

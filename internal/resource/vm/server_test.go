@@ -23,6 +23,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/kit"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/model"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/planning"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/run"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/saga"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/update"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/firewall"
@@ -158,7 +159,7 @@ func (o onlyVM) Schema(context.Context, provider.SchemaRequest, *provider.Schema
 func (o onlyVM) Configure(context.Context, provider.ConfigureRequest, *provider.ConfigureResponse) {}
 func (o onlyVM) DataSources(context.Context) []func() datasource.DataSource                        { return nil }
 func (o onlyVM) Resources(context.Context) []func() resource.Resource {
-	return []func() resource.Resource{func() resource.Resource { return &onlyMachines{Resource{machines: o.machines, run: planning.NewRun()}} }}
+	return []func() resource.Resource{func() resource.Resource { return &onlyMachines{Resource{machines: o.machines, run: run.New()}} }}
 }
 
 // onlyMachines is the resource with a session that knows no server.

@@ -118,3 +118,30 @@ func fromPorts(devices map[string]string) map[string]Port {
 	}
 	return ports
 }
+
+// LostDisk is a disk that a refresh has not found in the slot that it has in state.
+type LostDisk struct {
+	Volume string
+	Now    string // the slot of the VM that it is in, or ""
+	Size   string
+}
+
+// LostDisks are the slots that have lost their disks since the state was written. A disk that leaves its slot at the
+// next stop is none: an update that wants it keeps it.
+func (m *Model) LostDisks(now guest.Guest) map[string]LostDisk {
+	lost := map[string]LostDisk{}
+	for slot, disk := range m.Disks {
+		volume := now.NameOf(Value(disk.Volume))
+		if _, stays := now.Spec.Disks[slot]; stays || volume == "" || now.Leaving[slot] != "" {
+			continue
+		}
+		gone := LostDisk{Volume: volume, Size: Value(disk.Size)}
+		for other, is := range now.Spec.Disks {
+			if is.Volume == volume {
+				gone.Now = other
+			}
+		}
+		lost[slot] = gone
+	}
+	return lost
+}

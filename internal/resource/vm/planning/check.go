@@ -17,6 +17,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/kit"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/model"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/run"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/firewall"
 )
@@ -65,8 +66,8 @@ func (p serverCheck) checkServer(ctx context.Context) {
 }
 
 // planned is the new VM for the plans of its clones.
-func (p serverCheck) planned() PlannedVM {
-	vm := PlannedVM{VMID: int(model.Value(p.Plan.VMID)), Name: model.Value(p.Plan.Name), Tags: p.Plan.AllTags(),
+func (p serverCheck) planned() run.PlannedVM {
+	vm := run.PlannedVM{VMID: int(model.Value(p.Plan.VMID)), Name: model.Value(p.Plan.Name), Tags: p.Plan.AllTags(),
 		Pool: model.Value(p.Plan.Pool)}
 	if p.Config.Raw.IsFullyKnown() && !p.Plan.Copies() {
 		vm.Spec = new(p.Plan.Spec(false))
@@ -75,12 +76,12 @@ func (p serverCheck) planned() PlannedVM {
 }
 
 // plannedSource is the source of the clone if the same plan makes it, so that it cannot be there yet.
-func (p serverCheck) plannedSource() (source PlannedVM, ok bool) {
+func (p serverCheck) plannedSource() (source run.PlannedVM, ok bool) {
 	c := p.Plan.Clone
 	if c == nil {
 		return source, false
 	}
-	return p.Run.Planned(PlannedVM{VMID: int(model.Value(c.VMID)), Name: model.Value(c.Name), Tags: c.Tags})
+	return p.Run.Planned(run.PlannedVM{VMID: int(model.Value(c.VMID)), Name: model.Value(c.Name), Tags: c.Tags})
 }
 
 // sourceKnown reports whether the configuration says which VM is cloned, if any.
@@ -95,8 +96,8 @@ func (p serverCheck) sourceKnown() bool {
 
 // sourceOpen reports whether a clone of a VM may be another one in the apply than it seems to be now.
 func (p serverCheck) sourceOpen(vmid int) bool {
-	snapshot := p.Plan.Clone.Snapshot != nil && p.Run.snapshotComes(vmid)
-	return snapshot || !p.Config.At("clone").IsFullyKnown() || p.Run.changes(vmid)
+	snapshot := p.Plan.Clone.Snapshot != nil && p.Run.Seen(vmid).Snapped
+	return snapshot || !p.Config.At("clone").IsFullyKnown() || p.Run.Seen(vmid).Changing
 }
 
 // request is what the server can be asked about the plan.
@@ -106,7 +107,7 @@ func (p serverCheck) request() preflight.Request {
 	q := preflight.Request{Creating: creating, Node: model.Value(plan.Node), Nodes: plan.Nodes,
 		Storages: map[string]string{}, Bridges: map[string]string{}, Needs: needed.needs(), Formats: needed.formats(),
 		CPUs:    needed.startedCPUs(),
-		Orphans: p.mayDestroyOrphans(), Who: p.who(), Acting: p.Run.acts(),
+		Orphans: p.mayDestroyOrphans(), Who: p.who(), Acting: p.Run.Acts(),
 		Whole: p.Config.Raw.IsFullyKnown(), Started: p.isStarted() && !p.runs(), Running: p.runs()}
 	p.describe(&q)
 	if model.Differ(prior.Node, plan.Node) { // everything is asked of the node that it goes to
@@ -116,14 +117,14 @@ func (p serverCheck) request() preflight.Request {
 	if creating {
 		q.Adopts = model.VolumesOf(plan.Adopts())
 		q.VMID, q.Name, q.Clone = int(model.Value(plan.VMID)), model.Value(plan.Name), plan.Clone.Request()
-		if p.private.Replaces == q.VMID || p.Run.WasInState(q.VMID) {
+		if p.private.Replaces == q.VMID || p.Run.Seen(q.VMID).InState {
 			// Ours: it is replaced. With it go the permissions on its id (qemu-server API2/Qemu.pm, destroy_vm).
-			if p.Run.seen(q.VMID).gone {
+			if p.Run.Seen(q.VMID).Gone {
 				q.Gone = q.VMID
 			}
 			q.VMID, q.ID = 0, 0
 		}
-		q.OtherID = p.private.Replaces != 0 && !p.Run.acts()
+		q.OtherID = p.private.Replaces != 0 && !p.Run.Acts()
 		if plan.Clone != nil {
 			q.SourceOpen = p.sourceOpen
 			addChanged(q.Storages, "clone.storage", nil, plan.Clone.Storage)
@@ -156,7 +157,7 @@ func (p serverCheck) mayDestroyOrphans() bool {
 // known yet.
 func (p serverCheck) warnUnnamedOrphans() {
 	known := p.Config.At("vmid").IsKnown() && p.Config.At("node").IsKnown() && p.Config.At("nodes").IsFullyKnown()
-	if !p.creating() || p.Run.acts() || !p.mayDestroyOrphans() || known {
+	if !p.creating() || p.Run.Acts() || !p.mayDestroyOrphans() || known {
 		return
 	}
 	p.diags.AddAttributeWarning(path.Root("on_orphaned_volumes"), "The volumes that will be destroyed are not known yet",
@@ -230,7 +231,7 @@ func (p serverCheck) checkDestroy(ctx context.Context) {
 	found := p.Machines.Check(ctx, preflight.Request{Removing: true, Node: model.Value(prior.Node),
 		ID: int(model.Value(prior.VMID)), HA: prior.HA != nil && purges && !d.IsForced(),
 		Who: "destroy " + p.who(), Stopped: model.Value(prior.Status) == "running",
-		Acting: p.Run.acts()})
+		Acting: p.Run.Acts()})
 	p.diags.Append(kit.Verdicts(prior.Attempt(p.Session.Identity(), "destroy", nil), found.Refused, found.Doubtful)...)
 }
 
@@ -307,7 +308,7 @@ func (p serverCheck) refuseNoBridge() {
 // goes on.
 func (p serverCheck) warnAsleep() {
 	vmid := int(model.Value(p.Prior.VMID))
-	if p.Run.acts() || !p.Run.seen(vmid).asleep {
+	if p.Run.Acts() || !p.Run.Seen(vmid).Asleep {
 		return
 	}
 	c := vm.Diff(p.before.Spec(false), p.after.Spec(false))

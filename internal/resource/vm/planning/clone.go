@@ -15,6 +15,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/framework/plan"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/model"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/run"
 )
 
 // The plan of a clone says what the clone will be: the values that PVE copies are those of the source. Terraform plans
@@ -33,13 +34,13 @@ func (p cloning) planCopied(ctx context.Context) {
 		return
 	}
 	how := p.Plan.Clone.Request()
-	source, err := p.Run.source(ctx, p.Session, how, p.Machines.CloneSource)
+	source, _, err := p.Run.Source(ctx, how, p.Machines.CloneSource)
 	if err != nil && p.left { // beside Terraform's errors, which do not name the source
 		p.diags.AddAttributeWarning(path.Root("clone"), "The source of the clone could not be read", err.Error()+
 			".\n\nA plan that has read it does not hold any more. Terraform says so by \"Provider produced inconsistent final "+
 			"plan\" for each of its values, and nothing is made. That is no bug of the provider. Next step: plan again.")
 	}
-	if err != nil || source.Unfinished || p.Run.changes(source.Listed.VMID) {
+	if err != nil || source.Unfinished || p.Run.Seen(source.Listed.VMID).Changing {
 		return
 	}
 	copied, diags := p.CloneOf(ctx, source, how)
@@ -205,7 +206,7 @@ func (p cloning) inherits(dotted string) bool {
 // noteLinkedClones notes the linked clones of a template that is replaced, for the plans of its clones, which Terraform
 // makes after it.
 func noteLinkedClones(ctx context.Context, p *Planning) {
-	if !model.Value(p.Prior.Template) || p.Machines == nil || p.Run.acts() {
+	if !model.Value(p.Prior.Template) || p.Machines == nil || p.Run.Acts() {
 		return
 	}
 	var bases []string
@@ -216,7 +217,7 @@ func noteLinkedClones(ctx context.Context, p *Planning) {
 	}
 	clones, err := p.Machines.LinkedClones(ctx, model.Value(p.Prior.Node), bases)
 	if err == nil { // else the apply looks
-		p.Run.note(int(model.Value(p.Prior.VMID)), func(vm *seenVM) { vm.clones = clones })
+		p.Run.Note(int(model.Value(p.Prior.VMID)), func(vm *run.VM) { vm.Clones = clones })
 	}
 }
 
@@ -231,15 +232,15 @@ func warnOfOtherClones(p *Planning) {
 		return
 	}
 	source, stay := int(cmp.Or(model.Value(c.SourceVMID), model.Value(c.VMID))), []string{}
-	for _, clone := range p.Run.seen(source).clones {
-		if !p.Run.changes(clone.VMID) {
+	for _, clone := range p.Run.Seen(source).Clones {
+		if !p.Run.Seen(clone.VMID).Changing {
 			stay = append(stay, clone.Text)
 		}
 	}
 	if len(stay) == 0 {
 		return
 	}
-	p.Run.note(source, func(vm *seenVM) { vm.clones = nil })
+	p.Run.Note(source, func(vm *run.VM) { vm.Clones = nil })
 	const most = 10
 	slices.Sort(stay)
 	if more := len(stay) - most; more > 0 {

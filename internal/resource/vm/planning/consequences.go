@@ -3,9 +3,7 @@ package planning
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
@@ -135,7 +133,7 @@ func (p *Planning) consequencesForDisks(c consequences, migrates change) {
 		if _, existed := p.Prior.Disks[slot]; !existed {
 			continue
 		}
-		if p.Run.grows(model.Value(disk.Volume)) {
+		if p.Run.Grows(model.Value(disk.Volume)) {
 			c.unknown[at+".size"] = p.Config.At(at + ".size").IsNull()
 		}
 		c.unknown[at+".volume"] = renamed
@@ -207,13 +205,13 @@ func (p *Planning) knowMachineOfNewVM() {
 // proxmox_vm_snapshot of the same plan removes. A replacement names them all: they are of the old VM's disks.
 func (p warnings) warnOfDestroy(ctx context.Context) {
 	vmid := int(model.Value(p.Prior.VMID))
-	if p.Machines == nil || p.Run.acts() || vmid == 0 {
+	if p.Machines == nil || p.Run.Acts() || vmid == 0 {
 		return
 	}
 	r := p.Prior.DeleteRequest(p.private)
 	r.OwnHA = r.OwnHA || p.Config.IsSet("ha")         // that of the new VM
 	if r.Replaced = len(p.replace) > 0; !r.Replaced { // else the new VM is in none of them until the next plan
-		r.OwnRules = p.Run.rulesOf(vmid)
+		r.OwnRules = p.Run.Seen(vmid).Rules
 	}
 	going := kit.Going{Along: p.Machines.TakesAlong(ctx, r), Thing: p.Prior.Thing(), MayKeep: true,
 		Replaced: r.Replaced && model.Value(p.Plan.VMID) == model.Value(p.Prior.VMID)}
@@ -277,61 +275,11 @@ func (p warnings) unmanaged(group string) []string {
 	return all
 }
 
-// NoteSnapshotGoes notes that a plan removes a snapshot. In a plan to destroy all, Terraform plans it before the VM, on
-// which it depends. Of blocks that leave the configuration it plans either first (terraform internal/terraform,
-// OrphanResourceInstanceTransformer): then the warning names the snapshot, and says that it may go by itself.
-func (r *Run) NoteSnapshotGoes(vmid int, name string, taken int64) {
-	r.note(vmid, func(vm *seenVM) {
-		if vm.snapshots == nil {
-			vm.snapshots = map[string]int64{}
-		}
-		vm.snapshots[name] = taken
-	})
-}
-
-// SnapshotsGo are those that NoteSnapshotGoes noted of a VM: when each was taken, by name. Another user may have taken
-// one of its name since.
-func (r *Run) SnapshotsGo(vmid int) (going map[string]int64) {
-	r.note(vmid, func(vm *seenVM) { going = maps.Clone(vm.snapshots) })
-	return going
-}
-
-// NoteSnapshotComes notes that a plan takes a snapshot, which a clone may be made of.
-func (r *Run) NoteSnapshotComes(vmid int) { r.note(vmid, func(vm *seenVM) { vm.snapped = true }) }
-
-func (r *Run) snapshotComes(vmid int) bool { return r.seen(vmid).snapped }
-
-// NoteAsleep notes of a VM that was refreshed whether its guest is suspended to disk.
-func (r *Run) NoteAsleep(vmid int, asleep bool) {
-	r.note(vmid, func(vm *seenVM) { vm.asleep = asleep })
-}
-
-// NoteRule notes an HA rule that is in state, and is on the server as the state has it or goes by this plan. The next
-// plan tells of a VM that left it by its destroy.
-func (r *Run) NoteRule(id string, resources []string) {
-	for _, sid := range resources {
-		if vmid, err := strconv.Atoi(strings.TrimPrefix(sid, "vm:")); err == nil {
-			r.note(vmid, func(vm *seenVM) {
-				if vm.rules == nil {
-					vm.rules = map[string]bool{}
-				}
-				vm.rules[id] = true
-			})
-		}
-	}
-}
-
-// rulesOf are the rules of NoteRule that name a VM.
-func (r *Run) rulesOf(vmid int) (rules map[string]bool) {
-	r.note(vmid, func(vm *seenVM) { rules = maps.Clone(vm.rules) })
-	return rules
-}
-
 // warnUnshown names what goes with a VM that no plan was shown, and that this new one may replace, once for each. The
 // leftover of a failed create goes only while no job names it (TakesAlong).
 func (p warnings) warnUnshown(ctx context.Context, r destroy.Request) {
 	vmid := int64(r.Ref.VMID)
-	if p.Machines == nil || p.Run.acts() || r.Ref.Proof != nil || !p.Run.isFirstToName(vmid) {
+	if p.Machines == nil || p.Run.Acts() || r.Ref.Proof != nil || !p.Run.IsFirstToName(vmid) {
 		return
 	}
 	r.OwnHA, r.Replaced = r.OwnHA || p.Config.IsSet("ha"), true

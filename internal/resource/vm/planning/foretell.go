@@ -10,6 +10,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/framework/plan"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/model"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/run"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/snapshot"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
@@ -49,30 +50,13 @@ func (p *Planning) foretell() {
 	}
 }
 
-// noteChanging notes that the configuration changes, replaces or destroys the VM with this id: what is read of it now
-// may not be so when a clone of it is made.
-func (r *Run) noteChanging(vmid int) {
-	r.note(vmid, func(vm *seenVM) { vm.changing, vm.becomes = true, snapshot.Until{Another: true} })
-}
-
-// changes reports whether noteChanging noted a VM.
-func (r *Run) changes(vmid int) bool { return r.seen(vmid).changing }
-
 // noteInPlace notes of a changing VM that it stays the one that it is.
 func noteInPlace(p *Planning) {
 	f := foretelling{Planning: p, changed: p.changedAttributes()}
 	_, grows := f.disks() // at most
 	becomes := snapshot.Until{Changed: true, Disks: !grows || f.changes("efi_disk", "tpm_state", "node", "template"),
 		Status: model.StringOf(plan.At(p.Value, "status"))}
-	p.Run.note(int(model.Value(p.Prior.VMID)), func(vm *seenVM) { vm.becomes = becomes })
-}
-
-// UntilSnapshot is what this run does to a VM before a snapshot of it is taken.
-func (r *Run) UntilSnapshot(vmid int) snapshot.Until {
-	if _, made := r.Planned(PlannedVM{VMID: vmid}); made {
-		return snapshot.Until{Another: true}
-	}
-	return r.seen(vmid).becomes
+	p.Run.Note(int(model.Value(p.Prior.VMID)), func(seen *run.VM) { seen.Becomes = becomes })
 }
 
 func (f foretelling) keep(names ...string) {

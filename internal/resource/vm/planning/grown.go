@@ -13,7 +13,6 @@ import (
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/framework/plan"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/preflight"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/kit"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/model"
@@ -186,36 +185,6 @@ func (p restart) isOpen(slot string) bool {
 	return !p.Config.At("disks." + slot + ".imported_disk.volume").IsKnown()
 }
 
-// lostDisk is a disk that a refresh has not found in the slot that it has in state.
-type lostDisk struct {
-	volume string
-	now    string // the slot of the VM that it is in, or ""
-	size   string
-}
-
-// NoteDisks notes former names of the disks of a VM in state, and which slots have lost theirs since the state was
-// written. A disk that leaves its slot at the next stop is kept by an update that wants it.
-func (r *Run) NoteDisks(prior *model.Model, now guest.Guest) {
-	r.NoteFormer(now.VMID, prior.FormerNames(func(slot string) string { return now.Spec.Disks[slot].Volume }))
-	lost := map[string]lostDisk{}
-	for slot, disk := range prior.Disks {
-		volume := now.NameOf(model.Value(disk.Volume))
-		if _, stays := now.Spec.Disks[slot]; stays || volume == "" || now.Leaving[slot] != "" {
-			continue
-		}
-		gone := lostDisk{volume: volume, size: model.Value(disk.Size)}
-		for other, is := range now.Spec.Disks {
-			if is.Volume == volume {
-				gone.now = other
-			}
-		}
-		lost[slot] = gone
-	}
-	if len(lost) > 0 {
-		r.note(now.VMID, func(vm *seenVM) { vm.lost = lost })
-	}
-}
-
 // warnLost tells that the disk of a slot which has lost its own will be an empty one, and where the old one is, or
 // which detached disk of the VM may be it.
 func (p warnings) warnLost(ctx context.Context, slot string) {
@@ -229,29 +198,29 @@ func (p warnings) warnLost(ctx context.Context, slot string) {
 			like = append(like, volume)
 		}
 	}
-	gone, lost := p.Run.seen(int(model.Value(p.Prior.VMID))).lost[slot]
-	_, follows := p.Plan.Disks[gone.now]
+	gone, lost := p.Run.Seen(int(model.Value(p.Prior.VMID))).Lost[slot]
+	_, follows := p.Plan.Disks[gone.Now]
 	back := "To put %s back with its data instead, name its volume: disks.%s.imported_disk = { volume = %q }."
 	var detail string
 	switch {
 	case len(like) > 0:
 		detail = fmt.Sprintf("Detached disks of the VM, on the same storage and of the same size: %s. "+back,
 			strings.Join(like, ", "), "one", slot, like[0])
-	case !lost || follows || p.volumes.attaches(gone.volume):
+	case !lost || follows || p.volumes.attaches(gone.Volume):
 		return
-	case gone.now != "":
+	case gone.Now != "":
 		detail = fmt.Sprintf("It is in %s of the VM now, %s. To keep it there and have no other, write %s in the place "+
-			"of %s in disks.", gone.now, gone.volume, gone.now, slot)
-	case slices.Contains(slices.Collect(maps.Values(p.Prior.UnusedVolumes)), gone.volume):
-		detail = fmt.Sprintf("It is a detached disk of the VM now, %s. "+back, gone.volume, "it", slot, gone.volume)
+			"of %s in disks.", gone.Now, gone.Volume, gone.Now, slot)
+	case slices.Contains(slices.Collect(maps.Values(p.Prior.UnusedVolumes)), gone.Volume):
+		detail = fmt.Sprintf("It is a detached disk of the VM now, %s. "+back, gone.Volume, "it", slot, gone.Volume)
 	case p.isLoose(ctx, gone):
 		detail = fmt.Sprintf("The VM has %s no more, and it is still on its storage: a roll-back drops a disk that waits "+
 			"for its place, or another VM has got it. "+back+" No destroy of the VM removes it; if no VM has it, %s on node "+
-			"%s does.", gone.volume, "it", slot, gone.volume, shell.Or(shell.FreeUnused(gone.volume), "its removal"),
+			"%s does.", gone.Volume, "it", slot, gone.Volume, shell.Or(shell.FreeUnused(gone.Volume), "its removal"),
 			model.Value(p.Prior.Node))
 	default:
 		detail = fmt.Sprintf("The VM has %s no more: another VM may have got it, under another name, or it was destroyed. "+
-			"To have it back, take it from that VM before this apply, and name it in disks.%s.imported_disk.", gone.volume,
+			"To have it back, take it from that VM before this apply, and name it in disks.%s.imported_disk.", gone.Volume,
 			slot)
 	}
 	if lost || p.managed("disks."+slot) {
@@ -264,13 +233,13 @@ func (p warnings) warnLost(ctx context.Context, slot string) {
 // isLoose reports whether a disk that the VM has lost is on its storage, with the size that it had, and in no
 // configuration of the VM. A roll-back forgets what only pending values name (pve-guest-common AbstractConfig.pm
 // __snapshot_apply_config).
-func (p warnings) isLoose(ctx context.Context, gone lostDisk) bool {
-	was, err := property.ParseSize(gone.size)
-	if err != nil || p.Machines == nil || p.Run.acts() {
+func (p warnings) isLoose(ctx context.Context, gone model.LostDisk) bool {
+	was, err := property.ParseSize(gone.Size)
+	if err != nil || p.Machines == nil || p.Run.Acts() {
 		return false
 	}
-	held, err := p.Machines.Holdings(ctx, p.Prior.Ref(p.private), nil, []string{gone.volume})
-	size, isLoose := held.Loose[gone.volume]
+	held, err := p.Machines.Holdings(ctx, p.Prior.Ref(p.private), nil, []string{gone.Volume})
+	size, isLoose := held.Loose[gone.Volume]
 	return err == nil && isLoose && vm.FitsSize(size, was)
 }
 

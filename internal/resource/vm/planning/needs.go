@@ -79,7 +79,7 @@ func (p requirements) sources() []preflight.Need {
 		}
 		bytes, _ := property.ParseSize(model.Value(size)) // none is 0
 		all = append(all, preflight.Need{Path: at + ".import_from", Kind: preflight.KindOfSource(*source), Value: *source,
-			Size: bytes, Loose: p.Run.changes(ownerOf(*source)),
+			Size: bytes, Loose: p.Run.Seen(ownerOf(*source)).Changing,
 			Work: model.Value(p.Plan.ImportStorage)})
 	}
 	for _, slot := range model.SortedSlots(p.Plan.Disks) {

@@ -2,6 +2,8 @@ package planning
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
@@ -11,6 +13,8 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/framework/plan"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/kit"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/model"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/run"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/source"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/validation"
 )
 
@@ -31,8 +35,8 @@ func Plan(ctx context.Context, server Server, v model.Values, req resource.Modif
 		p.Run.NoteFormer(int(model.Value(p.Prior.VMID)), p.Prior.FormerNames(func(slot string) string {
 			return model.Value(p.Prior.Disks[slot].Volume)
 		}))
-		p.Run.noteShown(shownVM{model.Value(p.Prior.VMID), p.Prior.Thing(), model.Value(p.Prior.Protection),
-			p.Prior.Taken()}, keyOf(p.private))
+		p.Run.NoteShown(run.ShownVM{VMID: model.Value(p.Prior.VMID), Thing: p.Prior.Thing(),
+			Protected: model.Value(p.Prior.Protection), Taken: p.Prior.Taken()}, run.KeyOf(p.private))
 		verb := "change"
 		if req.Plan.Raw.IsNull() {
 			verb = "destroy"
@@ -43,7 +47,7 @@ func Plan(ctx context.Context, server Server, v model.Values, req resource.Modif
 		p.private.OwnMark(&p.Prior)
 	}
 	p.Config.Raw = p.withDefaults(p.Config.Raw)
-	if !req.State.Raw.IsNull() || p.Run.acts() { // else it is the second plan of a replacement
+	if !req.State.Raw.IsNull() || p.Run.Acts() { // else it is the second plan of a replacement
 		_, diags = kit.TakeForetold(ctx, resp.Private)
 		p.diags.Append(diags...)
 	}
@@ -52,9 +56,9 @@ func Plan(ctx context.Context, server Server, v model.Values, req resource.Modif
 	case req.Plan.Raw.IsNull():
 		p.destroy(ctx)
 	case req.State.Raw.IsNull():
-		mayGo := p.Run.notShown()
+		mayGo := p.Run.NotShown()
 		if p.create(ctx); !p.diags.HasError() {
-			p.Run.passFailed(ctx, p, mayGo)
+			passFailed(ctx, p, mayGo)
 		}
 	default:
 		p.update(ctx, req.Private)
@@ -68,15 +72,15 @@ func Plan(ctx context.Context, server Server, v model.Values, req resource.Modif
 // destroy refuses what PVE would refuse. The rest of a failed create may have its template's protection; it is
 // removed all the same.
 func (p *Planning) destroy(ctx context.Context) {
-	p.Run.noteChanging(int(model.Value(p.Prior.VMID)))
+	p.Run.NoteChanging(int(model.Value(p.Prior.VMID)))
 	warnings{p}.warnAddedDisks()
-	warnings{p}.warnLeavingSources(ctx)
+	warnLeavingSources(ctx, p)
 	if p.private.Proof == nil {
 		refusals{p}.refuseProtected("destroy")
 		refusals{p}.refuseTaken(p.Prior.Taken())
 		warnings{p}.warnOfDestroy(ctx)
 		serverCheck{p}.checkDestroy(ctx)
-	} else if p.Machines != nil && !p.Run.acts() { // of an object without configuration Terraform notes no refresh
+	} else if p.Machines != nil && !p.Run.Acts() { // of an object without configuration Terraform notes no refresh
 		_, diags := NameUses(ctx, p.Machines, p.private.Proof, model.Value(p.Prior.Node), p.out)
 		p.diags.Append(diags...)
 	}
@@ -101,7 +105,7 @@ func (p *Planning) create(ctx context.Context) {
 	refusals{p}.refuseCombinations()
 	p.refuseReplacingAdopted(ctx)
 	serverCheck{p}.warnUnnamedOrphans()
-	warnings{p}.warnLeavingSources(ctx)
+	warnLeavingSources(ctx, p)
 	if !p.diags.HasError() { // a request tells nothing about a plan that is wrong by itself
 		serverCheck{p}.checkServer(ctx)
 	}
@@ -135,7 +139,7 @@ func (p *Planning) update(ctx context.Context, prior kit.PrivateReader) {
 		p.diags.Append(kit.RefuseUnproven(p.Prior.Attempt(p.Session.Identity(), "change", nil)))
 		return
 	}
-	p.Run.noteChanging(int(model.Value(p.Prior.VMID)))
+	p.Run.NoteChanging(int(model.Value(p.Prior.VMID)))
 	// Then what follows from the changes. From here on the plan is complete.
 	p.planReplacement()
 	p.PlanConsequences()
@@ -145,7 +149,7 @@ func (p *Planning) update(ctx context.Context, prior kit.PrivateReader) {
 		refuseImported(ctx, p, prior)
 		refusals{p}.refuseProtected("replace")
 		refusals{p}.refuseTaken(p.Prior.Taken())
-		warnings{p}.warnOwnSources()
+		p.diags.Append(source.WarnOwn(p.Config, p.Prior, p.Plan)...)
 		warnings{p}.warnAddedDisks()
 		warnings{p}.warnOfDestroy(ctx)
 		noteLinkedClones(ctx, p)
@@ -164,7 +168,7 @@ func (p *Planning) update(ctx context.Context, prior kit.PrivateReader) {
 	refusals{p}.refuseChanges()
 	refusals{p}.refuseSlotChanges(ctx)
 	refuseRecordedSources(ctx, p)
-	warnings{p}.warnLeavingSources(ctx)
+	warnLeavingSources(ctx, p)
 	if p.Config.At("disks").IsKnown() { // else the apply looks
 		p.diags.Append(RefuseTaken(p.Prior, p.Plan)...)
 	}
@@ -243,4 +247,34 @@ func (p *Planning) warnLost(forgotten []string) {
 			strings.Join(waiting, ", ") + ". No apply restarts the VM for them; its next stop and start puts them in force."
 	}
 	p.diags.AddWarning("What the provider knew of "+p.Prior.Thing()+" is lost", text)
+}
+
+// passFailed writes what is known of VMs in state into the plan of a new VM, for the destroy of a tainted one: of those
+// that have failed, and of those that this one may replace. Terraform does not tell which that is, if any, and name and
+// id of the new one may be others: it is one of mayGo, which no plan was shown when this one began, nor is at its end.
+// A VM that is not tainted is shown right after its refresh.
+func passFailed(ctx context.Context, p *Planning, mayGo map[int]*run.Refreshed) {
+	pass := map[int]model.FailedVM{}
+	for vmid, vm := range mayGo {
+		if vm.Knows.IsFailed() {
+			pass[vmid] = vm.Knows
+		}
+	}
+	if (cloning{p}).replaces() { // the destroy is handed all
+		refusals{p}.refuseUntold()
+	} else {
+		maps.DeleteFunc(mayGo, func(vmid int, _ *run.Refreshed) bool { return p.Run.Seen(vmid).Shown })
+		for _, vmid := range slices.Sorted(maps.Keys(mayGo)) {
+			warnings{p}.warnDisksOf(int64(vmid), model.Thing(int64(vmid), "", ""), mayGo[vmid].Knows.Added,
+				"The plan shows none of them. Where it replaces this VM, since that is tainted, they are destroyed with it")
+		}
+		id, name := int(model.Value(p.Plan.VMID)), model.Value(p.Plan.Name)
+		for _, vmid := range run.Replaceable(mayGo, id, name, p.Config.At("name").IsKnown()) {
+			pass[vmid] = mayGo[vmid].Knows
+			warnings{p}.warnUnshown(ctx, mayGo[vmid].Goes)
+		}
+	}
+	if len(pass) > 0 {
+		p.diags.Append(kit.Note[map[int]model.FailedVM](model.KeyFailed).Write(ctx, p.out, pass)...)
+	}
 }

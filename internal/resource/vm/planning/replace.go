@@ -3,20 +3,18 @@ package planning
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
-	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/path"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/framework/plan"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/kit"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/model"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/run"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/volumeuse"
 )
@@ -123,12 +121,12 @@ func (p *Planning) planNewSource() {
 // they go with that one. Terraform tells the plan of a new VM neither whether it replaces one nor which, and with
 // -refresh=false nothing has read that. So the server is asked for the VM with the id that the volumes carry.
 func (p *Planning) refuseReplacingAdopted(ctx context.Context) {
-	if p.Machines == nil || p.Run.acts() { // in the apply, the VM is gone by now
+	if p.Machines == nil || p.Run.Acts() { // in the apply, the VM is gone by now
 		return
 	}
 	owners, known := adoptable(p), p.Plan.VMID != nil
 	for _, vmid := range slices.Sorted(maps.Keys(owners)) {
-		replaces := p.Run.WasInState(vmid) || p.private.Replaces == vmid
+		replaces := p.Run.Seen(vmid).InState || p.private.Replaces == vmid
 		if !replaces && !known { // such as the VM that holds a proxmox_disk
 			continue
 		}
@@ -148,7 +146,7 @@ func (p *Planning) refuseReplacingAdopted(ctx context.Context) {
 		}
 		for _, slot := range slices.Sorted(maps.Keys(owners[vmid])) {
 			why := whyNotAdopted(vmid, owners[vmid][slot], held, places, err)
-			if why == "" && slices.Contains(p.Run.seen(vmid).former, owners[vmid][slot]) {
+			if why == "" && slices.Contains(p.Run.Seen(vmid).Former, owners[vmid][slot]) {
 				why = fmt.Sprintf("A disk of VM %d was given %s, and has another volume by now: what has that name is an old copy",
 					vmid, owners[vmid][slot])
 			}
@@ -200,133 +198,24 @@ func whyNotAdopted(vmid int, volume string, held guest.Holdings, places volumeus
 // (terraform internal/terraform, node_resource_abstract_instance.go, plan: "tread carefully"). Of a tainted VM it shows
 // warnings. Disks that no configuration has made are refused. So is a protected VM, unless a failed create has left it.
 func (p refusals) refuseUntold() {
-	was, shown := p.Run.shownAs(keyOf(p.private))
+	was, shown := p.Run.ShownAs(run.KeyOf(p.private))
 	if !shown || p.private.Gone {
 		return
 	}
 	if p.private.Proof == nil {
-		if was.protected {
-			p.refuseToRemove(was.vmid, was.thing, "replace")
+		if was.Protected {
+			p.refuseToRemove(was.VMID, was.Thing, "replace")
 			return
 		}
-		p.refuseTaken(was.taken)
+		p.refuseTaken(was.Taken)
 	}
-	lines := ownDisks(was.vmid, p.private.Added)
-	if len(lines) == 0 || !p.Run.isFirstToTell(was.vmid) {
+	lines := ownDisks(was.VMID, p.private.Added)
+	if len(lines) == 0 || !p.Run.IsFirstToTell(was.VMID) {
 		return
 	}
-	p.diags.AddAttributeError(path.Root("disks"), "Cannot replace "+was.thing,
+	p.diags.AddAttributeError(path.Root("disks"), "Cannot replace "+was.Thing,
 		fmt.Sprintf("It has disks that the state does not have, and they would be destroyed with it:\n%s\nTerraform shows "+
 			"no warning of that with -replace or replace_triggered_by. Nothing was touched. %s. To destroy them with the VM, "+
 			"run `terraform taint` with the VM's address, and plan again, without -replace: that plan names them in a warning.",
-			strings.Join(lines, "\n"), howToKeep(was.vmid)))
-}
-
-// warnRenamed warns of a VM that is destroyed, and made again under another address with its id or name: a block or key
-// was renamed without a moved block. Each plan names one such VM, and Terraform may show the plans in either order.
-func (p warnings) warnRenamed(copies []newCopy, goes *leaving, mine newCopy, leave []leaving) {
-	if goes != nil {
-		leave = []leaving{*goes}
-	} else {
-		copies = []newCopy{mine}
-	}
-	for _, l := range leave {
-		for _, c := range copies {
-			if has := c.sharesWith(l); has != "" {
-				p.diags.AddWarning(guest.Named(l.Resource)+" is destroyed, and made again under another address",
-					fmt.Sprintf("A new VM of the same plan has its %s. The disks of VM %d are destroyed with their data, and where "+
-						"Terraform makes the new VM first, a vmid that both have is taken. If only the block or its key was renamed, "+
-						"as from count to for_each, a block moved { from = OLD, to = NEW } keeps the VM. The plan has both addresses.",
-						has, l.VMID))
-				return
-			}
-		}
-	}
-}
-
-// sharesWith is what a new VM has of a VM that is destroyed, "" if nothing. One with another id of its own would be
-// replaced under its old address, too.
-func (c newCopy) sharesWith(l leaving) string {
-	switch {
-	case l.disks != nil: // it only loses these
-	case c.vmid != 0 && c.vmid == l.VMID:
-		return "vmid"
-	case c.vmid == 0 && c.name != "" && c.name == l.Name:
-		return "name"
-	}
-	return ""
-}
-
-// noteFound notes which VM the plan found for a clone, so that the destroy that begins a replacement can look again.
-func noteFound(ctx context.Context, p *Planning, all []source) {
-	_, isPlanned := serverCheck{p}.plannedSource()
-	for i, s := range all {
-		if s.Clone == nil || isPlanned || p.Machines == nil || !p.Config.At("clone").IsFullyKnown() || p.diags.HasError() {
-			continue
-		}
-		if found, err := p.Run.source(ctx, p.Session, s.Clone, p.Machines.CloneSource); err == nil {
-			all[i].Found = found.Listed.VMID
-			if isPromised := (model.Configuration{Raw: p.Value}); isPromised.IsSet("clone.source_vmid") {
-				all[i].Values = p.Run.valuesOfSource(p.Session, s.Clone)
-			}
-		}
-	}
-}
-
-// valuesOf is a hash of the values that a clone has from its source; "" where they cannot be told.
-func valuesOf(ctx context.Context, source guest.Source, how *guest.Clone) string {
-	copied, diags := model.SchemaValues().CloneOf(ctx, source, how)
-	if diags.HasError() {
-		return ""
-	}
-	hash := sha256.Sum256([]byte(copied.String()))
-	return hex.EncodeToString(hash[:])
-}
-
-// valuesOfSource is the hash of a source that this run has read, made once for all clones of it.
-func (r *Run) valuesOfSource(session *kit.Session, how *guest.Clone) string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.sources[keyOfSource(session, how)].values
-}
-
-func keyOfSource(session *kit.Session, how *guest.Clone) sourceKey {
-	return sourceKey{session, fmt.Sprintf("%d %q %q %q %q", how.VMID, how.Name, how.Tags, how.Node, how.Snapshot)}
-}
-
-// RefuseLostSources refuses the destroy that begins a replacement by a copy which cannot come. The backup is gone, or
-// the VM to clone was found by the plan and cannot be read any more. Or that is another VM by now, or has other values,
-// although the plan promised those: Terraform plans the new VM once more after the destroy, and no plan may differ from
-// the first.
-func RefuseLostSources(ctx context.Context, private kit.PrivateReader, prior model.Model,
-	server Machines) (diags diag.Diagnostics) {
-	all, _ := kit.Note[[]source](model.KeySources).Read(ctx, private) // RefuseOwnSources tells why not
-	for _, s := range all {
-		at, _ := model.Locator{}.Attribute(s.At)
-		refuse := func(why string) {
-			diags.AddAttributeError(at, "Cannot replace "+prior.Thing(), why+" Nothing was touched. Next step: plan again, "+
-				"and apply the new plan.")
-		}
-		if s.Backup != "" && server.BackupGone(ctx, s.Node, s.Backup) {
-			refuse(fmt.Sprintf("The new VM is made of the backup %s, and a replacement destroys the old VM first. The storage "+
-				"does not list that backup any more.", s.Backup))
-		}
-		if s.Clone == nil || s.Found == 0 {
-			continue
-		}
-		found, err := server.CloneSource(ctx, s.Clone)
-		switch {
-		case err != nil:
-			refuse(fmt.Sprintf("The new VM is a clone of VM %d, and a replacement destroys the old VM first. By now the source "+
-				"cannot be read: %v.", s.Found, err))
-		case s.Values == "":
-		case found.Listed.VMID != s.Found:
-			refuse(fmt.Sprintf("The plan is of a clone of VM %d, and by now %s names VM %d. Terraform makes no other VM than "+
-				"the planned one, and a replacement destroys the old VM first.", s.Found, s.At, found.Listed.VMID))
-		case valuesOf(ctx, found, s.Clone) != s.Values:
-			refuse(fmt.Sprintf("The plan is of a clone of VM %d as it was then, and its configuration was changed since. "+
-				"Terraform makes no other VM than the planned one, and a replacement destroys the old VM first.", s.Found))
-		}
-	}
-	return diags
+			strings.Join(lines, "\n"), howToKeep(was.VMID)))
 }

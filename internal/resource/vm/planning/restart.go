@@ -140,7 +140,7 @@ func (p restart) beside(options []string, is preflight.InForce) (said string) {
 // vm_start_nolock, API2/Qemu.pm update_vm_api).
 func (p restart) warnOfLostDisks(ctx context.Context) {
 	isKnown := p.Machines != nil && p.Prior.Node != nil && p.Prior.VMID != nil
-	if !isKnown || p.Run.acts() || !slices.ContainsFunc(p.Prior.PendingChanges, vm.IsSlot) {
+	if !isKnown || p.Run.Acts() || !slices.ContainsFunc(p.Prior.PendingChanges, vm.IsSlot) {
 		return
 	}
 	before, after := p.before.Spec(false), p.after.Spec(false)
@@ -219,7 +219,7 @@ func (p restart) warnUnclaimed() {
 func (p restart) warnOfCloudInit(ctx context.Context) {
 	had, has := p.Prior.CloudInit, p.Plan.CloudInit
 	drive := had != nil && had.Volume != nil && has != nil && has.Storage != nil
-	if !drive || !p.runs() || p.restarts || p.Plan.EndsStopped() || p.Run.acts() {
+	if !drive || !p.runs() || p.restarts || p.Plan.EndsStopped() || p.Run.Acts() {
 		return
 	}
 	before, after := p.keeping(ctx, plan.Unknowns(p.Config.Raw))
@@ -260,7 +260,7 @@ func (p restart) certain(ctx context.Context, options []string, after vm.Spec) (
 		return options, is
 	}
 	waiting := slices.ContainsFunc(options, func(o string) bool { return slices.Contains(p.Prior.PendingChanges, o) })
-	if p.Run.acts() && !waiting { // it is too late for a decision by this plan, and the update looks for itself
+	if p.Run.Acts() && !waiting { // it is too late for a decision by this plan, and the update looks for itself
 		return options, is
 	}
 	now, err := p.volumes.inForce(ctx)

@@ -134,7 +134,7 @@ func (p restrictionCheck) node(ctx context.Context, dotted string) string {
 	case p.Plan.Nodes != nil:
 		return p.Machines.Place(ctx, p.Plan.Nodes)
 	case p.creating() && !isPlanned && !clone.IsNull() && clone.IsFullyKnown():
-		if source, err := p.Run.source(ctx, p.Session, p.Plan.Clone.Request(), p.Machines.CloneSource); err == nil {
+		if source, _, err := p.Run.Source(ctx, p.Plan.Clone.Request(), p.Machines.CloneSource); err == nil {
 			return source.Listed.Node
 		}
 	}

@@ -149,7 +149,7 @@ func (p warnings) warnAddedDisks() {
 // warnDisksOf warns once for each VM.
 func (p warnings) warnDisksOf(vmid int64, thing string, added map[string]string, shows string) {
 	lines := ownDisks(vmid, added)
-	if len(lines) == 0 || !p.Run.isFirstToTell(vmid) {
+	if len(lines) == 0 || !p.Run.IsFirstToTell(vmid) {
 		return
 	}
 	p.diags.AddAttributeWarning(path.Root("disks"), thing+" has disks that the state does not have",
@@ -258,7 +258,7 @@ func (p warnings) warnResets() {
 // what its plan has read, so the update looks again and refuses the same; the plan within the apply leaves it to that.
 func (p warnings) warnUnknownFirewall(ctx context.Context) {
 	isFirst := p.Prior.Firewall == nil && !p.Config.IsNull("firewall")
-	if p.Machines == nil || p.Run.acts() || !isFirst || p.diags.HasError() {
+	if p.Machines == nil || p.Run.Acts() || !isFirst || p.diags.HasError() {
 		return
 	}
 	has, err := p.Machines.ReadFirewall(ctx, model.Value(p.Prior.Node), int(model.Value(p.Prior.VMID)))
