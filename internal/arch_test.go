@@ -30,7 +30,7 @@ var layers = [][]string{
 	{"internal/provider", "internal/framework/oplog/otlp", "internal/lint"},
 	{"internal/resource/vm", "internal/resource/file", "internal/resource/snapshot", "internal/resource/disk", "internal/resource/harule", "internal/datasource", "internal/function", "internal/action", "internal/framework/fastpath"},
 	{"internal/resource/vm/planning"},
-	{"internal/resource/vm/run"},
+	{"internal/resource/vm/change", "internal/resource/vm/run"},
 	{"internal/resource/vm/source", "internal/resource/vm/validation"},
 	{"internal/resource/vm/model"},
 	{"internal/resource/vm/vmschema"},

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/framework/plan"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/change"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/model"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/planning"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/run"
@@ -60,7 +61,7 @@ type world struct {
 
 func (w *world) plan(config tftypes.Value, clone bool) plan.Planned {
 	planned := w.v.Shape.Plan(plan.Input{Config: config, Prior: w.state, Managed: w.managed, Inherits: clone})
-	p := &planning.Planning{Server: planning.Server{Run: run.New()}, Values: w.v, Config: model.Configuration{Raw: config}, State: w.state, Value: planned.Value}
+	p := &planning.Planning{Server: planning.Server{Run: run.New()}, Change: change.Change{Values: w.v, Config: model.Configuration{Raw: config}, State: w.state, Value: planned.Value}}
 	p.PlanTags()
 	planned.Value, planned.Changed = p.Value, planned.Changed || !p.Value.Equal(w.state)
 	return planned
@@ -115,8 +116,8 @@ func (w *world) update(t fataler, config model.Model) {
 		return
 	}
 	prior, plan := modelOf(t, w.v, w.state), modelOf(t, w.v, planned.Value)
-	p := &planning.Planning{Server: planning.Server{Run: run.New()}, Values: w.v, Config: model.Configuration{Raw: raw}, State: w.state, Prior: prior, Plan: plan, Value: planned.Value}
-	p.PlanConsequences()
+	p := &change.Change{Values: w.v, Config: model.Configuration{Raw: raw}, State: w.state, Prior: prior, Plan: plan, Value: planned.Value}
+	p.PlanConsequences(func(string) bool { return false })
 	value := p.Value
 	after, _ := w.v.Essence(context.Background(), value, w.state)
 	r := model.UpdateRequest(prior, after, model.PrivateState{Managed: w.managed}, nil)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/kit"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/change"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/model"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/planning"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/saga"
@@ -86,7 +87,7 @@ func (r *Resource) Read(ctx context.Context, req resource.ReadRequest, resp *res
 			resp.Diagnostics.Append(leftAlone(attempt.Thing, left)...)
 		}
 		resp.Diagnostics.Append(ignoredByHA(state.HA, found)...)
-		resp.Diagnostics.Append(planning.NoteGrown(ctx, resp.Private, state.Disks, resp.State.Raw, private)...)
+		resp.Diagnostics.Append(change.NoteGrown(ctx, resp.Private, state.Disks, resp.State.Raw, private)...)
 	}
 	left := r.recheckResidues(ctx, state.Ref(private), private.Residues, attempt, resp)
 	if seen == guest.Gone && len(left) == 0 && !resp.Diagnostics.HasError() {

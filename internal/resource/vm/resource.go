@@ -6,19 +6,37 @@ import (
 
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/create"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/destroy"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/framework/oplog/interceptor"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/kit"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/model"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/planning"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/run"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/validation"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/saga"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/service"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/update"
 )
+
+// Machines is what the resource needs of package service.
+type Machines interface {
+	planning.Machines
+	Create(ctx context.Context, r create.Request) (create.Created, error)
+	Read(ctx context.Context, ref guest.Ref) (guest.Guest, guest.Presence, error)
+	Recheck(ctx context.Context, ref guest.Ref, left []saga.Residue) ([]saga.Residue, error)
+	Update(ctx context.Context, r update.Request) (guest.Guest, []guest.Warning, error)
+	Delete(ctx context.Context, r destroy.Request) ([]saga.Residue, []guest.Warning, error)
+	Adopt(ctx context.Context, node string, vmid int) (guest.Guest, error)
+	AdoptListed(ctx context.Context, listed pve.Resource) (guest.Guest, error)
+}
 
 // Resource is proxmox_vm.
 type Resource struct {
 	kit.ResourceBase
-	machines planning.Machines // nil while the provider's configuration is not known
+	machines Machines // nil while the provider's configuration is not known
 	run      *run.Notes
 }
 
@@ -29,7 +47,7 @@ var (
 	_ resource.ResourceWithModifyPlan     = &Resource{}
 	_ resource.ResourceWithMoveState      = &Resource{}
 	_ resource.ResourceWithValidateConfig = &Resource{}
-	_ planning.Machines                   = &service.Service{}
+	_ Machines                            = &service.Service{}
 )
 
 // New makes the resource, for one run of the provider.

@@ -22,7 +22,6 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/kit"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/model"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/planning"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/run"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/saga"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/update"
@@ -150,7 +149,7 @@ func (f *fake) Check(_ context.Context, r preflight.Request) preflight.Findings 
 }
 
 // onlyVM is a provider with the resource alone.
-type onlyVM struct{ machines planning.Machines }
+type onlyVM struct{ machines Machines }
 
 func (o onlyVM) Metadata(_ context.Context, _ provider.MetadataRequest, r *provider.MetadataResponse) {
 	r.TypeName = "proxmox"
@@ -181,7 +180,7 @@ type session struct {
 	replaces []*tftypes.AttributePath // of the last plan
 }
 
-func newSession(t *testing.T, m planning.Machines) *session {
+func newSession(t *testing.T, m Machines) *session {
 	t.Helper()
 	v, none := model.SchemaValues(), tftypes.NewValue(tftypes.Object{}, map[string]tftypes.Value{})
 	server := fastpath.New(onlyVM{m}, new(fastpath.Types), providerserver.NewProtocol6) // a tenth of the framework's time

@@ -13,8 +13,8 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/ownership"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/kit"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/change"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/model"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/planning"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/update"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
@@ -37,7 +37,7 @@ func (r *Resource) Update(ctx context.Context, req resource.UpdateRequest, resp 
 	prior.About(ctx)
 	attempt := prior.Attempt(r.Session.Identity(), "update", password)
 	attempt.At, attempt.VMID = plan.Locator(), int(model.Value(prior.VMID))
-	resp.Diagnostics.Append(planning.RefuseTaken(prior, plan)...)
+	resp.Diagnostics.Append(change.RefuseTaken(prior, plan)...)
 	switch {
 	case resp.Diagnostics.HasError():
 		return
@@ -53,8 +53,8 @@ func (r *Resource) Update(ctx context.Context, req resource.UpdateRequest, resp 
 	request := model.UpdateRequest(prior, plan, private, password)
 	managed := v.Shape.ManagedAfter(private.Managed, req.Config.Raw, req.State.Raw, req.Plan.Raw)
 	isExchanged := func(slot string) bool { return model.Differ(prior.Disks[slot].Volume, plan.Disks[slot].Volume) }
-	stillGrown := planning.StillGrown(model.Configuration{Raw: req.Config.Raw}, private.Grown, isExchanged)
-	resp.Diagnostics.Append(planning.WriteGrown(ctx, resp.Private, stillGrown, private)...)
+	stillGrown := change.StillGrown(model.Configuration{Raw: req.Config.Raw}, private.Grown, isExchanged)
+	resp.Diagnostics.Append(change.WriteGrown(ctx, resp.Private, stillGrown, private)...)
 	private.Grown = stillGrown
 	if model.ChangesNothing(request, prior) {
 		resp.Diagnostics.Append(private.Accept(ctx, vmid, resp.Private)...)
@@ -79,7 +79,7 @@ func (r *Resource) Update(ctx context.Context, req resource.UpdateRequest, resp 
 	guest = prior.WithKnownAddresses(guest)
 	if err != nil && !model.IsWaiting(err) {
 		afterFailedUpdate(ctx, v, req, resp, guest, private, managed, err)
-		resp.Diagnostics.Append(planning.NoteGrown(ctx, resp.Private, grownBy(prior, plan, resp.State.Raw),
+		resp.Diagnostics.Append(change.NoteGrown(ctx, resp.Private, grownBy(prior, plan, resp.State.Raw),
 			resp.State.Raw, private)...)
 		return
 	}

@@ -41,8 +41,8 @@ func (p serverCheck) checkServer(ctx context.Context) {
 	chosen := p.Config.At("node").IsKnown() && p.Config.At("nodes").IsFullyKnown()
 	request.NodeOpen = !chosen
 	source, isPlanned := p.plannedSource()
-	if !p.sourceKnown() || p.creating() && isPlanned {
-		if p.creating() && source.Spec != nil {
+	if !p.sourceKnown() || p.Creating() && isPlanned {
+		if p.Creating() && source.Spec != nil {
 			request.Copy = &preflight.Copy{VMID: source.VMID, Pool: source.Pool, Clone: *request.Clone, From: *source.Spec,
 				To: request.Planned}
 		}
@@ -51,7 +51,7 @@ func (p serverCheck) checkServer(ctx context.Context) {
 	if !p.Config.At("restore").IsFullyKnown() {
 		request.Restore, request.Planned = nil, vm.Spec{}
 	}
-	if p.creating() {
+	if p.Creating() {
 		p.Run.NotePlanned(p.planned())
 	}
 	version := p.askVersion(ctx)
@@ -62,7 +62,7 @@ func (p serverCheck) checkServer(ctx context.Context) {
 			func(problem *guest.FieldError) bool { return problem.Path == "node" })
 	}
 	attempt := p.Plan.Attempt(p.Session.Identity(), "check", nil)
-	p.diags.Append(kit.Verdicts(attempt, found.Refused, found.Doubtful)...)
+	p.Diags.Append(kit.Verdicts(attempt, found.Refused, found.Doubtful)...)
 }
 
 // planned is the new VM for the plans of its clones.
@@ -102,29 +102,29 @@ func (p serverCheck) sourceOpen(vmid int) bool {
 
 // request is what the server can be asked about the plan.
 func (p serverCheck) request() preflight.Request {
-	plan, prior, creating := p.Plan, p.Prior, p.creating()
+	plan, prior, creating := p.Plan, p.Prior, p.Creating()
 	needed := requirements(p)
 	q := preflight.Request{Creating: creating, Node: model.Value(plan.Node), Nodes: plan.Nodes,
 		Storages: map[string]string{}, Bridges: map[string]string{}, Needs: needed.needs(), Formats: needed.formats(),
 		CPUs:    needed.startedCPUs(),
-		Orphans: p.mayDestroyOrphans(), Who: p.who(), Acting: p.Run.Acts(),
-		Whole: p.Config.Raw.IsFullyKnown(), Started: p.isStarted() && !p.runs(), Running: p.runs()}
+		Orphans: p.mayDestroyOrphans(), Who: p.who(), Acting: p.Acting,
+		Whole: p.Config.Raw.IsFullyKnown(), Started: p.IsStarted() && !p.Runs(), Running: p.Runs()}
 	p.describe(&q)
 	if model.Differ(prior.Node, plan.Node) { // everything is asked of the node that it goes to
-		q.Moving = &preflight.Moving{From: *prior.Node, Attached: p.volumes.attached}
+		q.Moving = &preflight.Moving{From: *prior.Node, Attached: p.Attached}
 		prior = model.Model{Pool: prior.Pool, CDROMs: prior.CDROMs, Options: vm.Options{VMStateStorage: prior.VMStateStorage}}
 	}
 	if creating {
 		q.Adopts = model.VolumesOf(plan.Adopts())
 		q.VMID, q.Name, q.Clone = int(model.Value(plan.VMID)), model.Value(plan.Name), plan.Clone.Request()
-		if p.private.Replaces == q.VMID || p.Run.Seen(q.VMID).InState {
+		if p.Private.Replaces == q.VMID || p.Run.Seen(q.VMID).InState {
 			// Ours: it is replaced. With it go the permissions on its id (qemu-server API2/Qemu.pm, destroy_vm).
 			if p.Run.Seen(q.VMID).Gone {
 				q.Gone = q.VMID
 			}
 			q.VMID, q.ID = 0, 0
 		}
-		q.OtherID = p.private.Replaces != 0 && !p.Run.Acts()
+		q.OtherID = p.Private.Replaces != 0 && !p.Acting
 		if plan.Clone != nil {
 			q.SourceOpen = p.sourceOpen
 			addChanged(q.Storages, "clone.storage", nil, plan.Clone.Storage)
@@ -157,10 +157,10 @@ func (p serverCheck) mayDestroyOrphans() bool {
 // known yet.
 func (p serverCheck) warnUnnamedOrphans() {
 	known := p.Config.At("vmid").IsKnown() && p.Config.At("node").IsKnown() && p.Config.At("nodes").IsFullyKnown()
-	if !p.creating() || p.Run.Acts() || !p.mayDestroyOrphans() || known {
+	if !p.Creating() || p.Acting || !p.mayDestroyOrphans() || known {
 		return
 	}
-	p.diags.AddAttributeWarning(path.Root("on_orphaned_volumes"), "The volumes that will be destroyed are not known yet",
+	p.Diags.AddAttributeWarning(path.Root("on_orphaned_volumes"), "The volumes that will be destroyed are not known yet",
 		"The vmid or the node follows from something else that this apply makes. Where this option is \"destroy\", all "+
 			"volumes that carry that id on that node, and that no VM owns, are destroyed with their data before the VM is "+
 			"made, and no plan names them. To see them first, make the other objects with -target, and plan again.")
@@ -170,12 +170,12 @@ func (p serverCheck) warnUnnamedOrphans() {
 func (p serverCheck) describe(q *preflight.Request) {
 	plan, prior := p.Plan, p.Prior
 	q.ID = int(cmp.Or(model.Value(prior.VMID), model.Value(plan.VMID)))
-	q.Restarts, q.Agent = p.restarts, p.failsWithoutAgent()
+	q.Restarts, q.Agent = p.Restarts, p.failsWithoutAgent()
 	q.HA, q.Unheard = !reflect.DeepEqual(plan.HA, prior.HA), p.unheard
 	is, was := plan.Firewall, prior.Firewall
 	q.Firewall = is != nil && (len(is.Rules) > 0 || was != nil && len(was.Rules) > 0) && !reflect.DeepEqual(is, was) ||
 		firewallOptionsDiffer(is, was)
-	if p.creating() {
+	if p.Creating() {
 		q.Planned = plan.Spec(plan.Copies())
 		for slot, d := range plan.Disks {
 			if d.Imported != nil && d.Volume == nil { // adopted, if it is not known yet which
@@ -184,7 +184,7 @@ func (p serverCheck) describe(q *preflight.Request) {
 		}
 		return
 	}
-	q.Prior, q.Planned = p.private.WithDisks(&p.Prior, p.before.Spec(false), p.after.Spec(false))
+	q.Prior, q.Planned = p.Private.WithDisks(&p.Prior, p.Before.Spec(false), p.After.Spec(false))
 	q.Stopped = model.Value(prior.Status) == "running" && model.Value(plan.PowerState) == string(guest.Stopped) &&
 		plan.HA == nil
 	q.Started = q.Started && plan.HA == nil
@@ -198,10 +198,10 @@ func (p serverCheck) describe(q *preflight.Request) {
 // failsWithoutAgent reports whether the apply is to fail if the guest's agent does not answer.
 func (p serverCheck) failsWithoutAgent() bool {
 	wait := p.Plan.WaitFor.Request()
-	if p.creating() {
+	if p.Creating() {
 		wait = p.Plan.AwaitedByCreate(p.Config)
 	}
-	if wait == nil || wait.Warn || p.Plan.Agent == nil || !model.Value(p.Plan.Agent.Enabled) || !p.isStarted() {
+	if wait == nil || wait.Warn || p.Plan.Agent == nil || !model.Value(p.Plan.Agent.Enabled) || !p.IsStarted() {
 		return false
 	}
 	return len(p.Plan.Networks) > 0 || !wait.ByDefault // without a device no address is waited for
@@ -231,14 +231,14 @@ func (p serverCheck) checkDestroy(ctx context.Context) {
 	found := p.Machines.Check(ctx, preflight.Request{Removing: true, Node: model.Value(prior.Node),
 		ID: int(model.Value(prior.VMID)), HA: prior.HA != nil && purges && !d.IsForced(),
 		Who: "destroy " + p.who(), Stopped: model.Value(prior.Status) == "running",
-		Acting: p.Run.Acts()})
-	p.diags.Append(kit.Verdicts(prior.Attempt(p.Session.Identity(), "destroy", nil), found.Refused, found.Doubtful)...)
+		Acting: p.Acting})
+	p.Diags.Append(kit.Verdicts(prior.Attempt(p.Session.Identity(), "destroy", nil), found.Refused, found.Doubtful)...)
 }
 
 // who tells the VM of this plan from the others of the run: Terraform tells no provider a resource's address.
 func (p serverCheck) who() string {
 	id := model.Value(p.Prior.VMID)
-	if p.creating() && p.Config.IsSet("vmid") {
+	if p.Creating() && p.Config.IsSet("vmid") {
 		id = int64(p.Config.Number("vmid"))
 	}
 	if id != 0 {
@@ -254,14 +254,14 @@ func (p serverCheck) who() string {
 // which Terraform asks for next, it shows errors alone.
 func (p *Planning) warnOfReplacement(ctx context.Context) {
 	next := *p
-	next.State, next.Prior, next.diags = tftypes.NewValue(p.State.Type(), nil), model.Model{}, nil
-	next.private.Replaces = int(model.Value(p.Prior.VMID))
+	next.State, next.Prior, next.Diags = tftypes.NewValue(p.State.Type(), nil), model.Model{}, nil
+	next.Private.Replaces = int(model.Value(p.Prior.VMID))
 	next.volumes, next.unheard = next.volumesOfNewVM(ctx), true
-	if next.compute(ctx, next.volumes.withAttached(next.Config.Raw)); !next.diags.HasError() {
+	if next.compute(ctx, next.volumes.withAttached(next.Config.Raw)); !next.Diags.HasError() {
 		serverCheck{&next}.warnUnnamedOrphans()
 		serverCheck{&next}.checkServer(ctx)
 	}
-	p.diags.Append(next.diags.Warnings()...)
+	p.Diags.Append(next.Diags.Warnings()...)
 }
 
 // addChangedDisks notes the storages of disks that are new or change them.
@@ -296,7 +296,7 @@ func (p serverCheck) refuseNoBridge() {
 			continue
 		}
 		where, _ := p.Plan.Locator().Attribute(at)
-		p.diags.AddAttributeError(where, "Only root@pam may attach a network device to no bridge",
+		p.Diags.AddAttributeError(where, "Only root@pam may attach a network device to no bridge",
 			fmt.Sprintf("PVE lets only the user root@pam with a password make a device without a bridge (\"no sdn vnet "+
 				"ID specified\"); the provider acts as %s. Give %s a bridge, or give the provider username = \"root@pam\" and a "+
 				"password.",
@@ -308,21 +308,21 @@ func (p serverCheck) refuseNoBridge() {
 // goes on.
 func (p serverCheck) warnAsleep() {
 	vmid := int(model.Value(p.Prior.VMID))
-	if p.Run.Acts() || !p.Run.Seen(vmid).Asleep {
+	if p.Acting || !p.Run.Seen(vmid).Asleep {
 		return
 	}
-	c := vm.Diff(p.before.Spec(false), p.after.Spec(false))
+	c := vm.Diff(p.Before.Spec(false), p.After.Spec(false))
 	if c.Empty() && !model.Differ(p.Prior.Node, p.Plan.Node) {
 		return
 	}
-	p.diags.AddWarning(p.Prior.Thing()+" is suspended to disk", guest.Wake(vmid, model.Value(p.Prior.Node))+". Else the "+
+	p.Diags.AddWarning(p.Prior.Thing()+" is suspended to disk", guest.Wake(vmid, model.Value(p.Prior.Node))+". Else the "+
 		"apply changes nothing and fails.")
 }
 
 // askVersion asks for the server's version, which a create needs, while the rest is looked at. The function that it
 // returns awaits the answer.
 func (p serverCheck) askVersion(ctx context.Context) func() (pve.Version, error) {
-	if !p.creating() || !p.Session.Known() {
+	if !p.Creating() || !p.Session.Known() {
 		return func() (pve.Version, error) { return pve.Version{}, nil }
 	}
 	answer := sync.OnceValues(func() (pve.Version, error) { return p.Session.API.Cluster().Version(ctx) })
@@ -334,7 +334,7 @@ func (p serverCheck) askVersion(ctx context.Context) func() (pve.Version, error)
 // need it.
 func (p serverCheck) refuseOldServer(v pve.Version, err error) {
 	if err == nil && v.Major > 0 && !v.AtLeast(oldest, 0) {
-		p.diags.AddError("This Proxmox VE is too old", fmt.Sprintf("The server at %s runs Proxmox VE %s; the provider "+
+		p.Diags.AddError("This Proxmox VE is too old", fmt.Sprintf("The server at %s runs Proxmox VE %s; the provider "+
 			"needs %d.0 or later.",
 			p.Session.API.Endpoint(), v.Version, oldest))
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/framework/plan"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/change"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/model"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/run"
 )
@@ -36,7 +37,7 @@ func (p cloning) planCopied(ctx context.Context) {
 	how := p.Plan.Clone.Request()
 	source, _, err := p.Run.Source(ctx, how, p.Machines.CloneSource)
 	if err != nil && p.left { // beside Terraform's errors, which do not name the source
-		p.diags.AddAttributeWarning(path.Root("clone"), "The source of the clone could not be read", err.Error()+
+		p.Diags.AddAttributeWarning(path.Root("clone"), "The source of the clone could not be read", err.Error()+
 			".\n\nA plan that has read it does not hold any more. Terraform says so by \"Provider produced inconsistent final "+
 			"plan\" for each of its values, and nothing is made. That is no bug of the provider. Next step: plan again.")
 	}
@@ -54,7 +55,7 @@ func (p cloning) planCopied(ctx context.Context) {
 // that. Its values are left open. With create_before_destroy the old VM is deposed by the time of the plan within the
 // apply, and stays so if that plan cannot say again what this one said. A tainted VM does not show here.
 func (p cloning) replaces() bool {
-	return !p.private.Identity.IsZero() || len(p.private.Managed) > 0 || p.private.Replaces != 0
+	return !p.Private.Identity.IsZero() || len(p.Private.Managed) > 0 || p.Private.Replaces != 0
 }
 
 // withCopied is the plan with the values of the source, but for those that PVE changes as the configured ones are set.
@@ -140,7 +141,8 @@ func (s Server) Asked(v model.Values, planned, config tftypes.Value) tftypes.Val
 }
 
 func newPlanning(s Server, v model.Values, config tftypes.Value) *Planning {
-	p := &Planning{Server: s, Values: v, Config: model.Configuration{Raw: config}, State: tftypes.NewValue(v.Typ, nil)}
+	p := &Planning{Server: s, Change: change.Change{Values: v, Config: model.Configuration{Raw: config},
+		State: tftypes.NewValue(v.Typ, nil)}}
 	p.Config.Raw = p.withDefaults(config)
 	return p
 }
@@ -200,13 +202,13 @@ func said(v tftypes.Value) string {
 
 // inherits reports whether a new VM has a value as its source has it: no request of ours writes it.
 func (p cloning) inherits(dotted string) bool {
-	return p.creating() && p.Config.Copies() && p.Config.IsNull(dotted)
+	return p.Creating() && p.Config.Copies() && p.Config.IsNull(dotted)
 }
 
 // noteLinkedClones notes the linked clones of a template that is replaced, for the plans of its clones, which Terraform
 // makes after it.
 func noteLinkedClones(ctx context.Context, p *Planning) {
-	if !model.Value(p.Prior.Template) || p.Machines == nil || p.Run.Acts() {
+	if !model.Value(p.Prior.Template) || p.Machines == nil || p.Acting {
 		return
 	}
 	var bases []string
@@ -246,7 +248,7 @@ func warnOfOtherClones(p *Planning) {
 	if more := len(stay) - most; more > 0 {
 		stay = append(stay[:most], fmt.Sprintf("%d more", more))
 	}
-	p.diags.AddWarning(fmt.Sprintf("Template %d is replaced, and has other linked clones", source),
+	p.Diags.AddWarning(fmt.Sprintf("Template %d is replaced, and has other linked clones", source),
 		fmt.Sprintf("%s was cloned of it, and is destroyed first. PVE destroys the template only once none of these "+
 			"is left: %s. Look whether this plan destroys or replaces them all. Else the apply ends there, with %s gone and "+
 			"none made. Destroy the others first, or make them independent by moving their disks to another storage.",

@@ -2,13 +2,12 @@ package planning
 
 import (
 	"context"
-	"maps"
+	"slices"
 
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/framework/plan"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/model"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
 // withDefaults is the configuration with the provider's defaults where it says nothing about an object to be made: a VM
@@ -21,13 +20,13 @@ func (p *Planning) withDefaults(config tftypes.Value) tftypes.Value {
 	}
 	d, c := p.Session.Defaults, model.Configuration{Raw: config}
 	all := model.ObjectOf(config)
-	if p.creating() {
+	if p.Creating() {
 		if c.IsNull("nodes") {
 			setDefault(all, "node", d.Node, d.Unknown["node"])
 		}
 		setDefault(all, "pool", d.Pool, d.Unknown["pool"])
 	}
-	if p.creating() && c.Copies() {
+	if p.Creating() && c.Copies() {
 		return tftypes.NewValue(config.Type(), all)
 	}
 	all["disks"] = eachNew(all["disks"], plan.At(p.State, "disks"), func(disk map[string]tftypes.Value) {
@@ -77,53 +76,6 @@ func eachNew(devices, prior tftypes.Value, change func(device map[string]tftypes
 	return tftypes.NewValue(devices.Type(), all)
 }
 
-// changedAttributes are the attributes that the plan changes on the server, but for those that only follow.
-func (p *Planning) changedAttributes() []string {
-	all := model.Rules()
-	var changed []string
-	for name, attribute := range p.Schema.Attributes {
-		follows := attribute.IsComputed() && !attribute.IsOptional()
-		if !follows && !all[name].OnlyInState && !plan.At(p.Value, name).Equal(plan.At(p.State, name)) {
-			changed = append(changed, name)
-		}
-	}
-	return changed
-}
-
-// knowDefaultsOfNewVM says what is known of a VM that is made from scratch: it has no detached volumes, and its network
-// devices are of the model that the provider chooses.
-func (p *Planning) knowDefaultsOfNewVM() {
-	if p.Config.Copies() {
-		return
-	}
-	p.Value = plan.Edit(p.Value, nil, map[string]bool{"unused_volumes": true})
-	networks := map[string]tftypes.Value{}
-	if all := plan.At(p.Value, "networks"); !all.IsKnown() || all.IsNull() || all.As(&networks) != nil {
-		return
-	}
-	networks = maps.Clone(networks)
-	for slot, nic := range networks {
-		fields := map[string]tftypes.Value{}
-		if nic.IsKnown() && !nic.IsNull() && p.Config.IsNull("networks."+slot+".model") && nic.As(&fields) == nil {
-			fields = maps.Clone(fields)
-			fields["model"] = model.Text(vm.DefaultNICModel)
-			networks[slot] = tftypes.NewValue(nic.Type(), fields)
-		}
-	}
-	p.Value = plan.Replace(p.Value, "networks", tftypes.NewValue(plan.At(p.Value, "networks").Type(), networks))
-}
-
-// options are the top-level attributes of options with a property.
-func options(has func(vm.Facts) bool) []string {
-	var all []string
-	for _, a := range vm.Attributes() {
-		if has(a.Facts) {
-			all = append(all, a.Path)
-		}
-	}
-	return all
-}
-
 // useTagStyle plans with it.
 func (p *Planning) useTagStyle(ctx context.Context) {
 	var configured []string
@@ -134,20 +86,15 @@ func (p *Planning) useTagStyle(ctx context.Context) {
 }
 
 // PlanTags plans tags_all, the tags that the VM has: its own and the provider's default ones.
-func (p *Planning) PlanTags() { tagging{p}.plan() }
-
-// tagging is the plan of the tags.
-type tagging struct{ *Planning }
-
-func (p tagging) plan() {
+func (p *Planning) PlanTags() {
 	own, was := plan.At(p.Value, "tags"), plan.At(p.State, "tags_all")
-	defaults, known := p.defaults()
-	if p.creating() && len(defaults) > 0 && p.Config.IsNull("tags") { // in place of the source's
+	defaults, known := p.defaultTags()
+	if p.Creating() && len(defaults) > 0 && p.Config.IsNull("tags") { // in place of the source's
 		own = tftypes.NewValue(own.Type(), nil)
 		p.Value = plan.Replace(p.Value, "tags", own)
 	}
 	if !known || !own.IsFullyKnown() {
-		p.set(tftypes.NewValue(own.Type(), tftypes.UnknownValue))
+		p.setTags(tftypes.NewValue(own.Type(), tftypes.UnknownValue))
 		return
 	}
 	all := own
@@ -155,17 +102,17 @@ func (p tagging) plan() {
 		all = model.SetOf(model.WithTags(model.Texts(own), defaults))
 	}
 	switch {
-	case p.creating():
+	case p.Creating():
 	case was.IsNull() && len(defaults) == 0 && own.Equal(plan.At(p.State, "tags")): // of an earlier version
 		all = was
 	case p.Shape.Same("tags_all", was, all):
 		all = was
 	}
-	p.changed = p.changed || !p.creating() && !all.Equal(was)
-	p.set(all)
+	p.changed = p.changed || !p.Creating() && !all.Equal(was)
+	p.setTags(all)
 }
 
-func (p tagging) set(all tftypes.Value) {
+func (p *Planning) setTags(all tftypes.Value) {
 	p.Value = plan.Replace(p.Value, "tags_all", all)
 	p.Plan.Tags, p.Plan.TagsAll = nil, nil
 	if own := plan.At(p.Value, "tags"); own.IsFullyKnown() && !own.IsNull() {
@@ -176,14 +123,31 @@ func (p tagging) set(all tftypes.Value) {
 	}
 }
 
-// defaults are the default tags that the VM is to have. A VM that was imported or moved here has none, so that the
+// defaultTags are those that the VM is to have. A VM that was imported or moved here has none, so that the
 // plan after that is empty. known: they follow from the provider's configuration.
-func (p tagging) defaults() (tags []string, known bool) {
+func (p *Planning) defaultTags() (tags []string, known bool) {
 	switch {
-	case p.Session == nil, !p.creating() && !p.private.Made:
+	case p.Session == nil, !p.Creating() && !p.Private.Made:
 		return nil, true
 	case p.Session.Defaults.Unknown["tags"]:
 		return nil, false
 	}
 	return p.Session.Defaults.Tags, true
+}
+
+// chooseNode plans the migration of a VM that is on none of the nodes that the configuration names. While these are not
+// known, neither is its node.
+func (p *Planning) chooseNode(ctx context.Context) {
+	nodes := p.Config.At("nodes")
+	switch {
+	case p.Prior.Node == nil || nodes.IsKnown() && nodes.IsNull():
+	case !nodes.IsFullyKnown():
+		p.Value, p.Plan.Node = plan.Edit(p.Value, map[string]bool{"node": true}, nil), nil
+	case slices.Contains(p.Plan.Nodes, *p.Prior.Node) || p.Machines == nil:
+	default:
+		if to := p.Machines.Place(ctx, p.Plan.Nodes); to != "" {
+			p.Value, p.changed = plan.Replace(p.Value, "node", model.Text(to)), true
+			p.Plan.Node = &to
+		}
+	}
 }

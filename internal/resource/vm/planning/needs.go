@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/preflight"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/model"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
@@ -23,7 +22,7 @@ func (p requirements) needs() []preflight.Need {
 	var all []preflight.Need
 	add := func(at string, kind preflight.Kind, was, is *string) {
 		if is != nil && *is != "" && model.Value(was) != *is {
-			all = append(all, preflight.Need{Path: at, Kind: kind, Value: *is, Off: !p.isStarted()})
+			all = append(all, preflight.Need{Path: at, Kind: kind, Value: *is, Off: !p.IsStarted()})
 		}
 	}
 	prior, plan := p.Prior, p.Plan
@@ -42,7 +41,7 @@ func (p requirements) needs() []preflight.Need {
 			add("cpu.type", preflight.CPUType, was, is.Type)
 		}
 	}
-	if p.isStarted() {
+	if p.IsStarted() {
 		add("machine", preflight.Machine, prior.Machine, plan.Machine)
 	}
 	for _, slot := range model.SortedSlots(plan.PCI) {
@@ -116,19 +115,11 @@ func (p requirements) formats() []preflight.Format {
 	return all
 }
 
-// isStarted reports whether the apply starts the VM, or may restart it.
-func (p *Planning) isStarted() bool {
-	if p.creating() {
-		return p.Plan.StartsWhenMade()
-	}
-	return p.runs() || model.Value(p.Plan.PowerState) == string(guest.Running)
-}
-
 // startedCPUs are the CPUs that a VM is started with where the plan changes them, 0 where it does not or that is not
 // known.
 func (p requirements) startedCPUs() int64 {
 	is, was := p.Plan.CPU, p.Prior.CPU
-	if is == nil || is.Cores == nil && is.Sockets == nil || !p.isStarted() {
+	if is == nil || is.Cores == nil && is.Sockets == nil || !p.IsStarted() {
 		return 0
 	}
 	count := func(c *vm.CPU) int64 {
@@ -137,7 +128,7 @@ func (p requirements) startedCPUs() int64 {
 		}
 		return max(model.Value(c.Cores), 1) * max(model.Value(c.Sockets), 1)
 	}
-	if !p.creating() && count(was) == count(is) {
+	if !p.Creating() && count(was) == count(is) {
 		return 0
 	}
 	return count(is)
@@ -187,7 +178,7 @@ func (p requirements) firewallRefs(addresses *string) []string {
 		one = strings.TrimSpace(one)
 		_, err := netip.ParseAddr(one)
 		scoped := strings.Contains(one, "dc/")
-		if err == nil || !named.MatchString(one) || !scoped && !p.creating() ||
+		if err == nil || !named.MatchString(one) || !scoped && !p.Creating() ||
 			strings.HasPrefix(one, "+ipfilter-") {
 			continue
 		}

@@ -5,61 +5,33 @@ package planning
 import (
 	"context"
 
-	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/path"
-	"github.com/hashicorp/terraform-plugin-go/tftypes"
 
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/create"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/destroy"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/ownership"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/preflight"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/kit"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/change"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/model"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/run"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/saga"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/update"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/source"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/firewall"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/volumeuse"
 )
 
-// Planning is the plan of one VM in the making: what it is made from, and how far it is. Its three ways are create,
-// update and destroy; their steps are in the other files of this package.
+// Planning is the plan of one VM in the making: the change, and how far its plan is. Its three ways are create, update
+// and destroy; their steps are in the other files of this package.
 type Planning struct {
 	Server
-	model.Values
-	Config  model.Configuration // as it is written
-	State   tftypes.Value       // before; null for a VM that is to be made
-	Prior   model.Model         // the state
-	private model.PrivateState
+	change.Change
 	out     kit.PrivateWriter // where the next step of Terraform finds what this one notes
-
-	volumes   *volumeNames  // what the volumes that the configuration names mean
-	Value     tftypes.Value // what is planned
-	Plan      model.Model   // the same, as far as it is known
-	changed   bool          // the plan differs from the state
-	forgotten []string      // devices that leave the state and stay on the server
-	doubtful  []string      // values that stay since nothing tells any more whether they were configured
-	before    model.Model   // the state without what is no difference to the server
-	after     model.Model   // the plan, likewise
-	replace   path.Paths    // what cannot change in place
-	restarts  bool          // the apply restarts the VM, as far as the plan can know
-	unheard   bool          // Terraform shows no error of this plan
-	left      bool          // what the server says of the new VM is left to its create
-	diags     diag.Diagnostics
+	volumes *volumeNames      // what the volumes that the configuration names mean
+	changed bool              // the plan differs from the state
+	replace path.Paths        // what cannot change in place
+	unheard bool              // Terraform shows no error of this plan
+	left    bool              // what the server says of the new VM is left to its create
 }
-
-// creating reports whether the VM is to be made.
-func (p *Planning) creating() bool { return p.State.IsNull() }
-
-// refuse is the error of a change that cannot be made.
-func (p *Planning) refuse(at path.Path, why string) {
-	p.diags.AddAttributeError(at, "Cannot change "+p.Prior.Thing(), why)
-}
-
-// managed reports whether the configuration of the last create or update set an attribute.
-func (p *Planning) managed(at string) bool { return p.private.Managed[at] }
 
 // volumeNames is what the volumes that a configuration names mean for a VM in state.
 //
@@ -68,28 +40,18 @@ func (p *Planning) managed(at string) bool { return p.private.Managed[at] }
 // changes nothing.
 type volumeNames struct {
 	*Planning
-	attached map[string]string // volumes by the slot that gets them
-	borrowed map[string]bool   // volumes that another VM holds for this one
+	borrowed map[string]bool // volumes that another VM holds for this one
 	held     *guest.Holdings
 	asked    bool
-	now      *preflight.InForce // what decides whether a change restarts the guest, once it was asked for
 }
 
-// Machines is what the resource needs of package service.
+// Machines is what a plan needs of package service.
 type Machines interface {
-	Create(ctx context.Context, r create.Request) (create.Created, error)
-	Read(ctx context.Context, ref guest.Ref) (guest.Guest, guest.Presence, error)
+	source.Server
 	UsesOf(ctx context.Context, p *guest.Proof, node string) ([]ownership.Task, error)
 	SnapshotsOf(ctx context.Context, ref guest.Ref) (map[string]int64, error)
-	Recheck(ctx context.Context, ref guest.Ref, left []saga.Residue) ([]saga.Residue, error)
-	Update(ctx context.Context, r update.Request) (guest.Guest, []guest.Warning, error)
-	Delete(ctx context.Context, r destroy.Request) ([]saga.Residue, []guest.Warning, error)
-	Adopt(ctx context.Context, node string, vmid int) (guest.Guest, error)
-	AdoptListed(ctx context.Context, listed pve.Resource) (guest.Guest, error)
 	Check(ctx context.Context, r preflight.Request) preflight.Findings
 	Place(ctx context.Context, nodes []string) string
-	CloneSource(ctx context.Context, clone *guest.Clone) (guest.Source, error)
-	BackupGone(ctx context.Context, node, archive string) bool
 	Holdings(ctx context.Context, ref guest.Ref, sized, named []string) (guest.Holdings, error)
 	HoldingsListed(ctx context.Context, vmid int, beside string, named []string) (held guest.Holdings, there bool,
 		err error)
@@ -107,4 +69,41 @@ type Server struct {
 	Session  *kit.Session
 	Machines Machines // nil while the provider's configuration is not known
 	Run      *run.Notes
+}
+
+// facts asks the server for package change.
+type facts struct {
+	*Planning
+	now *preflight.InForce
+}
+
+// InForce asks once.
+func (f *facts) InForce(ctx context.Context) (preflight.InForce, error) {
+	if f.now != nil {
+		return *f.now, nil
+	}
+	waits := len(f.Prior.PendingChanges) > 0
+	now, err := f.Machines.InForce(ctx, model.Value(f.Prior.Node), int(model.Value(f.Prior.VMID)), waits)
+	if err == nil {
+		f.now = &now
+	}
+	return now, err
+}
+
+// IsShared asks for the storages of the cluster.
+func (f *facts) IsShared(ctx context.Context, storage string) (bool, error) {
+	places, err := f.Machines.Places(ctx)
+	return err == nil && places.IsShared(storage), err
+}
+
+// LooseSize asks for the volumes of the VM on the storage.
+func (f *facts) LooseSize(ctx context.Context, volume string) (size int64, isLoose bool) {
+	held, err := f.Machines.Holdings(ctx, f.Prior.Ref(f.Private), nil, []string{volume})
+	size, isLoose = held.Loose[volume]
+	return size, isLoose && err == nil
+}
+
+// Firewall asks for the rules and options that the VM has.
+func (f *facts) Firewall(ctx context.Context) (*firewall.Settings, error) {
+	return f.Machines.ReadFirewall(ctx, model.Value(f.Prior.Node), int(model.Value(f.Prior.VMID)))
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/framework/plan"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/kit"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/change"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/model"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/run"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/volumeuse"
 )
@@ -24,7 +24,7 @@ import (
 func (p *Planning) replaceDestroyed(ctx context.Context) {
 	p.Value = plan.Edit(p.Value, map[string]bool{"uuid": true}, nil) // else Terraform sees no difference to replace it for
 	p.replace = path.Paths{path.Root("uuid")}
-	p.diags.Append(model.WriteReplaced(ctx, p.out, p.Prior)...)
+	p.Diags.Append(model.WriteReplaced(ctx, p.out, p.Prior)...)
 }
 
 // planReplacement lists what cannot change in place: the id, and the sources. A source that was not known before is
@@ -40,7 +40,7 @@ func (p *Planning) planReplacement() {
 	p.planNewSource()
 	for _, slot := range model.SortedSlots(p.Prior.Disks) {
 		at := "disks." + slot + ".import_from"
-		p.replaceFor(p.managed(at), path.Root("disks").AtMapKey(slot).AtName("import_from"), at)
+		p.replaceFor(p.Managed(at), path.Root("disks").AtMapKey(slot).AtName("import_from"), at)
 	}
 	p.replaceFor(true, path.Root("efi_disk").AtName("import_from"), "efi_disk.import_from")
 	p.replaceFor(true, path.Root("tpm_state").AtName("import_from"), "tpm_state.import_from")
@@ -48,45 +48,44 @@ func (p *Planning) planReplacement() {
 
 // refuseImported refuses to replace a VM that was just imported, or moved from another provider.
 func refuseImported(ctx context.Context, p *Planning, prior kit.PrivateReader) {
-	left, diags := kit.Imported.Read(ctx, prior)
-	if p.diags.Append(diags...); left == 0 || p.private.Proof != nil {
+	if p.Private.Proof != nil {
 		return
 	}
 	wants := "another VM (see " + p.replace[0].String() + ")"
 	if id := model.Value(p.Plan.VMID); id != 0 && id != model.Value(p.Prior.VMID) {
 		wants = fmt.Sprintf("VM %d", id)
 	}
-	p.diags.Append(kit.NotReplaced(p.Prior.Thing(), wants))
+	p.Diags.Append(kit.RefuseImported(ctx, prior, p.Prior.Thing(), wants)...)
 }
 
 // meetOthers holds what becomes of a VM in state against the other plans of the run: the VM may be in state twice, and
 // a replacement may want the VMID of a VM that stays. The rest of a failed create is not that VM.
 func meetOthers(p *Planning) {
-	if p.State.IsNull() || p.diags.HasError() || p.private.Proof != nil {
+	if p.State.IsNull() || p.Diags.HasError() || p.Private.Proof != nil {
 		return
 	}
 	was, goes := model.Value(p.Prior.VMID), p.Value.IsNull() || len(p.replace) > 0
-	uuid := cmp.Or(strings.ToLower(model.Value(p.Prior.UUID)), p.private.Identity.CTime)
+	uuid := cmp.Or(strings.ToLower(model.Value(p.Prior.UUID)), p.Private.Identity.CTime)
 	one := fmt.Sprintf("VM %d %s", was, uuid)
-	p.diags.Append(kit.RefuseSplit(p.Session, one, p.Prior.Thing(), p.Plan.Thing(), goes)...)
+	p.Diags.Append(kit.RefuseSplit(p.Session, one, p.Prior.Thing(), p.Plan.Thing(), goes)...)
 	const taken = "VMID %d is taken by a VM that stays"
 	id := func(vmid int64) string { return fmt.Sprintf("VMID %d", vmid) }
 	const why = "%s is replaced by a VM with this id, which %s has. The old VM would be destroyed, and the new one " +
 		"could not be made. Nothing was changed. Choose another vmid, or leave it out."
 	if wants := model.Value(p.Plan.VMID); goes && wants != 0 && wants != was {
 		for _, other := range kit.Meet(p.Session, id(wants), p.Prior.Thing(), kit.Comes, kit.Stays) {
-			p.diags.AddAttributeError(path.Root("vmid"), fmt.Sprintf(taken, wants), fmt.Sprintf(why, p.Prior.Thing(), other))
+			p.Diags.AddAttributeError(path.Root("vmid"), fmt.Sprintf(taken, wants), fmt.Sprintf(why, p.Prior.Thing(), other))
 		}
 	} else if !goes {
 		for _, other := range kit.Meet(p.Session, id(was), p.Prior.Thing(), kit.Stays, kit.Comes) {
-			p.diags.AddAttributeError(path.Root("vmid"), fmt.Sprintf(taken, was), fmt.Sprintf(why, other, p.Prior.Thing()))
+			p.Diags.AddAttributeError(path.Root("vmid"), fmt.Sprintf(taken, was), fmt.Sprintf(why, other, p.Prior.Thing()))
 		}
 	}
 }
 
 // replaceFor replaces the VM for a value in the place of another one.
 func (p *Planning) replaceFor(applies bool, where path.Path, at string) {
-	if applies && p.delta().swaps(at) != same {
+	if applies && p.Swaps(at) != change.Same {
 		p.replace.Append(where)
 	}
 }
@@ -94,11 +93,11 @@ func (p *Planning) replaceFor(applies bool, where path.Path, at string) {
 // planNewSource compares the VM or the backup that a copy was made of with that of the plan. Another way to name the VM
 // that was really cloned is no other source.
 func (p *Planning) planNewSource() {
-	p.replaceFor(p.managed("restore"), path.Root("restore").AtName("archive"), "restore.archive")
-	if !p.managed("clone") || !p.delta().stays("clone") {
+	p.replaceFor(p.Managed("restore"), path.Root("restore").AtName("archive"), "restore.archive")
+	if !p.Managed("clone") || !p.Stays("clone") {
 		return
 	}
-	at, d := path.Root("clone"), p.delta()
+	at := path.Root("clone")
 	for _, key := range []string{"name", "snapshot", "full"} {
 		p.replaceFor(true, at.AtName(key), "clone."+key)
 	}
@@ -107,12 +106,12 @@ func (p *Planning) planNewSource() {
 	if source == nil {
 		source = was.VMID
 	}
-	if d.change("clone.vmid") == open && source != nil ||
+	if p.Compare("clone.vmid") == change.Open && source != nil ||
 		is != nil && is.VMID != nil && source != nil && *is.VMID != *source {
 		p.replace.Append(at.AtName("vmid"))
 	}
 	sameTags := is != nil && slices.Equal(model.Lowered(was.Tags), model.Lowered(is.Tags))
-	if len(was.Tags) > 0 && (d.change("clone.tags") == open || is != nil && len(is.Tags) > 0 && !sameTags) {
+	if len(was.Tags) > 0 && (p.Compare("clone.tags") == change.Open || is != nil && len(is.Tags) > 0 && !sameTags) {
 		p.replace.Append(at.AtName("tags"))
 	}
 }
@@ -121,12 +120,12 @@ func (p *Planning) planNewSource() {
 // they go with that one. Terraform tells the plan of a new VM neither whether it replaces one nor which, and with
 // -refresh=false nothing has read that. So the server is asked for the VM with the id that the volumes carry.
 func (p *Planning) refuseReplacingAdopted(ctx context.Context) {
-	if p.Machines == nil || p.Run.Acts() { // in the apply, the VM is gone by now
+	if p.Machines == nil || p.Acting { // in the apply, the VM is gone by now
 		return
 	}
 	owners, known := adoptable(p), p.Plan.VMID != nil
 	for _, vmid := range slices.Sorted(maps.Keys(owners)) {
-		replaces := p.Run.Seen(vmid).InState || p.private.Replaces == vmid
+		replaces := p.Run.Seen(vmid).InState || p.Private.Replaces == vmid
 		if !replaces && !known { // such as the VM that holds a proxmox_disk
 			continue
 		}
@@ -151,7 +150,7 @@ func (p *Planning) refuseReplacingAdopted(ctx context.Context) {
 					vmid, owners[vmid][slot])
 			}
 			if why != "" {
-				p.diags.AddAttributeError(path.Root("disks").AtMapKey(slot).AtName("imported_disk"), summary,
+				p.Diags.AddAttributeError(path.Root("disks").AtMapKey(slot).AtName("imported_disk"), summary,
 					fmt.Sprintf("%s. A replacement destroys the VM, and PVE its disks with it. If its create failed, `terraform "+
 						"untaint` with the VM's address keeps it, and the next apply does what is missing.%s To begin with an "+
 						"empty disk instead, give %s a storage and a size in the place of imported_disk.", why, otherwise, slot))
@@ -164,7 +163,7 @@ func (p *Planning) refuseReplacingAdopted(ctx context.Context) {
 // be that.
 func adoptable(p *Planning) map[int]map[string]string {
 	all := map[int]map[string]string{}
-	for slot, volume := range p.volumes.attached {
+	for slot, volume := range p.Attached {
 		owner, ok := volid.Owner(volume)
 		if !ok || p.volumes.borrowed[volume] || p.Plan.VMID != nil && p.Plan.Borrows(volume) {
 			continue
@@ -191,31 +190,4 @@ func whyNotAdopted(vmid int, volume string, held guest.Holdings, places volumeus
 	}
 	return fmt.Sprintf("VM %d is there, and %s was not found: it may have moved, and be a disk of the VM under another "+
 		"name", vmid, volume)
-}
-
-// refuseUntold refuses a replacement of which the plan of the VM itself has told nothing: that plan asked for none, so
-// -replace or replace_triggered_by does. Terraform then plans once more and shows only the errors of that plan
-// (terraform internal/terraform, node_resource_abstract_instance.go, plan: "tread carefully"). Of a tainted VM it shows
-// warnings. Disks that no configuration has made are refused. So is a protected VM, unless a failed create has left it.
-func (p refusals) refuseUntold() {
-	was, shown := p.Run.ShownAs(run.KeyOf(p.private))
-	if !shown || p.private.Gone {
-		return
-	}
-	if p.private.Proof == nil {
-		if was.Protected {
-			p.refuseToRemove(was.VMID, was.Thing, "replace")
-			return
-		}
-		p.refuseTaken(was.Taken)
-	}
-	lines := ownDisks(was.VMID, p.private.Added)
-	if len(lines) == 0 || !p.Run.IsFirstToTell(was.VMID) {
-		return
-	}
-	p.diags.AddAttributeError(path.Root("disks"), "Cannot replace "+was.Thing,
-		fmt.Sprintf("It has disks that the state does not have, and they would be destroyed with it:\n%s\nTerraform shows "+
-			"no warning of that with -replace or replace_triggered_by. Nothing was touched. %s. To destroy them with the VM, "+
-			"run `terraform taint` with the VM's address, and plan again, without -replace: that plan names them in a warning.",
-			strings.Join(lines, "\n"), howToKeep(was.VMID)))
 }

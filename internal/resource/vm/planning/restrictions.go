@@ -95,7 +95,7 @@ func (p restrictionCheck) changedValue(dotted string) (is, was tftypes.Value, ok
 	case !is.IsKnown(), is.IsNull() && was.IsNull(), is.Equal(was), cloning(p).inherits(dotted):
 		return is, was, false
 	case is.IsNull() && len(steps) > 1 && model.IsBySlot(steps[0]) && plan.At(p.Value, steps[:2]...).IsNull():
-		return is, was, p.managed(steps[0] + "." + steps[1]) // else the slot is forgotten
+		return is, was, p.Managed(steps[0] + "." + steps[1]) // else the slot is forgotten
 	}
 	return is, was, true
 }
@@ -133,7 +133,7 @@ func (p restrictionCheck) node(ctx context.Context, dotted string) string {
 		return *p.Plan.Node
 	case p.Plan.Nodes != nil:
 		return p.Machines.Place(ctx, p.Plan.Nodes)
-	case p.creating() && !isPlanned && !clone.IsNull() && clone.IsFullyKnown():
+	case p.Creating() && !isPlanned && !clone.IsNull() && clone.IsFullyKnown():
 		if source, _, err := p.Run.Source(ctx, p.Plan.Clone.Request(), p.Machines.CloneSource); err == nil {
 			return source.Listed.Node
 		}
@@ -174,5 +174,5 @@ func (p restrictionCheck) refuseVersion(rule Restriction, dotted, server string,
 
 func (p restrictionCheck) refuseRestricted(dotted, summary, detail string) {
 	at, _ := p.Plan.Locator().Attribute(dotted)
-	p.diags.AddAttributeError(at, summary, detail)
+	p.Diags.AddAttributeError(at, summary, detail)
 }

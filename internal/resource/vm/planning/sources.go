@@ -23,28 +23,23 @@ import (
 func refuseRecordedSources(ctx context.Context, p *Planning) {
 	for _, slot := range model.SortedSlots(p.Plan.Disks) {
 		was, is := p.Prior.Disks[slot], model.Value(p.Plan.Disks[slot].ImportFrom)
-		if was.Volume == nil || is == "" || is == model.Value(was.ImportFrom) || !mayDestroyRemoved(p) {
+		if was.Volume == nil || is == "" || is == model.Value(was.ImportFrom) || !p.MayDestroyRemoved() {
 			continue
 		}
 		for _, other := range model.SortedSlots(p.Prior.Disks) {
 			volume := model.Value(p.Prior.Disks[other].Volume)
-			if p.leaves(other) && !p.volumes.attaches(volume) && areOne(ctx, p, volume, is) {
+			if p.Leaves(other) && !p.Attaches(volume) && areOne(ctx, p, volume, is) {
 				named := is
 				if !volid.Same(volume, is) {
 					named = fmt.Sprintf("%s (which is, or may be, %s)", is, volume)
 				}
-				p.refuse(path.Root("disks").AtMapKey(slot).AtName("import_from"), fmt.Sprintf("%s has a disk already, so nothing "+
+				p.Refuse(path.Root("disks").AtMapKey(slot).AtName("import_from"), fmt.Sprintf("%s has a disk already, so nothing "+
 					"is copied into it: import_from is only recorded. %s leaves %s and is destroyed, since removed_disks is "+
 					"\"destroy\". Give the copy a slot that is free, and apply that alone first. Or leave import_from out.",
 					slot, named, other))
 			}
 		}
 	}
-}
-
-// mayDestroyRemoved reports whether removed_disks is "destroy", or not known yet.
-func mayDestroyRemoved(p *Planning) bool {
-	return !p.Config.At("removed_disks").IsKnown() || model.Value(p.Plan.RemovedDisks) == "destroy"
 }
 
 // areOne reports whether two names are, or may be, of one volume; without a server, by the names alone.
@@ -63,7 +58,7 @@ func areOne(ctx context.Context, p *Planning, a, b string) bool {
 func noteSources(ctx context.Context, p *Planning, prior kit.PrivateReader) diag.Diagnostics {
 	was, diags := source.Noted.Read(ctx, prior)
 	var is []source.Source
-	if p.creating() && !p.Run.Acts() && !p.left {
+	if p.Creating() && !p.Acting && !p.left {
 		is = append([]source.Source{}, source.Of(p.Plan)...)
 		noteFound(ctx, p, is)
 		if r := p.Plan.Restore.Request(); r != nil && r.Archive != "" && p.Plan.Node != nil {
@@ -80,7 +75,7 @@ func noteSources(ctx context.Context, p *Planning, prior kit.PrivateReader) diag
 func noteFound(ctx context.Context, p *Planning, all []source.Source) {
 	_, isPlanned := serverCheck{p}.plannedSource()
 	for i, s := range all {
-		if s.Clone == nil || isPlanned || p.Machines == nil || !p.Config.At("clone").IsFullyKnown() || p.diags.HasError() {
+		if s.Clone == nil || isPlanned || p.Machines == nil || !p.Config.At("clone").IsFullyKnown() || p.Diags.HasError() {
 			continue
 		}
 		if found, values, err := p.Run.Source(ctx, s.Clone, p.Machines.CloneSource); err == nil {
@@ -100,14 +95,14 @@ func newSources(p *Planning) (c source.Copy) {
 	old := source.Of(p.Prior)
 	for _, s := range source.Of(p.Plan) {
 		isOld := func(o source.Source) bool { return o.At == s.At && o.Volume == s.Volume }
-		if !p.creating() && (s.Clone != nil || slices.ContainsFunc(old, isOld)) {
+		if !p.Creating() && (s.Clone != nil || slices.ContainsFunc(old, isOld)) {
 			continue
 		}
-		s.Filled = !p.creating() && p.delta().was(strings.TrimSuffix(s.At, "import_from")+"volume")
+		s.Filled = !p.Creating() && p.Was(strings.TrimSuffix(s.At, "import_from")+"volume")
 		c.Sources = append(c.Sources, s)
 	}
 	c.Thing = p.Plan.Thing()
-	if p.creating() && !(cloning{p}).replaces() {
+	if p.Creating() && !(cloning{p}).replaces() {
 		c.VMID, c.Name = int(model.Value(p.Plan.VMID)), model.Value(p.Plan.Name)
 	}
 	return c
@@ -117,20 +112,20 @@ func newSources(p *Planning) (c source.Copy) {
 func leavingBy(p *Planning) *source.Leaving {
 	l := source.Leaving{Resource: source.Listed(p.Prior)}
 	switch {
-	case p.creating():
+	case p.Creating():
 		return nil
 	case p.Value.IsNull():
 		return &l
 	}
-	was := p.before.Spec(false)
-	change, has := vm.Diff(was, p.after.Spec(false)), vm.Encode(was)
+	was := p.Before.Spec(false)
+	change, has := vm.Diff(was, p.After.Spec(false)), vm.Encode(was)
 	for _, m := range change.Moves {
 		l.Disks = append(l.Disks, source.LeavingDisk{Slot: m.Slot, Volume: guest.VolumeOf(has[m.Slot]), Moves: true})
 	}
 	for _, slot := range change.Delete {
 		volume := guest.VolumeOf(has[slot])
 		owner, _ := volid.Owner(volume)
-		if mayDestroyRemoved(p) && vm.IsSlot(slot) && owner == l.VMID && !p.volumes.attaches(volume) {
+		if p.MayDestroyRemoved() && vm.IsSlot(slot) && owner == l.VMID && !p.Attaches(volume) {
 			l.Disks = append(l.Disks, source.LeavingDisk{Slot: slot, Volume: volume})
 		}
 	}
@@ -142,10 +137,10 @@ func leavingBy(p *Planning) *source.Leaving {
 
 // warnLeavingSources holds the sources of the plan against the VMs that leave by the other plans of the run.
 func warnLeavingSources(ctx context.Context, p *Planning) {
-	if p.Run.Acts() || p.left {
+	if p.Acting || p.left {
 		return
 	}
 	mine, goes := newSources(p), leavingBy(p)
 	copies, leave := p.Run.NoteCopies(mine, goes)
-	p.diags.Append(source.Meet(mine, goes, copies, leave, func(a, b string) bool { return areOne(ctx, p, a, b) })...)
+	p.Diags.Append(source.Meet(mine, goes, copies, leave, func(a, b string) bool { return areOne(ctx, p, a, b) })...)
 }

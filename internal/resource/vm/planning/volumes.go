@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
-	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guard"
@@ -22,7 +20,8 @@ import (
 
 // resolveVolumes reads the volumes in the configuration.
 func (p *Planning) resolveVolumes(ctx context.Context) *volumeNames {
-	v := &volumeNames{Planning: p, attached: map[string]string{}, borrowed: map[string]bool{}}
+	v := &volumeNames{Planning: p, borrowed: map[string]bool{}}
+	p.Attached = map[string]string{}
 	slots, _ := p.Config.Keys("disks")
 	taken := p.Prior.Taken()
 	for _, slot := range slots {
@@ -49,14 +48,15 @@ func (p *Planning) resolveVolumes(ctx context.Context) *volumeNames {
 
 // volumesOfNewVM reads the volumes in the configuration of a VM that is not there yet.
 func (p *Planning) volumesOfNewVM(ctx context.Context) *volumeNames {
-	v := &volumeNames{Planning: p, attached: map[string]string{}, borrowed: map[string]bool{}}
+	v := &volumeNames{Planning: p, borrowed: map[string]bool{}}
+	p.Attached = map[string]string{}
 	slots, _ := p.Config.Keys("disks")
 	for _, slot := range slots {
 		volume := p.Config.Text("disks." + slot + ".imported_disk.volume")
 		if volume == "" {
 			continue
 		}
-		v.attached[slot] = volume
+		v.Attached[slot] = volume
 		owner, ok := volid.Owner(volume)
 		other := p.Config.IsNull("vmid") || p.Config.IsSet("vmid") && int(p.Config.Number("vmid")) != owner
 		if !ok || !other || v.refuseOwnership(slot, volume) {
@@ -64,7 +64,7 @@ func (p *Planning) volumesOfNewVM(ctx context.Context) *volumeNames {
 		}
 		if err := v.borrow(ctx, slot, volume); err != nil {
 			at, _ := model.Locator{}.Attribute("disks." + slot + ".imported_disk.volume")
-			v.diags.AddAttributeError(at, validation.Invalid, fmt.Sprintf("%s carries the id %d, and PVE destroys a volume "+
+			v.Diags.AddAttributeError(at, validation.Invalid, fmt.Sprintf("%s carries the id %d, and PVE destroys a volume "+
 				"with the VM whose id it carries: a VM adopts only its own, and disks of proxmox_disk, which this is not: %v. %s",
 				volume, owner, err, validation.WaysToTake(owner)))
 		}
@@ -104,7 +104,7 @@ func (v *volumeNames) warnOtherVolume(ctx context.Context, slot, volume string) 
 		return
 	}
 	at, _ := model.Locator{}.Attribute("disks." + slot + ".imported_disk.volume")
-	v.diags.AddAttributeWarning(at, fmt.Sprintf("%s of %s has another volume than the one that it is named by", slot,
+	v.Diags.AddAttributeWarning(at, fmt.Sprintf("%s of %s has another volume than the one that it is named by", slot,
 		v.Prior.Thing()),
 		fmt.Sprintf("%s has %s, and was given %s. If the disk was moved, or the VM restored, it is that disk still, and a "+
 			"volume of that name is an old copy or another disk. If the VM was rolled back, it may be the right one. Nothing "+
@@ -114,13 +114,13 @@ func (v *volumeNames) warnOtherVolume(ctx context.Context, slot, volume string) 
 
 // exchange has a slot get another volume of the VM. After an import it is not known which disk the configuration means.
 func (v *volumeNames) exchange(slot, volume string) {
-	if was, exists := v.Prior.Disks[slot]; exists && was.Imported == nil && !v.managed("disks."+slot) {
+	if was, exists := v.Prior.Disks[slot]; exists && was.Imported == nil && !v.Managed("disks."+slot) {
 		v.refuseVolume(slot, "imported_disk.volume", "%s has %s, and nothing shows whether that was made of %s, which may "+
 			"be an old copy by now. Give the slot its size in the place of imported_disk. To exchange the volumes, detach %s "+
 			"first (in PVE's interface: Hardware, Detach).", slot, model.Value(was.Volume), volume, model.Value(was.Volume))
 		return
 	}
-	v.attached[slot] = volume
+	v.Attached[slot] = volume
 }
 
 // resolve decides about one volume that is not the one in its slot.
@@ -141,7 +141,7 @@ func (v *volumeNames) resolve(ctx context.Context, slot, volume string) {
 		return
 	}
 	if borrows {
-		v.attached[slot] = volume
+		v.Attached[slot] = volume
 		return
 	}
 	former := v.formerOf(volume)
@@ -202,7 +202,7 @@ func (v *volumeNames) askServer(ctx context.Context, slot, volume, other string)
 	was, exists := v.Prior.Disks[slot]
 	held := v.holdings(ctx)
 	if held == nil { // it cannot be told now; the update looks again
-		v.attached[slot] = volume
+		v.Attached[slot] = volume
 		return
 	}
 	occupant, there := held.Slots[slot], held.SlotOf(volume)
@@ -218,7 +218,7 @@ func (v *volumeNames) askServer(ctx context.Context, slot, volume, other string)
 	detached := validation.List(slices.Sorted(maps.Keys(held.Unused)))
 	switch {
 	case !exists && volid.Same(occupant, volume): // it is there already, by hand or before a kill
-		v.attached[slot] = occupant
+		v.Attached[slot] = occupant
 	case !exists && occupant != "":
 		v.refuseVolume(slot, "imported_disk.volume", "The slot is not empty: %s is in it, which the state does not know. "+
 			"Choose another slot.",
@@ -226,15 +226,15 @@ func (v *volumeNames) askServer(ctx context.Context, slot, volume, other string)
 	case unused && err == nil && size > wanted:
 		v.refuseVolume(slot, "size", "%s has %s and cannot be shrunk.", volume, property.FormatSize(size))
 	case exists && occupant == volume: // the one in state waits in its place, and the update takes that back
-		v.attached[slot] = volume
+		v.Attached[slot] = volume
 	case unused, other != "":
 		v.exchange(slot, volume)
 	case there != "":
 		v.refuseVolume(slot, "imported_disk.volume", "%s is in %s, which the state does not know. Take it out there first.",
 			volume, there)
-	case exists && was.Imported == nil && !v.managed("disks."+slot): // an import, or a moved state
+	case exists && was.Imported == nil && !v.Managed("disks."+slot): // an import, or a moved state
 		at, _ := model.Locator{}.Attribute("disks." + slot + ".imported_disk.volume")
-		v.diags.AddAttributeWarning(at, v.Prior.Thing()+" has no volume "+volume,
+		v.Diags.AddAttributeWarning(at, v.Prior.Thing()+" has no volume "+volume,
 			fmt.Sprintf("%s has %s, and nothing is changed: the name is taken for one that the volume had before. Leave "+
 				"imported_disk out, or name one that the VM has; detached it has %s.", slot, model.Value(was.Volume),
 				detached))
@@ -246,7 +246,7 @@ func (v *volumeNames) askServer(ctx context.Context, slot, volume, other string)
 // aliasOf is the other name by which the VM has a volume, or another slot is to get it. Nil: there is none, or that
 // cannot be told now; the update looks again.
 func (v *volumeNames) aliasOf(ctx context.Context, volume string, held guest.Holdings) (alias *guard.AliasError) {
-	held.Next = slices.Concat(held.Next, slices.Sorted(maps.Values(v.attached)))
+	held.Next = slices.Concat(held.Next, slices.Sorted(maps.Values(v.Attached)))
 	node, vmid := model.Value(v.Prior.Node), int(model.Value(v.Prior.VMID))
 	errors.As(v.Machines.CheckAlias(ctx, node, vmid, volume, held), &alias)
 	return alias
@@ -268,7 +268,7 @@ func (v *volumeNames) holdings(ctx context.Context) *guest.Holdings {
 			sized = append(sized, v.Config.Text("disks."+slot+".imported_disk.volume"))
 		}
 	}
-	if held, err := v.Machines.Holdings(ctx, v.Prior.Ref(v.private), sized, named); err == nil {
+	if held, err := v.Machines.Holdings(ctx, v.Prior.Ref(v.Private), sized, named); err == nil {
 		v.held = &held
 	}
 	return v.held
@@ -276,14 +276,14 @@ func (v *volumeNames) holdings(ctx context.Context) *guest.Holdings {
 
 func (v *volumeNames) refuseVolume(slot, key, format string, args ...string) {
 	at, _ := model.Locator{}.Attribute("disks." + slot + "." + key)
-	v.refuse(at, validation.Fill(format, args))
+	v.Refuse(at, validation.Fill(format, args))
 }
 
 // withAttached is the configuration with the volumes of the slots that get others. One that is not known yet may be
 // another: what follows from a change of the VM is open by then, not only once the volume is known.
 func (v *volumeNames) withAttached(config tftypes.Value) tftypes.Value {
 	return model.EachDisk(config, func(slot string, disk map[string]tftypes.Value) {
-		if volume, attached := v.attached[slot]; attached {
+		if volume, attached := v.Attached[slot]; attached {
 			disk["volume"] = model.Text(volume)
 		} else if !v.Config.At("disks." + slot + ".imported_disk.volume").IsKnown() {
 			disk["volume"] = tftypes.NewValue(tftypes.String, tftypes.UnknownValue)
@@ -294,7 +294,7 @@ func (v *volumeNames) withAttached(config tftypes.Value) tftypes.Value {
 // withUnknowns is the plan with unknown values for what follows from another volume in a slot.
 func (v *volumeNames) withUnknowns(planned tftypes.Value) tftypes.Value {
 	return model.EachDisk(planned, func(slot string, disk map[string]tftypes.Value) {
-		if _, attached := v.attached[slot]; !attached && v.Config.At("disks."+slot+".imported_disk.volume").IsKnown() {
+		if _, attached := v.Attached[slot]; !attached && v.Config.At("disks."+slot+".imported_disk.volume").IsKnown() {
 			return
 		}
 		// Another resource makes an unknown one: the apply learns which it is, and its size and format.
@@ -304,38 +304,4 @@ func (v *volumeNames) withUnknowns(planned tftypes.Value) tftypes.Value {
 			}
 		}
 	})
-}
-
-// attaches reports whether a volume goes to another slot.
-func (v *volumeNames) attaches(volume string) bool {
-	return volume != "" && slices.Contains(slices.Collect(maps.Values(v.attached)), volume)
-}
-
-// warnForgotten tells which devices leave the state without being touched, and which disks among them a replacement
-// destroys all the same. A disk whose volume goes to another slot is none.
-func (p *Planning) warnForgotten() {
-	disks := map[string]string{}
-	forgotten := slices.DeleteFunc(slices.Clone(p.forgotten), func(at string) bool {
-		slot, isDisk := strings.CutPrefix(at, "disks.")
-		volume := model.Value(p.Prior.Disks[slot].Volume)
-		if isDisk && !p.volumes.attaches(volume) {
-			disks[slot] = volume
-		}
-		return isDisk && p.volumes.attaches(volume)
-	})
-	own := ownDisks(model.Value(p.Prior.VMID), disks)
-	switch {
-	case len(p.replace) > 0 && len(own) > 0:
-		p.diags.AddAttributeWarning(path.Root("disks"), "Disks that the configuration does not name are destroyed",
-			fmt.Sprintf("%s is replaced. They are destroyed with it, and the VM that takes its place is made without "+
-				"them:\n%s\n%s.", p.Prior.Thing(), strings.Join(own, "\n"), howToKeep(model.Value(p.Prior.VMID))))
-	case len(p.replace) > 0:
-	case p.private.Lost:
-		p.warnLost(forgotten)
-	case len(forgotten) > 0:
-		p.diags.AddWarning("Devices that the configuration does not name are forgotten",
-			"In state but not in the configuration, and never configured: "+strings.Join(forgotten, ", ")+
-				". They leave the state and stay on the VM as they are, unless it is replaced: -replace destroys disks with "+
-				"the VM. Name them in the configuration to manage them.")
-	}
 }

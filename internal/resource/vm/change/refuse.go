@@ -1,4 +1,4 @@
-package planning
+package change
 
 import (
 	"cmp"
@@ -9,7 +9,6 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/path"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/framework/plan"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/model"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/validation"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/shell"
@@ -18,18 +17,21 @@ import (
 )
 
 // refusals are the errors of a plan that the state and the configuration show.
-type refusals struct{ *Planning }
+type refusals struct{ *Change }
 
-// refuseProtected refuses what PVE would refuse at apply.
-func (p refusals) refuseProtected(verb string) {
+// RefuseRemoval refuses to destroy or replace a VM that is protected, as PVE would, or that has data of others.
+func (p *Change) RefuseRemoval(verb string) {
 	if model.Value(p.Prior.Protection) {
-		p.refuseToRemove(model.Value(p.Prior.VMID), p.Prior.Thing(), verb)
+		p.RefuseToRemove(model.Value(p.Prior.VMID), p.Prior.Thing(), verb)
+	}
+	for _, t := range p.Prior.Taken() {
+		p.Diags.Append(ErrTaken(t))
 	}
 }
 
-// refuseToRemove names an attribute for a replacement alone: the block of a VM that is destroyed may be gone, or have
-// protection = false already.
-func (p refusals) refuseToRemove(vmid int64, thing, verb string) {
+// RefuseToRemove refuses it of a protected VM. It names an attribute for a replacement alone: the block of a VM that is
+// destroyed may be gone, or have protection = false already.
+func (p *Change) RefuseToRemove(vmid int64, thing, verb string) {
 	summary, block := "Cannot "+verb+" "+thing+": it is protected", ""
 	if verb == "destroy" {
 		block = ", in its block, which is put back for that if it was removed"
@@ -38,45 +40,44 @@ func (p refusals) refuseToRemove(vmid int64, thing, verb string) {
 		"lift it on a node of the cluster: %s.", block, verb,
 		shell.Or(shell.VM("qm set {vmid} --protection 0", int(vmid)), shell.ByHand))
 	if verb == "destroy" {
-		p.diags.AddError(summary, detail)
+		p.Diags.AddError(summary, detail)
 	} else {
-		p.diags.AddAttributeError(path.Root("protection"), summary, detail)
+		p.Diags.AddAttributeError(path.Root("protection"), summary, detail)
 	}
 }
 
-// runs reports whether the VM runs, and goes on running as far as the plan says.
-func (p *Planning) runs() bool {
-	return model.Value(p.Prior.Status) == "running" && model.Value(p.Plan.PowerState) != string(guest.Stopped)
+// RefuseInPlace refuses what cannot be changed in place and is no reason to replace the VM either.
+func (p *Change) RefuseInPlace(ctx context.Context) {
+	refusals{p}.refuseChanges()
+	refusals{p}.refuseSlotChanges(ctx)
 }
 
-// refuseChanges refuses what cannot be changed in place and is no reason to replace the VM either.
 func (p refusals) refuseChanges() {
 	p.refuseTemplate()
-	p.refuseProtectedDisks()
 	p.refuseProtectedDrives()
 	p.refuseDisksWithoutStorage()
-	p.refuseLimits()
+	p.RefuseLimits()
 	p.refuseDisplacing()
 	p.refuseOverCloudInit()
-	if p.delta().swaps("smbios.uuid") == other && model.Value(p.Prior.Status) == "running" {
-		p.refuse(path.Root("smbios").AtName("uuid"),
+	if p.Swaps("smbios.uuid") == Other && model.Value(p.Prior.Status) == "running" {
+		p.Refuse(path.Root("smbios").AtName("uuid"),
 			"By its uuid the provider knows the VM again, and PVE changes that of a running VM at its next start only. "+
 				"Stop the VM first, with power_state = \"stopped\" in an apply of its own.")
 	}
-	if p.runs() {
+	if p.Runs() {
 		p.refuseRemovingBootDisk()
 		p.refuseGrowthOfImport()
 		p.refuseColdSlots()
 	}
-	if p.diags.HasError() || !p.Config.Raw.IsFullyKnown() {
+	if p.Diags.HasError() || !p.Config.Raw.IsFullyKnown() {
 		return
 	}
 	p.refuseBootOrder()
 	p.refuseOtherMedia()
-	p.refuseCombinations()
+	p.RefuseCombinations()
 	if is, was := p.Plan.CPU, p.Prior.CPU; is != nil && is.Type == nil && (was == nil || was.Type == nil) &&
 		model.NeedsCPUType(is) {
-		p.refuse(path.Root("cpu").AtName("type"), validation.CPUNeedsType)
+		p.Refuse(path.Root("cpu").AtName("type"), validation.CPUNeedsType)
 	}
 	p.refuseDifferences()
 }
@@ -87,68 +88,46 @@ func (p refusals) refuseTemplate() {
 	if !model.Value(p.Plan.Template) || model.Value(p.Prior.Template) {
 		return
 	}
-	if p.runs() {
-		p.refuse(path.Root("template"),
+	if p.Runs() {
+		p.Refuse(path.Root("template"),
 			"The VM runs, and PVE makes templates of stopped VMs only. Set power_state = \"stopped\" as well: the VM is then "+
 				"shut down first.")
 	}
-	for _, slot := range model.SortedSlots(p.volumes.attached) {
-		volume := p.volumes.attached[slot]
+	for _, slot := range model.SortedSlots(p.Attached) {
+		volume := p.Attached[slot]
 		if volid.IsDevice(volume) {
 			continue
 		}
 		at, _ := model.Locator{}.Attribute("disks." + slot + ".imported_disk.volume")
-		p.refuse(at, fmt.Sprintf("PVE gives the disks of a VM that becomes a template new names, %s too. Make two applies: "+
+		p.Refuse(at, fmt.Sprintf("PVE gives the disks of a VM that becomes a template new names, %s too. Make two applies: "+
 			"first put the disk into %s, then set template = true.", volume, slot))
 	}
 }
 
-// staysProtected reports whether the VM is protected and the plan is not known to end that. The update ends it before a
-// drive leaves.
-func (p refusals) staysProtected() bool {
-	ends := p.Config.At("protection").IsKnown() && !model.Value(p.after.Protection)
-	return model.Value(p.Prior.Protection) && !ends
-}
-
-// refuseProtectedDisks refuses to take a disk or a CD-ROM drive from a protected VM.
-func (p refusals) refuseProtectedDisks() {
-	if !p.staysProtected() {
+// refuseProtectedDrives refuses to take a drive from a protected VM, unless the plan is known to end that: the update
+// ends it before a drive leaves.
+func (p refusals) refuseProtectedDrives() {
+	if !model.Value(p.Prior.Protection) || p.Config.At("protection").IsKnown() && !model.Value(p.After.Protection) {
 		return
+	}
+	refuse := func(leaves bool, at path.Path, drive, otherwise string) {
+		if leaves {
+			p.Refuse(at, "The VM is protected: PVE refuses to take a "+drive+" from it. Set protection = false as well"+
+				otherwise+".")
+		}
 	}
 	for _, slot := range model.SortedSlots(p.Prior.Disks) {
-		if p.leaves(slot) {
-			p.refuse(path.Root("disks").AtMapKey(slot),
-				"The VM is protected: PVE refuses to take a disk from it. Set protection = false as well.")
-		}
+		refuse(p.Leaves(slot), path.Root("disks").AtMapKey(slot), "disk", "")
 	}
 	for _, slot := range model.SortedSlots(p.Prior.CDROMs) {
-		if _, stays := p.Plan.CDROMs[slot]; !stays && p.managed("cdroms."+slot) {
-			p.refuse(path.Root("cdroms").AtMapKey(slot),
-				"The VM is protected: PVE refuses to take a drive from it. Set protection = false as well; file = \"none\" "+
-					"empties it without that.")
-		}
+		_, stays := p.Plan.CDROMs[slot]
+		refuse(!stays && p.Managed("cdroms."+slot), path.Root("cdroms").AtMapKey(slot), "drive",
+			"; file = \"none\" empties it without that")
 	}
-}
-
-// refuseProtectedDrives refuses to take a drive from a protected VM that has no slot in the configuration.
-func (p refusals) refuseProtectedDrives() {
-	if !p.staysProtected() {
-		return
-	}
-	d := p.delta()
-	for _, group := range []struct {
-		name   string
-		leaves bool
-	}{
-		{"cloud_init", d.was("cloud_init.slot") && (d.goes("cloud_init") || d.goes("cloud_init.storage"))},
-		{"efi_disk", d.goes("efi_disk")},
-		{"tpm_state", d.goes("tpm_state")},
-	} {
-		if group.leaves {
-			p.refuse(path.Root(group.name),
-				"The VM is protected: PVE refuses to take a drive from it. Set protection = false as well.")
-		}
-	}
+	cloudInit := p.Was("cloud_init.slot") && (p.Goes("cloud_init") || p.Goes("cloud_init.storage"))
+	refuse(cloudInit, path.Root("cloud_init"), "drive", "")
+	refuse(p.Goes("efi_disk"), path.Root("efi_disk"), "drive", "")
+	refuse(p.Goes("tpm_state"), path.Root("tpm_state"), "drive", "")
 }
 
 // refuseDisksWithoutStorage refuses new disks that nothing says the storage of.
@@ -159,37 +138,37 @@ func (p refusals) refuseDisksWithoutStorage() {
 			continue
 		}
 		if p.Config.At(at+".storage").IsNull() && p.Config.At(at+".imported_disk").IsNull() {
-			p.refuse(path.Root("disks").AtMapKey(slot).AtName("storage"), "A new disk needs a storage.")
+			p.Refuse(path.Root("disks").AtMapKey(slot).AtName("storage"), "A new disk needs a storage.")
 		}
 	}
 	for _, group := range []string{"efi_disk", "tpm_state"} {
 		storage := plan.At(p.Value, group, "storage")
 		if !p.Plan.Copies() && p.Config.IsSet(group) && storage.IsKnown() && storage.IsNull() {
-			p.refuse(path.Root(group).AtName("storage"), validation.Fill("%s needs a storage.", []string{group}))
+			p.Refuse(path.Root(group).AtName("storage"), validation.Fill("%s needs a storage.", []string{group}))
 		}
 	}
 }
 
-// refuseLimits refuses limits against those that a disk has from the source of its VM, or from another tool.
-func (p refusals) refuseLimits() {
+// RefuseLimits refuses limits against those that a disk has from the source of its VM, or from another tool.
+func (p *Change) RefuseLimits() {
 	planned := &validation.Validation{Configuration: model.Configuration{Raw: p.Value}}
 	slots, _ := p.Config.Keys("disks")
 	for _, slot := range slots {
 		planned.Limits("disks."+slot+".throttle", p.Config, false)
 	}
-	p.diags.Append(planned.Diags...)
+	p.Diags.Append(planned.Diags...)
 }
 
 // refuseRemovingBootDisk refuses to take a drive from the running VM that it boots from: PVE refuses it.
 func (p refusals) refuseRemovingBootDisk() {
 	for _, slot := range model.SortedSlots(p.Prior.Disks) {
-		if moves := p.Plan.HasVolume(p.Prior.Disks[slot].Volume); p.leaves(slot) && !moves {
+		if moves := p.Plan.HasVolume(p.Prior.Disks[slot].Volume); p.Leaves(slot) && !moves {
 			p.refuseUnplugging(path.Root("disks").AtMapKey(slot), slot, howToStay(p.Plan, "disks."+slot))
 		}
 	}
 	stays, known := p.opticalDrives(p.Plan), p.Config.At("cdroms").IsKnown() && p.Config.At("cloud_init").IsKnown()
 	for _, slot := range model.SortedSlots(p.Prior.CDROMs) {
-		if _, found := stays[slot]; !found && known && p.managed("cdroms."+slot) {
+		if _, found := stays[slot]; !found && known && p.Managed("cdroms."+slot) {
 			p.refuseUnplugging(path.Root("cdroms").AtMapKey(slot), slot, howToStay(p.Plan, "cdroms."+slot))
 		}
 	}
@@ -199,9 +178,9 @@ func (p refusals) refuseRemovingBootDisk() {
 // refuseRemovingCloudInit refuses to take the cloud-init drive from a slot of the running VM that PVE empties at the
 // next stop only, if it is to be in another slot: PVE takes no second one (qemu-server API2/Qemu.pm create_disks).
 func (p refusals) refuseRemovingCloudInit() {
-	d, had := p.delta(), p.Prior.CloudInit
-	moves := d.swaps("cloud_init.slot") == other
-	if had == nil || had.Slot == nil || !moves && !d.goes("cloud_init") && !d.goes("cloud_init.storage") {
+	had := p.Prior.CloudInit
+	moves := p.Swaps("cloud_init.slot") == Other
+	if had == nil || had.Slot == nil || !moves && !p.Goes("cloud_init") && !p.Goes("cloud_init.storage") {
 		return
 	}
 	slot, at := *had.Slot, path.Root("cloud_init")
@@ -212,7 +191,7 @@ func (p refusals) refuseRemovingCloudInit() {
 		return
 	}
 	if moves && !vm.TakesDisk(slot, p.Prior.Hotplug) {
-		p.refuse(at, fmt.Sprintf("The VM runs, and PVE detaches the cloud-init drive from %s at the next stop only, and "+
+		p.Refuse(at, fmt.Sprintf("The VM runs, and PVE detaches the cloud-init drive from %s at the next stop only, and "+
 			"takes no second one before. Set power_state = \"stopped\" as well, or stop the VM first.", slot))
 		return
 	}
@@ -222,7 +201,7 @@ func (p refusals) refuseRemovingCloudInit() {
 // refuseUnplugging refuses that a drive leaves the running VM if it boots from it.
 func (p refusals) refuseUnplugging(at path.Path, slot, keep string) {
 	if slices.Contains(p.Prior.BootOrder, slot) && vm.TakesDisk(slot, p.Prior.Hotplug) {
-		p.refuse(at, fmt.Sprintf("The VM runs and boots from %s, and PVE takes no such drive from a running VM.%s To take "+
+		p.Refuse(at, fmt.Sprintf("The VM runs and boots from %s, and PVE takes no such drive from a running VM.%s To take "+
 			"it out, set power_state = \"stopped\" as well, or stop the VM first.", slot, keep))
 	}
 }
@@ -233,7 +212,7 @@ func (p refusals) refuseGrowthOfImport() {
 	if model.Value(p.Plan.RebootPolicy) != "never" {
 		return
 	}
-	waiting := vm.NeedsRestart(p.before.Spec(false), p.after.Spec(false))
+	waiting := vm.NeedsRestart(p.Before.Spec(false), p.After.Spec(false))
 	for _, slot := range model.SortedSlots(p.Plan.Disks) {
 		if slices.Contains(p.Prior.PendingChanges, slot) { // it may be the disk that waits there; the update looks
 			continue
@@ -241,7 +220,7 @@ func (p refusals) refuseGrowthOfImport() {
 		d := p.Plan.Disks[slot]
 		if _, existed := p.Prior.Disks[slot]; !existed && d.ImportFrom != nil && d.Size != nil &&
 			slices.Contains(waiting, slot) {
-			p.refuse(path.Root("disks").AtMapKey(slot).AtName("size"),
+			p.Refuse(path.Root("disks").AtMapKey(slot).AtName("size"),
 				fmt.Sprintf("PVE imports a disk with the size of its image and grows what is attached, and it attaches %s at "+
 					"the next stop and start, which reboot_policy = \"never\" leaves to you. Stop the VM, or leave size out until "+
 					"then.", slot))
@@ -251,13 +230,13 @@ func (p refusals) refuseGrowthOfImport() {
 
 // refuseDifferences refuses the differences of which package vm knows no way to carry them out in place.
 func (p refusals) refuseDifferences() {
-	for _, problem := range vm.Diff(p.before.Spec(false), p.after.Spec(false)).Problems {
+	for _, problem := range vm.Diff(p.Before.Spec(false), p.After.Spec(false)).Problems {
 		_, planned := p.Plan.Disks[problem.Option]
 		if _, existed := p.Prior.Disks[problem.Option]; planned && !existed && p.Plan.Copies() {
 			continue // the clone may have it from its template; the update looks
 		}
 		at, _ := p.Plan.Locator().Attribute(problem.At)
-		p.refuse(at, problem.Text+p.wayOut(problem.Option))
+		p.Refuse(at, problem.Text+p.wayOut(problem.Option))
 	}
 }
 
@@ -287,19 +266,19 @@ func (p refusals) refuseTPMMove(ctx context.Context) {
 		return
 	}
 	arrives, why := *was.Storage, ""
-	if model.Differ(p.Prior.Node, p.Plan.Node) && p.Prior.HA == nil && p.Machines != nil {
-		places, err := p.Machines.Places(ctx)
+	if model.Differ(p.Prior.Node, p.Plan.Node) && p.Prior.HA == nil && p.Facts != nil {
+		isShared, err := p.Facts.IsShared(ctx, *was.Storage)
 		if err != nil { // the apply finds out
 			return
 		}
 		why = " The migration leaves it on its storage, which is shared."
-		if before := p.Prior.Spec(false); !places.IsShared(*was.Storage) {
+		if before := p.Prior.Spec(false); !isShared {
 			arrives = cmp.Or(vm.StorageMap(before, before, p.Plan.Spec(false))[*was.Storage], arrives)
 			why = fmt.Sprintf(" The migration takes it to %s, with the other drives on its storage.", arrives)
 		}
 	}
 	if arrives != *is.Storage {
-		p.refuse(path.Root("tpm_state").AtName("storage"), "The VM runs, and PVE moves the state of a TPM with a stopped VM "+
+		p.Refuse(path.Root("tpm_state").AtName("storage"), "The VM runs, and PVE moves the state of a TPM with a stopped VM "+
 			"only."+why+" Stop the VM for it, with power_state = \"stopped\".")
 	}
 }
@@ -308,12 +287,12 @@ func (p refusals) refuseTPMMove(ctx context.Context) {
 // it boots from, where its slot gets another (qemu-server QemuServer.pm vmconfig_update_disk), and the state of its TPM
 // (clone_disk). It tells of the disks that it lets go of at once.
 func (p refusals) refuseSlotChanges(ctx context.Context) {
-	if !p.runs() {
+	if !p.Runs() {
 		return
 	}
 	p.refuseTPMMove(ctx)
 	for _, slot := range model.SortedSlots(p.Plan.Disks) {
-		volume := p.volumes.attached[slot]
+		volume := p.Attached[slot]
 		if was := model.Value(p.Prior.Disks[slot].Volume); volume != "" && was != "" && was != volume {
 			p.refuseUnplugging(path.Root("disks").AtMapKey(slot).AtName("imported_disk"), slot, "")
 		}
@@ -323,10 +302,10 @@ func (p refusals) refuseSlotChanges(ctx context.Context) {
 			}
 			at := path.Root("disks").AtMapKey(slot).AtName("imported_disk")
 			if why := p.whyNotUnplugged(old, slot); why != "" {
-				p.refuse(at, fmt.Sprintf("The VM runs, and %s does not change its slot then: %s. Stop the VM for it, with "+
+				p.Refuse(at, fmt.Sprintf("The VM runs, and %s does not change its slot then: %s. Stop the VM for it, with "+
 					"power_state = \"stopped\".", volume, why))
 			} else if loses := warnings(p).unplugged(old); loses != "" {
-				p.diags.AddAttributeWarning(at, fmt.Sprintf("%s of %s is unplugged while the guest runs", old, p.Prior.Thing()),
+				p.Diags.AddAttributeWarning(at, fmt.Sprintf("%s of %s is unplugged while the guest runs", old, p.Prior.Thing()),
 					fmt.Sprintf("%s changes its slot.%s The guest gets it back in %s. With power_state = \"stopped\" the disk "+
 						"changes its slot while the VM is off.", volume, loses, slot))
 			}

@@ -1,4 +1,4 @@
-package planning
+package change
 
 import (
 	"cmp"
@@ -18,11 +18,8 @@ import (
 // Some values do not go together, and some of them the configuration does not name: the VM has them from its source, or
 // from another tool. PVE refuses them, or stores them and does not start the VM any more, also in a restart.
 
-// refuseCombinations refuses such values where the plan sets one of them.
-func (p refusals) refuseCombinations() {
-	if p.left {
-		return
-	}
+// RefuseCombinations refuses such values where the plan sets one of them.
+func (p *Change) RefuseCombinations() {
 	c := &validation.Validation{Configuration: model.Configuration{Raw: p.Value}, Written: &p.Config}
 	for _, source := range []string{"clone", "restore"} { // what they decide is in the plan
 		c.Raw = plan.Replace(c.Raw, source, tftypes.NewValue(plan.At(c.Raw, source).Type(), nil))
@@ -30,10 +27,10 @@ func (p refusals) refuseCombinations() {
 	if p.sets("memory.size") && c.IsSet("memory.size") || p.sets("memory.balloon") {
 		c.Memory() // PVE compares what it is sent
 	}
-	c.Together(p.sets, p.starts())
-	p.diags.Append(c.Diags...)
-	if p.sets("cpu.vcpus") && p.runs() && slices.Contains(p.Prior.Hotplug, "cpu") {
-		p.refusePluggingVCPUs()
+	c.Together(p.sets, refusals{p}.starts())
+	p.Diags.Append(c.Diags...)
+	if p.sets("cpu.vcpus") && p.Runs() && slices.Contains(p.Prior.Hotplug, "cpu") {
+		refusals{p}.refusePluggingVCPUs()
 	}
 }
 
@@ -43,18 +40,18 @@ func (p refusals) refusePluggingVCPUs() {
 	is, was := model.Value(p.Plan.CPU), model.Value(p.Prior.CPU)
 	most := max(model.Value(was.Sockets), 1) * max(model.Value(was.Cores), 1)
 	if vcpus := model.Value(is.VCPUs); vcpus > most {
-		p.refuse(path.Root("cpu").AtName("vcpus"), fmt.Sprintf("The VM runs with %d processors, and PVE plugs no more than "+
+		p.Refuse(path.Root("cpu").AtName("vcpus"), fmt.Sprintf("The VM runs with %d processors, and PVE plugs no more than "+
 			"that. Change cpu.sockets or cpu.cores in an apply of its own first, or stop the VM, with power_state = "+
 			"\"stopped\".", most))
 	}
 }
 
 // sets reports whether the plan changes a value, or the configuration of a new VM names it.
-func (p refusals) sets(at string) bool {
-	if p.creating() {
+func (p *Change) sets(at string) bool {
+	if p.Creating() {
 		return p.Config.IsSet(at)
 	}
-	return p.delta().change(at) == other
+	return p.Compare(at) == Other
 }
 
 // starts reports whether the apply certainly starts or restarts the guest.
@@ -65,7 +62,7 @@ func (p refusals) starts() bool {
 		}
 	}
 	switch {
-	case p.creating():
+	case p.Creating():
 		return p.Plan.StartsWhenMade()
 	case model.Value(p.Prior.Status) == string(guest.Running):
 		return !p.Plan.EndsStopped() && model.Value(p.Plan.RebootPolicy) != "never"
@@ -79,50 +76,13 @@ func (p refusals) refuseBootOrder() {
 	if !p.Config.IsSet("boot_order") {
 		return
 	}
-	_, leave := model.ChangedDevices(p.before, p.after)
+	_, leave := model.ChangedDevices(p.Before, p.After)
 	for _, device := range p.Plan.BootOrder {
 		if slices.Contains(leave, device) {
-			p.refuse(path.Root("boot_order"), validation.Fill("%s leaves the VM, and PVE boots from no device that is not "+
+			p.Refuse(path.Root("boot_order"), validation.Fill("%s leaves the VM, and PVE boots from no device that is not "+
 				"there. Take it out of boot_order too.", []string{device}))
 		}
 	}
-}
-
-// bootsFromMoved plans the boot order with the new slots of the disks in it that change theirs, and reports whether it
-// has any: PVE takes the old slot out of the order and puts the new one nowhere (qemu-server API2/Qemu.pm
-// update_vm_api), so the VM would not boot.
-func (consequences) bootsFromMoved(p *Planning) bool {
-	waits := slices.Contains(p.Prior.PendingChanges, "boot")
-	if p.volumes == nil || waits || p.private.LegacyBoot || p.private.Lost || p.delta().hasOpenDevices() {
-		return false
-	}
-	_, leave := model.ChangedDevices(p.Prior, p.Plan)
-	if p.losesCloudInitDrive() {
-		leave = append(leave, *p.Prior.CloudInit.Slot)
-	}
-	hasMoved, order := false, []tftypes.Value{}
-	for _, device := range p.Prior.BootOrder {
-		if slices.Contains(leave, device) {
-			was := model.Value(p.Prior.Disks[device].Volume)
-			device = ""
-			for slot, volume := range p.volumes.attached {
-				switch {
-				case volume != was || was == "":
-				case slices.Contains(p.Prior.BootOrder, slot): // which one is to boot first cannot be told
-					return false
-				default:
-					device, hasMoved = slot, true
-				}
-			}
-		}
-		if device != "" {
-			order = append(order, tftypes.NewValue(tftypes.String, device))
-		}
-	}
-	if hasMoved {
-		p.Value = plan.Replace(p.Value, "boot_order", tftypes.NewValue(plan.At(p.Value, "boot_order").Type(), order))
-	}
-	return hasMoved
 }
 
 // bootsNoMore says that a disk which leaves is the one that the VM boots from, "" for another: the first one in the
@@ -134,12 +94,12 @@ func (p warnings) bootsNoMore(slot string) string {
 		_, isDisk := p.Prior.Disks[device]
 		return !isDisk
 	})
-	told := p.runs() && vm.TakesDisk(slot, p.Prior.Hotplug)
+	told := p.Runs() && vm.TakesDisk(slot, p.Prior.Hotplug)
 	if len(disks) == 0 || disks[0] != slot || told || !p.Config.IsNull("boot_order") {
 		return ""
 	}
 	will := "will not"
-	if p.Prior.BootOrder[0] != slot || slices.ContainsFunc(disks, func(other string) bool { return !p.leaves(other) }) {
+	if p.Prior.BootOrder[0] != slot || slices.ContainsFunc(disks, func(other string) bool { return !p.Leaves(other) }) {
 		will = "may not" // a network device or a medium of the order may do it
 	}
 	return fmt.Sprintf(" The VM boots from it, and %s boot without it.", will) + howToStay(p.Plan, "disks."+slot)
@@ -148,12 +108,12 @@ func (p warnings) bootsNoMore(slot string) string {
 // refuseOtherMedia refuses a disk in the place of an optical drive of a running VM, and the reverse: PVE turns no drive
 // into one of another kind while it is in use (qemu-server QemuServer.pm vmconfig_update_disk).
 func (p refusals) refuseOtherMedia() {
-	if !p.runs() {
+	if !p.Runs() {
 		return
 	}
 	was, is := p.opticalDrives(p.Prior), p.opticalDrives(p.Plan)
 	swaps := func(at path.Path, slot, from, to string) {
-		p.refuse(at, validation.Fill("The VM runs, and %s has %s: PVE puts no %s in its place then. Choose another slot, or "+
+		p.Refuse(at, validation.Fill("The VM runs, and %s has %s: PVE puts no %s in its place then. Choose another slot, or "+
 			"stop the VM first, with power_state = \"stopped\".", []string{slot, from, to}))
 	}
 	for _, slot := range model.SortedSlots(p.Plan.Disks) {
@@ -172,11 +132,11 @@ func (p refusals) refuseOtherMedia() {
 // setting has disks, PVE tries to unplug that one, and cannot (qemu-server QemuServer.pm vmconfig_update_disk,
 // vm_deviceunplug).
 func (p refusals) refuseColdSlots() {
-	for _, slot := range model.SortedSlots(p.volumes.attached) {
+	for _, slot := range model.SortedSlots(p.Attached) {
 		was, next := model.Value(p.Prior.Disks[slot].Volume), model.Value(p.Plan.Disks[slot].Volume)
 		if was != "" && next != "" && was != next && vm.IsCold(slot) && vm.TakesDisk("scsi0", p.Prior.Hotplug) {
 			at := path.Root("disks").AtMapKey(slot).AtName("imported_disk")
-			p.refuse(at, validation.Fill("The VM runs, and %s has %s: PVE takes no disk out of IDE or SATA then. Choose "+
+			p.Refuse(at, validation.Fill("The VM runs, and %s has %s: PVE takes no disk out of IDE or SATA then. Choose "+
 				"another slot, or stop the VM first, with power_state = \"stopped\".", []string{slot, was}))
 			return
 		}
@@ -191,18 +151,18 @@ func (p refusals) refuseColdSlots() {
 func (p refusals) refuseDisplacing() {
 	is, cloudInit := p.opticalDrives(p.Plan), path.Root("cloud_init").AtName("slot")
 	for _, slot := range model.SortedSlots(is) {
-		disk := p.private.Others[slot]
-		if slices.Contains(p.forgotten, "disks."+slot) {
+		disk := p.Private.Others[slot]
+		if slices.Contains(p.Forgotten, "disks."+slot) {
 			disk = model.Value(p.Prior.Disks[slot].Volume)
 		}
 		switch why := disk + " is in " + slot + ", and the configuration does not name it. "; {
 		case disk == "":
-		case p.managed("cdroms." + slot), p.managed("cloud_init.storage") && is[slot].Equal(cloudInit):
-			p.diags.AddAttributeWarning(is[slot], slot+" of "+p.Prior.Thing()+" has a disk", why+"It is in the place of the "+
+		case p.Managed("cdroms." + slot), p.Managed("cloud_init.storage") && is[slot].Equal(cloudInit):
+			p.Diags.AddAttributeWarning(is[slot], slot+" of "+p.Prior.Thing()+" has a disk", why+"It is in the place of the "+
 				"configured drive, and the apply fails rather than take it out. Choose another slot, or take that disk out of "+
 				"it.")
 		default:
-			p.refuse(is[slot], "The slot is not empty: "+why+"Choose another slot, or take that disk out of it first.")
+			p.Refuse(is[slot], "The slot is not empty: "+why+"Choose another slot, or take that disk out of it first.")
 		}
 	}
 }
@@ -219,11 +179,11 @@ func (p refusals) refuseOverCloudInit() {
 		at, why := path.Root(group).AtMapKey(slot), volume+" is in "+slot+", and the configuration does not name it. "
 		switch {
 		case !p.Config.IsSet(group + "." + slot):
-		case p.managed(group + "." + slot):
-			p.diags.AddAttributeWarning(at, slot+" of "+p.Prior.Thing()+" has a cloud-init drive", why+"It is in the place of "+
+		case p.Managed(group + "." + slot):
+			p.Diags.AddAttributeWarning(at, slot+" of "+p.Prior.Thing()+" has a cloud-init drive", why+"It is in the place of "+
 				"the configured one, and the apply leaves it there. Choose another slot, or take that drive out of it.")
 		default:
-			p.refuse(at, "The slot is not empty: "+why+"Choose another slot, or give the cloud-init drive another one with "+
+			p.Refuse(at, "The slot is not empty: "+why+"Choose another slot, or give the cloud-init drive another one with "+
 				"cloud_init.slot.")
 		}
 	}

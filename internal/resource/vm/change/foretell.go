@@ -1,4 +1,4 @@
-package planning
+package change
 
 import (
 	"reflect"
@@ -10,7 +10,6 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/framework/plan"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/model"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/run"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/snapshot"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
@@ -18,23 +17,28 @@ import (
 // foretelling is what a change makes of the values that only the server gives: the plan leaves those known that stay,
 // so that it shows what changes and nothing else, and nothing that depends on them is planned again.
 type foretelling struct {
-	*Planning
+	*Change
 	changed []string // attributes that the plan changes on the server
 	atOnce  bool     // a running guest takes all of that at once, whatever the value, and nothing waits for its restart
 }
 
-// foretell leaves the values known that stay. Its rules are in docs/design/plan.md.
-func (p *Planning) foretell() {
-	f := foretelling{Planning: p, changed: p.changedAttributes()}
+// Foretell leaves the values known that stay. Its rules are in docs/design/plan.md.
+func (p *Change) Foretell() {
+	f := foretelling{Change: p, changed: p.changedAttributes()}
 	if f.leavesToHA() {
 		f.changed = slices.DeleteFunc(f.changed, func(name string) bool { return name == "ha" })
 	}
 	adds, grows := f.disks()
-	takes := append(options(func(f vm.Facts) bool { return f.KeepsStatus }), "pool", "firewall")
+	takes := []string{"pool", "firewall"}
+	for _, a := range vm.Attributes() {
+		if a.KeepsStatus {
+			takes = append(takes, a.Path)
+		}
+	}
 	if grows {
 		takes = append(takes, "disks")
 	}
-	f.atOnce = f.only(takes...) && len(model.PendingRestart(p.Prior, p.Plan, p.private)) == 0
+	f.atOnce = f.only(takes...) && len(model.PendingRestart(p.Prior, p.Plan, p.Private)) == 0
 	if status := f.status(); status.IsKnown() {
 		p.Value = plan.Replace(p.Value, "status", status)
 	}
@@ -50,13 +54,12 @@ func (p *Planning) foretell() {
 	}
 }
 
-// noteInPlace notes of a changing VM that it stays the one that it is.
-func noteInPlace(p *Planning) {
-	f := foretelling{Planning: p, changed: p.changedAttributes()}
+// InPlace is what a snapshot of the VM that follows the change may rely on, where it stays the one that it is.
+func (p *Change) InPlace() snapshot.Until {
+	f := foretelling{Change: p, changed: p.changedAttributes()}
 	_, grows := f.disks() // at most
-	becomes := snapshot.Until{Changed: true, Disks: !grows || f.changes("efi_disk", "tpm_state", "node", "template"),
+	return snapshot.Until{Changed: true, Disks: !grows || f.changes("efi_disk", "tpm_state", "node", "template"),
 		Status: model.StringOf(plan.At(p.Value, "status"))}
-	p.Run.Note(int(model.Value(p.Prior.VMID)), func(seen *run.VM) { seen.Becomes = becomes })
 }
 
 func (f foretelling) keep(names ...string) {
@@ -82,7 +85,7 @@ func (f foretelling) status() tftypes.Value {
 	switch {
 	case f.atOnce:
 		return now
-	case f.changes("template", "ha"), f.Plan.HA != nil, f.delta().change("power_state") == open:
+	case f.changes("template", "ha"), f.Plan.HA != nil, f.Compare("power_state") == Open:
 	case f.Plan.PowerState != nil:
 		return model.Text(*f.Plan.PowerState)
 	case model.StringOf(now) == string(guest.Running), model.StringOf(now) == string(guest.Stopped):
@@ -96,23 +99,23 @@ func (f foretelling) status() tftypes.Value {
 // started after the plan, too: by it the VM is known again after its restart.
 func (f foretelling) keepsPending() bool {
 	switch {
-	case f.private.Lost, plan.At(f.State, "pending_changes").IsNull(), f.delta().swaps("smbios.uuid") != same,
-		len(f.Prior.PendingChanges) > 0 && !f.runs(): // it is in force with the first request
+	case f.Private.Lost, plan.At(f.State, "pending_changes").IsNull(), f.Swaps("smbios.uuid") != Same,
+		len(f.Prior.PendingChanges) > 0 && !f.Runs(): // it is in force with the first request
 		return false
 	case f.atOnce:
 		return true
 	case len(f.Prior.PendingChanges) > 0, !f.status().IsKnown():
 		return false
 	}
-	return !f.runs() || !f.bootWaits() &&
-		f.delta().change("reboot_policy") != open && model.Value(f.Plan.RebootPolicy) != "never"
+	return !f.Runs() || !f.bootWaits() &&
+		f.Compare("reboot_policy") != Open && model.Value(f.Plan.RebootPolicy) != "never"
 }
 
 // bootWaits reports whether the boot order may wait for a restart that the apply does not make: PVE changes it with the
 // devices that a running guest takes or gives up at once, and its own change waits (qemu-server API2/Qemu.pm,
 // update_vm_api; QemuServer.pm, vmconfig_hotplug_pending). A device that the guest does not take at once restarts it.
 func (f foretelling) bootWaits() bool {
-	if f.private.LegacyBoot || plan.At(f.Value, "boot_order").IsKnown() {
+	if f.Private.LegacyBoot || plan.At(f.Value, "boot_order").IsKnown() {
 		return false
 	}
 	come, _ := model.ChangedDevices(f.Prior, f.Plan)
@@ -132,32 +135,32 @@ func rewires() []string {
 
 // keepsAddresses reports whether the addresses stay as they are in state.
 func (f foretelling) keepsAddresses() bool {
-	d, w := f.delta(), f.Plan.WaitFor
+	w := f.Plan.WaitFor
 	lacks := func(wants *bool, has *string) bool { return model.Value(wants) && has == nil }
 	agent := model.Configuration{Raw: f.Value}
 	switch {
 	case len(f.Prior.Addresses) == 0 && (agent.IsNull("agent.enabled") || agent.IsFalse("agent.enabled")):
-		return !d.goes("agent") // a running guest may give its agent up only at its restart
-	case f.changes(rewires()...), d.change("wait_for") == open:
+		return !f.Goes("agent") // a running guest may give its agent up only at its restart
+	case f.changes(rewires()...), f.Compare("wait_for") == Open:
 		return false
 	case len(f.Prior.Addresses) == 0: // an agent may speak for the first time
-		return !f.runs() || f.Prior.Agent == nil || !model.Value(f.Prior.Agent.Enabled)
+		return !f.Runs() || f.Prior.Agent == nil || !model.Value(f.Prior.Agent.Enabled)
 	case w == nil:
 		return true
 	}
 	// The apply asks the agent after a restart.
 	return !lacks(w.IPv4, f.Prior.IPv4Address) && !lacks(w.IPv6, f.Prior.IPv6Address) &&
-		(f.atOnce || w.Request() == nil || !f.runs())
+		(f.atOnce || w.Request() == nil || !f.Runs())
 }
 
 // leavesToHA reports whether HA keeps the guest where and as it is through a change of its entry: the number of its
 // tries and the comment are no reason to start, stop or move it (pve-ha-manager HA/Manager.pm).
 func (f foretelling) leavesToHA() bool {
-	if !f.delta().stays("ha") {
+	if !f.Stays("ha") {
 		return false
 	}
 	return !slices.ContainsFunc([]string{"ha.state", "ha.group", "ha.failback"}, func(at string) bool {
-		return f.delta().change(at) != same
+		return f.Compare(at) != Same
 	})
 }
 
@@ -168,12 +171,12 @@ func (f foretelling) disks() (adds, grows bool) {
 	if !is.IsKnown() {
 		return false, false
 	}
-	adds, grows = len(f.volumes.attached) == 0, is.IsFullyKnown() && len(f.Plan.Disks) == len(f.Prior.Disks)
+	adds, grows = len(f.Attached) == 0, is.IsFullyKnown() && len(f.Plan.Disks) == len(f.Prior.Disks)
 	for slot, before := range f.Prior.Disks {
 		disk, stays := f.Plan.Disks[slot]
 		before.Size = disk.Size
-		adds = adds && (slices.Contains(f.forgotten, "disks."+slot) || // it stays on the VM
-			stays && f.delta().change("disks."+slot+".volume") == same)
+		adds = adds && (slices.Contains(f.Forgotten, "disks."+slot) || // it stays on the VM
+			stays && f.Compare("disks."+slot+".volume") == Same)
 		grows = grows && stays && reflect.DeepEqual(disk, before)
 	}
 	for slot := range f.Plan.Disks {
@@ -184,9 +187,9 @@ func (f foretelling) disks() (adds, grows bool) {
 	return adds, grows || is.Equal(was)
 }
 
-// foretellNewVM plans what the create makes of the values that only the server gives: nothing waits for a restart, the
+// ForetellNewVM plans what the create makes of the values that only the server gives: nothing waits for a restart, the
 // guest runs if the create starts it, and it has no addresses if no agent is asked for them.
-func (p *Planning) foretellNewVM() {
+func (p *Change) ForetellNewVM() {
 	set := func(name string, v tftypes.Value) { p.Value = plan.Replace(p.Value, name, v) }
 	pending := plan.At(p.Value, "pending_changes").Type()
 	set("pending_changes", tftypes.NewValue(pending, []tftypes.Value{}))
@@ -209,4 +212,17 @@ func (p *Planning) foretellNewVM() {
 			set(name, tftypes.NewValue(plan.At(p.Value, name).Type(), nil))
 		}
 	}
+}
+
+// changedAttributes are the attributes that the plan changes on the server, but for those that only follow.
+func (p *Change) changedAttributes() []string {
+	all := model.Rules()
+	var changed []string
+	for name, attribute := range p.Schema.Attributes {
+		follows := attribute.IsComputed() && !attribute.IsOptional()
+		if !follows && !all[name].OnlyInState && !plan.At(p.Value, name).Equal(plan.At(p.State, name)) {
+			changed = append(changed, name)
+		}
+	}
+	return changed
 }
