@@ -11,10 +11,11 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
-// PlanPendingChanges plans the restart that an earlier apply owes, if it does.
+// PlanPendingChanges plans the restart that an earlier apply owes. It also has Terraform keep notes that were lost and
+// are made again, which it does of an update only. It reports whether it plans one of the two.
 func (p *Change) PlanPendingChanges() bool {
 	owed := model.PendingRestart(p.Prior, p.Plan, p.Private)
-	if len(owed) == 0 {
+	if len(owed) == 0 && !p.Private.Lost {
 		return false
 	}
 	unknown := map[string]bool{"pending_changes": true}
@@ -70,10 +71,7 @@ func (p *Change) changesBootOrder() bool {
 	if p.hasOpenDevices() {
 		return true
 	}
-	come, leave := model.ChangedDevices(p.Prior, p.Plan)
-	if p.losesCloudInitDrive() {
-		leave = append(leave, *p.Prior.CloudInit.Slot)
-	}
+	come, leave := p.changedDevices()
 	if p.Private.LegacyBoot || p.Private.Lost {
 		return len(come)+len(leave) > 0
 	}
@@ -91,6 +89,15 @@ func (p *Change) hasOpenDevices() bool {
 	return slices.ContainsFunc(all, func(at string) bool { return p.Compare(at) == Open })
 }
 
+// changedDevices are the slots of the devices that come, and of those that leave.
+func (p *Change) changedDevices() (come, leave []string) {
+	come, leave = model.ChangedDevices(p.Prior, p.Plan)
+	if p.losesCloudInitDrive() {
+		leave = append(leave, *p.Prior.CloudInit.Slot)
+	}
+	return come, leave
+}
+
 // losesCloudInitDrive reports whether the drive goes while its slot is still planned: the slot follows its storage.
 func (p *Change) losesCloudInitDrive() bool {
 	was, is := p.Prior.CloudInit, p.Plan.CloudInit
@@ -105,10 +112,7 @@ func (consequences) bootsFromMoved(p *Change) bool {
 	if waits || p.Private.LegacyBoot || p.Private.Lost || p.hasOpenDevices() {
 		return false
 	}
-	_, leave := model.ChangedDevices(p.Prior, p.Plan)
-	if p.losesCloudInitDrive() {
-		leave = append(leave, *p.Prior.CloudInit.Slot)
-	}
+	_, leave := p.changedDevices()
 	hasMoved, order := false, []tftypes.Value{}
 	for _, device := range p.Prior.BootOrder {
 		if slices.Contains(leave, device) {
@@ -172,7 +176,7 @@ func (p *Change) consequencesForCloudInit(c consequences, migrates Comparison) {
 	drive := had && p.Prior.CloudInit.Storage != nil
 	switch {
 	case is == nil: // it goes as a whole, or nothing of it is known
-	case had && storage == Open: // the drive may come, go or move
+	case had && (storage == Open || !drive && is.Storage != nil): // it comes, or may go or move
 		c.unknown[volume] = true
 		c.unknown[slot], c.unknown[format] = p.Config.At(slot).IsNull(), p.Config.At(format).IsNull()
 	case is.Storage == nil:
@@ -180,9 +184,6 @@ func (p *Change) consequencesForCloudInit(c consequences, migrates Comparison) {
 			c.null[volume], c.null[slot], c.null[format] = true, true, true
 		}
 		c.null["cloud_init"] = is.HasOnlyDrive() && p.Config.At("cloud_init").IsNull() // nothing is left of it
-	case had && !drive:
-		c.unknown[volume] = true
-		c.unknown[slot], c.unknown[format] = p.Config.At(slot).IsNull(), p.Config.At(format).IsNull()
 	case migrates != Same, had && storage != Same, had && p.Swaps(slot) != Same, had && p.Swaps(format) != Same:
 		c.unknown[volume] = true
 		c.unknown[format] = storage != Same && p.Config.At(format).IsNull()

@@ -242,13 +242,12 @@ func (p refusals) refuseDifferences() {
 
 // wayOut is what helps where PVE changes no drive in place.
 func (p refusals) wayOut(option string) string {
+	const out = ". To have another one, take %s out of the configuration, apply, and put it back: it is replaced, and %s"
 	switch option {
 	case "efidisk0":
-		return ". To have another one, take efi_disk out of the configuration, apply, and put it back: it is replaced, " +
-			"and what the firmware has stored on it, such as boot entries and keys, is gone"
+		return fmt.Sprintf(out, "efi_disk", "what the firmware has stored on it, such as boot entries and keys, is gone")
 	case "tpmstate0":
-		return ". To have another one, take tpm_state out of the configuration, apply, and put it back: it is replaced, " +
-			"and the keys in it, such as BitLocker's, are gone"
+		return fmt.Sprintf(out, "tpm_state", "the keys in it, such as BitLocker's, are gone")
 	}
 	was, is := model.Value(p.Prior.Disks[option].Size), model.Value(p.Plan.Disks[option].Size)
 	if !model.IsLarger(was, is) {

@@ -199,9 +199,12 @@ func (p *Change) WarnFormer() {
 	if p.Private.Former == nil {
 		return
 	}
+	families := []string{"disks", "cdroms", "networks", "pci", "usb", "serial", "virtiofs"}
 	var lines []string
 	for _, s := range p.Private.Former.Settings {
-		if !p.Config.IsNull(s.Ours) || !p.isDeviceConfigured(s.Ours) {
+		steps := strings.Split(s.Ours, ".")
+		isOfDevice := slices.Contains(families, steps[0]) // of one that it leaves out another warning tells
+		if !p.Config.IsNull(s.Ours) || isOfDevice && !p.Config.IsSet(strings.Join(steps[:2], ".")) {
 			continue
 		}
 		line := fmt.Sprintf("  %s, here %s", s.Theirs, s.Ours)
@@ -219,14 +222,6 @@ func (p *Change) WarnFormer() {
 			"configuration seems to have one, its key is misspelt: Terraform drops an unknown key inside { } without a word. "+
 			"\"terraform-provider-proxmox lint\" finds it. The first apply ends this warning.",
 			p.Private.Former.From, strings.Join(lines, "\n")))
-}
-
-// isDeviceConfigured reports whether the configuration names the device that an attribute belongs to. Other warnings
-// tell of devices that it leaves out.
-func (p *Change) isDeviceConfigured(at string) bool {
-	steps := strings.Split(at, ".")
-	families := []string{"disks", "cdroms", "networks", "pci", "usb", "serial", "virtiofs"}
-	return !slices.Contains(families, steps[0]) || p.Config.IsSet(strings.Join(steps[:2], "."))
 }
 
 // warnMigrationUnderHA tells of a migration that HA may undo: the node of a guest under HA is HA's to choose.

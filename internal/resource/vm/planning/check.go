@@ -34,8 +34,10 @@ func (p serverCheck) checkServer(ctx context.Context) {
 	if p.Machines == nil || p.left {
 		return
 	}
-	p.refuseNoBridge()
-	restrictionCheck(p).checkRestrictions(ctx)
+	if p.Session.Known() {
+		p.refuseNoBridge()
+		restrictionCheck(p).checkRestrictions(ctx)
+	}
 	request := p.request()
 	// The node is the server's to choose while the source or the configured node is not known.
 	chosen := p.Config.At("node").IsKnown() && p.Config.At("nodes").IsFullyKnown()
@@ -77,21 +79,15 @@ func (p serverCheck) planned() run.PlannedVM {
 
 // plannedSource is the source of the clone if the same plan makes it, so that it cannot be there yet.
 func (p serverCheck) plannedSource() (source run.PlannedVM, ok bool) {
-	c := p.Plan.Clone
-	if c == nil {
-		return source, false
-	}
+	c := model.Value(p.Plan.Clone)
 	return p.Run.Planned(run.PlannedVM{VMID: int(model.Value(c.VMID)), Name: model.Value(c.Name), Tags: c.Tags})
 }
 
 // sourceKnown reports whether the configuration says which VM is cloned, if any.
 func (p serverCheck) sourceKnown() bool {
-	for _, selector := range []string{"vmid", "name", "tags", "node"} {
-		if !p.Config.At("clone." + selector).IsFullyKnown() {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc([]string{"vmid", "name", "tags", "node"}, func(selector string) bool {
+		return !p.Config.At("clone." + selector).IsFullyKnown()
+	})
 }
 
 // sourceOpen reports whether a clone of a VM may be another one in the apply than it seems to be now.
@@ -136,7 +132,9 @@ func (p serverCheck) request() preflight.Request {
 	if model.Value(plan.Pool) != model.Value(prior.Pool) {
 		q.Pool = model.Value(plan.Pool)
 	}
-	addChangedDisks(&plan, q, prior)
+	for slot, d := range plan.Disks {
+		addChanged(q.Storages, "disks."+slot+".storage", prior.Disks[slot].Storage, d.Storage)
+	}
 	for slot, n := range plan.Networks {
 		addChanged(q.Bridges, "networks."+slot+".bridge", prior.Networks[slot].Bridge, n.Bridge)
 	}
@@ -212,10 +210,7 @@ func firewallOptionsDiffer(is, was *firewall.Settings) bool {
 	if is == nil {
 		return false
 	}
-	options, before := *is, firewall.Settings{}
-	if was != nil {
-		before = *was
-	}
+	options, before := *is, model.Value(was)
 	options.Rules, before.Rules = nil, nil
 	return !reflect.DeepEqual(options, before)
 }
@@ -264,13 +259,6 @@ func (p *Planning) warnOfReplacement(ctx context.Context) {
 	p.Diags.Append(next.Diags.Warnings()...)
 }
 
-// addChangedDisks notes the storages of disks that are new or change them.
-func addChangedDisks(m *model.Model, q preflight.Request, prior model.Model) {
-	for slot, d := range m.Disks {
-		addChanged(q.Storages, "disks."+slot+".storage", prior.Disks[slot].Storage, d.Storage)
-	}
-}
-
 // addChanged notes a value that is not in state yet.
 func addChanged(all map[string]string, at string, was, is *string) {
 	if is != nil && (was == nil || *was != *is) {
@@ -281,11 +269,8 @@ func addChanged(all map[string]string, at string, was, is *string) {
 // refuseNoBridge refuses network devices without a bridge, which PVE gives to root@pam with a password only
 // (qemu-server API2/Qemu.pm, check_vm_modify_config_perm).
 func (p serverCheck) refuseNoBridge() {
-	session := p.Session
-	if !session.Known() {
-		return
-	}
-	if identity := session.API.Identity(); identity.IsRootTicket() || identity.PlanOnly {
+	identity := p.Session.API.Identity()
+	if identity.IsRootTicket() || identity.PlanOnly {
 		return
 	}
 	for _, slot := range model.SortedSlots(p.Plan.Networks) {
@@ -300,7 +285,7 @@ func (p serverCheck) refuseNoBridge() {
 			fmt.Sprintf("PVE lets only the user root@pam with a password make a device without a bridge (\"no sdn vnet "+
 				"ID specified\"); the provider acts as %s. Give %s a bridge, or give the provider username = \"root@pam\" and a "+
 				"password.",
-				session.API.Identity().User, slot))
+				identity.User, slot))
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 
@@ -155,14 +154,10 @@ func (s Server) AsPlanned(ctx context.Context, v model.Values, planned, config t
 		p.Value = s.Asked(v, planned, config)
 		copied, diags := v.CloneOf(ctx, source, how)
 		if diags.HasError() {
-			return diagnosed(diags)
+			return fmt.Errorf("%s: %s", diags[0].Summary(), diags[0].Detail())
 		}
 		return changedSource(source, planned, cloning{p}.withCopied(copied))
 	}
-}
-
-func diagnosed(diags diag.Diagnostics) error {
-	return fmt.Errorf("%s: %s", diags[0].Summary(), diags[0].Detail())
 }
 
 // changedSource is the error about values that the source does not have any more; nil if there are none.

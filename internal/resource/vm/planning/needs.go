@@ -32,14 +32,8 @@ func (p requirements) needs() []preflight.Need {
 			add("cdroms."+slot+".file", preflight.Medium, prior.CDROMs[slot].File, file)
 		}
 	}
-	if is := plan.CPU; is != nil {
-		var was *string
-		if prior.CPU != nil {
-			was = prior.CPU.Type
-		}
-		if !vm.IsCommonCPU(model.Value(is.Type)) {
-			add("cpu.type", preflight.CPUType, was, is.Type)
-		}
+	if cpu := model.Value(plan.CPU).Type; !vm.IsCommonCPU(model.Value(cpu)) {
+		add("cpu.type", preflight.CPUType, model.Value(prior.CPU).Type, cpu)
 	}
 	if p.IsStarted() {
 		add("machine", preflight.Machine, prior.Machine, plan.Machine)
@@ -59,13 +53,7 @@ func (p requirements) needs() []preflight.Need {
 	add("cloud_init.custom.meta", preflight.Snippet, was.Meta, is.Meta)
 	add("cloud_init.custom.vendor", preflight.Snippet, was.Vendor, is.Vendor)
 	add("hookscript", preflight.Snippet, prior.HookScript, plan.HookScript)
-	if plan.HA != nil {
-		var was *string
-		if prior.HA != nil {
-			was = prior.HA.Group
-		}
-		add("ha.group", preflight.HAGroup, was, plan.HA.Group)
-	}
+	add("ha.group", preflight.HAGroup, model.Value(prior.HA).Group, model.Value(plan.HA).Group)
 	return append(all, p.firewallNeeds()...)
 }
 
@@ -77,8 +65,9 @@ func (p requirements) sources() []preflight.Need {
 			return
 		}
 		bytes, _ := property.ParseSize(model.Value(size)) // none is 0
+		owner, _ := volid.Owner(*source)                  // likewise
 		all = append(all, preflight.Need{Path: at + ".import_from", Kind: preflight.KindOfSource(*source), Value: *source,
-			Size: bytes, Loose: p.Run.Seen(ownerOf(*source)).Changing,
+			Size: bytes, Loose: p.Run.Seen(owner).Changing,
 			Work: model.Value(p.Plan.ImportStorage)})
 	}
 	for _, slot := range model.SortedSlots(p.Plan.Disks) {
@@ -93,12 +82,6 @@ func (p requirements) sources() []preflight.Need {
 		add("tpm_state", is.ImportFrom, is.Volume, nil, nil)
 	}
 	return all
-}
-
-// ownerOf is the VMID in the name of a volume, 0 if it has none.
-func ownerOf(volume string) int {
-	id, _ := volid.Owner(volume)
-	return id
 }
 
 // formats are the formats of disks that are new, or go to another storage or format.
@@ -122,10 +105,8 @@ func (p requirements) startedCPUs() int64 {
 	if is == nil || is.Cores == nil && is.Sockets == nil || !p.IsStarted() {
 		return 0
 	}
-	count := func(c *vm.CPU) int64 {
-		if c == nil {
-			return 1
-		}
+	count := func(of *vm.CPU) int64 {
+		c := model.Value(of) // none is one core
 		return max(model.Value(c.Cores), 1) * max(model.Value(c.Sockets), 1)
 	}
 	if !p.Creating() && count(was) == count(is) {
@@ -161,12 +142,8 @@ func (p requirements) firewallNeeds() []preflight.Need {
 			}
 		}
 	}
-	if p.Prior.Firewall != nil {
-		note(p.Prior.Firewall.Rules, false)
-	}
-	if p.Plan.Firewall != nil {
-		note(p.Plan.Firewall.Rules, true)
-	}
+	note(model.Value(p.Prior.Firewall).Rules, false)
+	note(model.Value(p.Plan.Firewall).Rules, true)
 	return all
 }
 

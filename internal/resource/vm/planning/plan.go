@@ -131,7 +131,6 @@ func (p *Planning) update(ctx context.Context, prior kit.PrivateReader) {
 	p.PlanTags()
 	p.chooseNode(ctx)
 	p.changed = p.PlanPendingChanges() || p.changed
-	p.planNotes()
 	if p.Private.Gone {
 		p.replaceDestroyed(ctx)
 		return
@@ -207,13 +206,6 @@ func (p *Planning) noteAgain(ctx context.Context) {
 	if p.Private.Lost {
 		p.Private.Managed = p.Shape.Managed(p.Config.Raw)
 		p.Diags.Append(p.out.SetKey(ctx, model.KeyManaged, p.Private.Managed.JSON())...)
-	}
-}
-
-// planNotes has Terraform keep the new notes, which it does of an update only.
-func (p *Planning) planNotes() {
-	if p.Private.Lost {
-		p.Value, p.changed = plan.Edit(p.Value, map[string]bool{"pending_changes": true}, nil), true
 	}
 }
 

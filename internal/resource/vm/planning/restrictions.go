@@ -53,9 +53,6 @@ type restrictionCheck struct{ *Planning }
 
 // checkRestrictions refuses what this identity may not set and what this server does not have, as far as it changes.
 func (p restrictionCheck) checkRestrictions(ctx context.Context) {
-	if !p.Session.Known() {
-		return
-	}
 	for _, rule := range Restrictions() {
 		for _, dotted := range expand(rule.At, p.Value, p.State) {
 			if is, was, ok := p.changedValue(dotted); ok {
