@@ -20,6 +20,7 @@ import (
 func (c *Checker) Check(ctx context.Context, r Request) Findings {
 	if r.onlyTakesPrivileges() {
 		p := &planCheck{node: r.Node, who: r.Who, unheard: r.Unheard}
+		hears(ctx, p, c, r)
 		p.privileges(ctx, c, p.needed(ctx, c, r))
 		return Findings{Refused: p.found, Doubtful: p.doubts}
 	}
@@ -98,6 +99,7 @@ func (p *planCheck) look(ctx context.Context, c *Checker, r Request) {
 		return
 	}
 	p.nodeState(r)
+	hears(ctx, p, c, r)
 	p.clone(ctx, c, r)
 	p.restore(ctx, c, r)
 	if !r.Creating {

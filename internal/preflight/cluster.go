@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/shell"
@@ -48,6 +49,26 @@ func (p *planCheck) nodeState(r Request) {
 		p.say(nodeMaintained, path, "It is about to be serviced: a VM under HA is moved away from it at once, and any "+
 			"other may be switched off with it", p.node)
 	}
+}
+
+// hears reports a paused guest that is to shut down: PVE sends it no request, which it would obey once it goes on
+// (qemu-server API2/Qemu.pm vm_shutdown, QemuServer.pm vm_is_paused). It may go on until then, also by an action of the
+// same apply.
+func hears(ctx context.Context, p *planCheck, c *Checker, r Request) {
+	if !r.Stopped || r.Forced || r.Acting {
+		return
+	}
+	resources, _, err := c.api.Listing().Recent(ctx)
+	if listed, _ := resources.Guest(r.ID); err != nil || listed.Status != "paused" && listed.Status != "prelaunch" {
+		return
+	}
+	path, instead := "power_state", "or \"stop\", which cuts it off"
+	if r.Removing {
+		path, instead = "on_destroy.power_off", "or set on_destroy.power_off = \"force\" and apply to have it cut off"
+	}
+	p.say(guestPaused, path, "PVE refuses to shut it down, and the apply fails unless it goes on by then. A backup that "+
+		"has started the VM also stops it. Otherwise use the action proxmox_vm_power with \"resume\", "+instead,
+		strconv.Itoa(r.ID))
 }
 
 // at is the part of a node's storages that is for one kind of content.

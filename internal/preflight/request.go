@@ -36,6 +36,7 @@ type Request struct {
 	ID       int     // the VM in state, or that of a create which it may be known by
 	Running  bool    // the VM runs, and goes on running
 	Stopped  bool    // the apply stops it
+	Forced   bool    // and cuts it off
 	Started  bool    // the apply starts it
 	Restarts bool    // the apply restarts it
 	Who      string  // names the VM in sums over a run; "": it is in none

@@ -32,6 +32,7 @@ const (
 	nodeMaintained  = "maintenance"
 	nodeCPUs        = "CPUs"
 	nodeMemory      = "memory"
+	guestPaused     = "paused guest"
 	vmidTaken       = "VMID"
 	vmidOfNamesake  = "VMID of a namesake"
 	vmidVolumes     = "orphans"
@@ -122,6 +123,8 @@ func rulesOfPlaces() []Rule {
 			"PVE starts no VM with more"},
 		{nodeMemory, Doubtful, "Node … may run out of memory", "the listing, with `Sys.Audit` on the node",
 			"memory may be overcommitted, and the node's caches can be freed"},
+		{guestPaused, Doubtful, "VM … is paused and cannot be shut down", listing,
+			"PVE refuses (qemu-server API2/Qemu.pm, vm_shutdown), unless the guest goes on by then"},
 
 		{vmidTaken, Refused, "VMID … is taken", listing, "unless a VM of the same name has it, and none is replaced"},
 		{vmidOfNamesake, Doubtful, "VMID … is taken by a VM of the same name", listing,

@@ -113,6 +113,7 @@ func casesOfVMs() map[string]one {
 		"Node pve1 has": {nil, here(Request{CPUs: 1000})},
 		"Node pve1 may run out of memory": {nil, here(Request{Started: true,
 			Planned: vm.Spec{Memory: vm.Memory{Size: to(int64(1 << 30))}}})},
+		"VM 8000 is paused":                {paused, Request{Removing: true, ID: 8000, Stopped: true}},
 		"VMID 8000 is taken":               {nil, here(Request{VMID: 8000})},
 		"VMID 8000 is taken by a VM of th": {nil, here(Request{VMID: 8000, Name: "existing"})},
 		"Volumes of another VM 100":        {alter(orphanOf100), here(Request{VMID: 100, Storages: map[string]string{"disks.scsi0.storage": "local-zfs"}})},
@@ -255,6 +256,12 @@ func orphanOf100(w *state.World) {
 		Format: "raw", Size: 1 << 30})
 }
 
+// paused is seen in the listing once pvestatd has come round.
+func paused(w *world) {
+	w.change(func(all *state.World) { all.Guests[8000].Running = &state.Running{QMPStatus: "paused"} })
+	w.sim.Advance(time.Minute)
+}
+
 func image(w *state.World) {
 	w.Put(&state.Volume{Storage: "local", Node: "pve1", Name: "import/big.qcow2", Content: "import", Format: "qcow2",
 		Size: 1 << 40})
@@ -323,10 +330,11 @@ func places() map[string]string {
 		"node": {"Unknown node", "Node pve2 is not online", "No node given", "Node pve1 does not report",
 			"Node pve1 is in maintenance", "HA moves other guests to node pve2 with VM 8000", "HA keeps VM 8000 off node pve2",
 			"VM 8000 is replicated, and is not migrated to node pve2"},
-		"nodes":       {"None of the nodes"},
-		"cpu.cores":   {"Node pve1 has"},
-		"memory.size": {"Node pve1 may run out of memory"},
-		"vmid":        {"VMID 8000 is taken", "VMID 8000 is taken by a VM of th", "Volumes of another VM 100"},
+		"nodes":                {"None of the nodes"},
+		"cpu.cores":            {"Node pve1 has"},
+		"on_destroy.power_off": {"VM 8000 is paused"},
+		"memory.size":          {"Node pve1 may run out of memory"},
+		"vmid":                 {"VMID 8000 is taken", "VMID 8000 is taken by a VM of th", "Volumes of another VM 100"},
 
 		"on_orphaned_volumes": {"Volumes with VMID 100 may have", "Volumes with VMID 100 will"},
 		"clone.name":          {"No VM to clone", "Several VMs to clone", "Another VM may be"},

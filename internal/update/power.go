@@ -169,8 +169,9 @@ func isPaused(status pve.GuestStatus) bool {
 func (p power) paused(err error) error {
 	return &guest.FieldError{Path: "power_state", Summary: fmt.Sprintf("VM %d is paused", p.vmid), Err: err,
 		Detail: fmt.Sprintf("A paused guest hears no request to shut down, and nothing else of the plan was done. If a "+
-			"backup has started the VM, it also stops it: apply again after the backup. Otherwise resume it with "+
-			"`qm resume %d` on node %s, or stop it yourself, then apply", p.vmid, p.view.Node())}
+			"backup has started the VM, it also stops it: apply again after the backup. Otherwise resume it "+
+			"(the action proxmox_vm_power, or `qm resume %d` on node %s), or stop it yourself, then apply", p.vmid,
+			p.view.Node())}
 }
 
 // isOff looks again whether the guest is off.

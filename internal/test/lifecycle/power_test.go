@@ -46,10 +46,14 @@ func TestPowerStates(t *testing.T) {
 				t.Fatal(err)
 			}
 			c.world(t, w)
+			w.Sim.Advance(time.Minute) // the listing has caught up
 			w.Sim.ResetPowerOffs()
 			w.Reconfigure(t, s, rig.TokenNoSSH, rig.PoweredVM(c.more))
 			_, err := s.Plan(t.Context())
 			rig.Must(t, err)
+			if paused := "VM 400 is paused and cannot be shut down"; strings.Contains(s.Diagnostics().Warnings().String(), paused) != (c.says == "is paused") {
+				t.Errorf("the plan says %s", s.Diagnostics())
+			}
 			told := strings.Count(s.Diagnostics().Warnings().String(), "is suspended to disk")
 			err = s.Converge(t.Context())
 			if sleeps := c.says == "suspended to disk"; sleeps != (told == 1) || sleeps && !strings.Contains(fmt.Sprint(err), "`qm set 400 --delete vmstate`") {

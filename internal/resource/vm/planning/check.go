@@ -226,7 +226,7 @@ func (p serverCheck) checkDestroy(ctx context.Context) {
 	found := p.Machines.Check(ctx, preflight.Request{Removing: true, Node: model.Value(prior.Node),
 		ID: int(model.Value(prior.VMID)), HA: prior.HA != nil && purges && !d.IsForced(),
 		Who: "destroy " + p.who(), Stopped: model.Value(prior.Status) == "running",
-		Acting: p.Acting})
+		Forced: d.IsForced(), Acting: p.Acting})
 	p.Diags.Append(kit.Verdicts(prior.Attempt(p.Session.Identity(), "destroy", nil), found.Refused, found.Doubtful)...)
 }
 
