@@ -58,7 +58,11 @@ func (d lockWait) awaitLock(ctx context.Context) error {
 				return err
 			}
 			if dead.UPID != "" || d.d.clock.Now().Sub(began) > ownerless {
-				if err := d.takeDeadLock(ctx, lock, dead, cause); err != nil {
+				err := d.takeDeadLock(ctx, lock, dead, cause)
+				if locked, ok := errors.AsType[*request.LockedError](err); ok {
+					locked.Waited = d.d.clock.Now().Sub(began).Round(time.Second)
+				}
+				if err != nil {
 					return err
 				}
 			}

@@ -64,6 +64,9 @@ func TestLocks(t *testing.T) {
 			if !errors.As(err, &locked) || !strings.Contains(err.Error(), c.want) || !is || !kept || len(shell.calls) > 0 {
 				t.Errorf("there %t, %t, SSH %v: %v", is, kept, shell.calls, err)
 			}
+			if said := err.Error(); strings.Contains(said, "(waited 0s") || strings.Contains(said, "apply again") {
+				t.Errorf("not true of a destroy that waited: %s", said)
+			}
 		})
 	}
 }

@@ -192,7 +192,7 @@ func TestLockedErrorNamesTheNextStep(t *testing.T) {
 		want string
 	}{
 		"a task":           {held: Holder{Lock: "backup", Runs: []pve.UPID{upid}}, want: "wait until task " + string(upid) + " has ended"},
-		"a file's lock":    {held: Holder{}, want: "apply again, or allow more time with the timeouts attribute"},
+		"a file's lock":    {held: Holder{}, want: "try again, or allow more time with the timeouts attribute"},
 		"no task":          {held: Holder{Lock: "backup", Audit: true}, want: "a task that died has left the lock"},
 		"who may not look": {held: Holder{Lock: "backup"}, want: "look whether a task is at work on it (`pvenode task list --vmid 100"},
 		"a failed look": {held: Holder{Lock: "backup"}, err: errors.New("no answer"),

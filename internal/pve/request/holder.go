@@ -216,19 +216,19 @@ func (h Holder) next(err error) string {
 	unlock := fmt.Sprintf("`qm unlock %d`", h.VMID)
 	switch {
 	case err != nil:
-		return fmt.Sprintf("look at the tasks of node %s, which could not be listed (%v), and apply again "+
+		return fmt.Sprintf("look at the tasks of node %s, which could not be listed (%v), and try again "+
 			"when they have ended", h.Node, err)
 	case len(h.Runs) > 0:
-		return fmt.Sprintf("wait until task %s has ended (%s), then apply again, "+
+		return fmt.Sprintf("wait until task %s has ended (%s), then try again, "+
 			"or allow more time with the timeouts attribute", h.Runs[0], shell.TaskStatus(string(h.Runs[0]), h.Node))
 	case h.Lock == "":
-		return "apply again, or allow more time with the timeouts attribute"
+		return "try again, or allow more time with the timeouts attribute"
 	case h.Audit:
 		return fmt.Sprintf("a task that died has left the lock, or it was set by hand or by a program outside PVE. If "+
-			"nothing is at work on the guest, %s as root on node %s removes it; then apply again", unlock, h.Node)
+			"nothing is at work on the guest, %s as root on node %s removes it; then try again", unlock, h.Node)
 	}
 	return fmt.Sprintf("look whether a task is at work on it (`pvenode task list --vmid %d --source active` on node %s). "+
-		"If none is, %s as root on that node removes the lock; then apply again",
+		"If none is, %s as root on that node removes the lock; then try again",
 		h.VMID, h.Node, unlock)
 }
 
