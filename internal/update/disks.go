@@ -264,8 +264,8 @@ func (d disks) attachedGrowth(server vm.Spec, t todo, attached map[string]string
 		case *want < *is:
 			return nil, &guest.FieldError{Path: "disks." + slot + ".size",
 				Summary: fmt.Sprintf("Volume %s of VM %d is larger", attached[slot], d.vmid),
-				Detail: fmt.Sprintf("It is in %s now, has %s, and cannot be shrunk to %s", slot, property.FormatSize(*is),
-					property.FormatSize(*want))}
+				Detail: fmt.Sprintf("It is in %s now, has %[2]s, and cannot be shrunk to %s. Write size = %[2]q, then apply", slot,
+					property.FormatSize(*is), property.FormatSize(*want))}
 		case !slices.ContainsFunc(t.change.Grow, func(g vm.Growth) bool { return g.Slot == slot }):
 			grow = append(grow, vm.Growth{Slot: slot, Size: *want})
 		}

@@ -210,10 +210,14 @@ func (r *Runner) GrowRead(ctx context.Context, tasks *Tasks, node string, vmid i
 		Send: func(ctx context.Context) (pve.UPID, error) {
 			return r.API.QEMU(node, vmid).ResizeDisk(ctx, g.Slot, property.FormatSize(g.Size), digest)
 		}})
-	if err != nil {
-		return fmt.Errorf("grow %s to %s: %w", g.Slot, property.FormatSize(g.Size), err)
+	switch {
+	case err == nil:
+		return nil
+	case strings.Contains(err.Error(), "shrinking disks is not supported"): // PVE asks the storage, and notes no size
+		err = fmt.Errorf("%w. The volume is larger than the size that PVE has noted. `qm disk rescan --vmid %d` on node %s "+
+			"has it noted; the next plan then names the size to write", err, vmid, node)
 	}
-	return nil
+	return fmt.Errorf("grow %s to %s: %w", g.Slot, property.FormatSize(g.Size), err)
 }
 
 // Revert drops options that wait for a restart.

@@ -39,6 +39,16 @@ func TestDiskGrownByHand(t *testing.T) {
 	l.GuestIsGone()
 }
 
+// TestVolumeGrownBehindPVE: PVE compares with the volume, and has an older size in its configuration. The error says how
+// the size gets there.
+func TestVolumeGrownBehindPVE(t *testing.T) {
+	t.Parallel()
+	const body = "disks = { scsi0 = { storage = \"local-zfs\", size = \"1G\" } }\n"
+	l := rig.NewVM(t, body)
+	l.Guest(func(world *state.World, g *state.Guest) { world.Volume("pve1", l.File(g, "scsi0")).Size = 3 << 30 })
+	l.Fails(strings.Replace(body, "1G", "2G", 1), "shrinking disks is not supported", "`qm disk rescan --vmid 400` on node pve1")
+}
+
 // TestDiskGrownByHandLeavesItsSlot: the size of a disk that has grown by hand stays with the disk. Another one that comes into its slot keeps its own, and
 // is not grown for good.
 func TestDiskGrownByHandLeavesItsSlot(t *testing.T) {

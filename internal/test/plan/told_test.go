@@ -72,7 +72,7 @@ func tellings() map[string]told {
 			refused: true, attribute: volume, says: []string{"no volume " + seven, "Detached it has " + nine}},
 		"a volume is larger than the slot is to be": {before: disks(), volumes: found[:1], has: map[string]string{"unused0": seven},
 			after:   disks(fmt.Sprintf("scsi1 = { imported_disk = { volume = %q }, size = \"512M\" }", seven)),
-			refused: true, attribute: `disks["scsi1"].size`, says: []string{seven + " has 1G and cannot be shrunk"}},
+			refused: true, attribute: `disks["scsi1"].size`, says: []string{seven + " has 1G and cannot be shrunk to 512M", "leave size out", "that is the one in state: take it out of ignore_changes"}},
 		"a slot that keeps its volume": {before: disks(second), after: disks(strings.Replace(imported("scsi1", seven), " } }", " }, size = \"1G\", storage = \"local-zfs\" }", 1)),
 			refused: true, attribute: volume, says: []string{"The VM has no volume " + seven}},
 		"another volume in a slot": {before: disks(second), after: disks(imported("scsi1", seven)), volumes: found[:1],

@@ -224,7 +224,9 @@ func (v *volumeNames) askServer(ctx context.Context, slot, volume, other string)
 			"Choose another slot.",
 			occupant)
 	case unused && err == nil && size > wanted:
-		v.refuseVolume(slot, "size", "%s has %s and cannot be shrunk.", volume, property.FormatSize(size))
+		v.refuseVolume(slot, "size", "%s has %s and cannot be shrunk to %s. Write its size, or leave size out. Where "+
+			"ignore_changes has the size, that is the one in state: take it out of ignore_changes for this apply.", volume,
+			property.FormatSize(size), property.FormatSize(wanted))
 	case exists && occupant == volume: // the one in state waits in its place, and the update takes that back
 		v.Attached[slot] = volume
 	case unused, other != "":
