@@ -62,6 +62,9 @@ func (s *Snapshots) Do(ctx context.Context, r RollBack) ([]guest.Warning, error)
 	}
 	result, err := s.guard.Snapshots().RollBackTo(ctx, r.claim(all[i], at), r.Start)
 	if err != nil {
+		if fault.HasForeignSnapshot(err) {
+			return nil, r.keptByForeign(at.Node, err)
+		}
 		if fault.IsNotNewest(err) { // PVE looks before it does anything (AbstractConfig.pm snapshot_rollback)
 			return nil, r.notNewest(at.Node, younger(all, r.Name), err)
 		}
@@ -140,6 +143,17 @@ func (r RollBack) notNewest(node string, later []string, cause error) error {
 		Detail: fmt.Sprintf("A storage of its disks takes a disk back to its newest snapshot only. Nothing was done. Next "+
 			"step: remove the snapshots that came after %s, if what they keep is not needed, or take the VM back to the "+
 			"newest one", r.Name), Err: cause}
+}
+
+// keptByForeign is the error for a disk on ZFS with a younger snapshot that PVE does not know: isNewest has found none
+// of PVE's, and PVE itself removes those of its replication (pve-guest-common AbstractConfig.pm snapshot_rollback).
+func (r RollBack) keptByForeign(node string, cause error) error {
+	return &guest.FieldError{Path: "name", Err: cause,
+		Summary: fmt.Sprintf("VM %d on node %s cannot be taken back past a snapshot of ZFS", r.VMID, node),
+		Detail: fmt.Sprintf("ZFS takes a disk back to its newest snapshot only, and PVE has no younger one of the disk: zfs "+
+			"itself or a program such as sanoid has made it. Nothing was done. Next step: `zfs list -t snapshot -s creation` on "+
+			"node %s, or on the server of a pool over iSCSI, names it behind that of %s. Remove it with zfs destroy, if what it "+
+			"keeps is not needed", node, r.Name)}
 }
 
 // startTime is how long to wait for a guest that PVE starts after a roll-back.

@@ -260,6 +260,16 @@ func IsNotNewest(err error) bool {
 	return err != nil && strings.Contains(err.Error(), "is not most recent snapshot on ")
 }
 
+// HasForeignSnapshot tells of IsNotNewest that the disk is on ZFS: that plugin alone names it with its storage.
+func HasForeignSnapshot(err error) bool {
+	if !IsNotNewest(err) {
+		return false
+	}
+	_, disk, _ := strings.Cut(err.Error(), "is not most recent snapshot on '")
+	disk, _, _ = strings.Cut(disk, "'")
+	return strings.Contains(disk, ":")
+}
+
 // IsGuestGone tells that the node has no configuration of a VM (pve-guest-common AbstractConfig.pm load_config).
 func IsGuestGone(err error, vmid int) bool {
 	return err != nil && vmid != 0 &&
