@@ -7,6 +7,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/diskimport"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
@@ -54,12 +55,17 @@ type plannedFile struct {
 	size int64
 }
 
+// failedLife is how long a node that did not tell of its storages is not asked again: it hangs behind one of them until
+// the request times out, and each VM of a run would wait for that.
+const failedLife = 30 * time.Second
+
 // New makes a Checker. exclusive are the shared storages that no other cluster uses.
 func New(jobs *request.Runner, guests *guest.Guests, sources *diskimport.Sources, exclusive ...string) *Checker {
 	return &Checker{api: jobs.API.Reader(), clock: jobs.Clock, guests: guests, sources: sources, exclusive: exclusive,
 		holder:   jobs.Holder,
 		planned:  map[string]plannedFile{},
 		promised: promises{by: map[string]promise{}, said: map[string]string{}, taken: map[string]bool{}},
+		storages: request.Recent[[]pve.Storage]{Failed: failedLife},
 		access:   request.Recent[permissions]{Life: accessLife}}
 }
 

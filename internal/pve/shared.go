@@ -208,7 +208,12 @@ type sharedVersion struct {
 	turn    transport.Turn // guards everything below
 	version Version
 	filled  bool
+	err     error // of one node, which is off: its answer for a while
+	failed  time.Time
 }
+
+// failedLife is how long the failure of a node to tell its version serves all who ask.
+const failedLife = 30 * time.Second
 
 func (s *sharedVersion) get(ctx context.Context, c *Client) (Version, error) {
 	op, path := "read the server's version", "/version"
@@ -222,8 +227,14 @@ func (s *sharedVersion) get(ctx context.Context, c *Client) (Version, error) {
 	if s.filled {
 		return s.version, nil
 	}
+	if s.err != nil && isYoung(s.failed, c.clock.Now(), failedLife) {
+		return Version{}, s.err
+	}
 	w, err := fetch[versionWire](ctx, c, op, path, nil)
 	if err != nil {
+		if s.node != "" && ctx.Err() == nil {
+			s.err, s.failed = err, c.clock.Now()
+		}
 		return Version{}, err
 	}
 	s.version, s.filled = w.version(), true

@@ -17,6 +17,8 @@ const recentLife = 5 * time.Second
 type Recent[V any] struct {
 	// Life is how long an answer is kept; zero is five seconds.
 	Life time.Duration
+	// Failed is how long a failure serves the others, too, such as that of a node that is off; zero is not at all.
+	Failed time.Duration
 
 	mu      sync.Mutex
 	answers map[string]*answer[V]
@@ -28,10 +30,13 @@ type answer[V any] struct {
 	value V
 	at    time.Time
 	known bool
+	err   error // of the last try, which ended at failed
+	// failed is after the time that a node which hangs has taken.
+	failed time.Time
 }
 
 // Get is the answer about key. Those who come while it is fetched wait for it; an error is the answer of its own
-// caller only.
+// caller only, but for Failed.
 func (r *Recent[V]) Get(ctx context.Context, clock pve.Clock, key string, ask func(context.Context) (V, error)) (V,
 	error) {
 	a := r.answer(key)
@@ -48,9 +53,14 @@ func (r *Recent[V]) Get(ctx context.Context, clock pve.Clock, key string, ask fu
 	if age := pve.Elapsed(a.at, now); a.known && age >= 0 && age < life {
 		return a.value, nil
 	}
+	if age := pve.Elapsed(a.failed, now); a.err != nil && age >= 0 && age < r.Failed {
+		return a.value, a.err
+	}
 	value, err := ask(ctx)
 	if err == nil {
-		a.value, a.at, a.known = value, now, true
+		a.value, a.at, a.known, a.err = value, now, true, nil
+	} else if ctx.Err() == nil {
+		a.err, a.failed = err, clock.Now()
 	}
 	return value, err
 }

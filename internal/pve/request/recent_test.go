@@ -55,6 +55,32 @@ func TestRecent(t *testing.T) {
 	})
 }
 
+// TestRecentKeepsAFailure: it serves for a while, from its end on, but the end of its caller's time serves no other.
+func TestRecentKeepsAFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, asked := Recent[int]{Failed: 30 * time.Second}, 0
+		ask := func(ctx context.Context) (int, error) {
+			asked++
+			if err := pve.RealClock().Sleep(ctx, time.Minute); err != nil {
+				return 0, err
+			}
+			return 0, errors.New("hangs")
+		}
+		brief, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		for i, want := range []int{1, 2, 2, 3} {
+			ctx := t.Context()
+			if i == 0 {
+				ctx = brief
+			}
+			if _, err := r.Get(ctx, pve.RealClock(), "", ask); err == nil || asked != want {
+				t.Errorf("question %d: asked %d times, %v", i, asked, err)
+			}
+			time.Sleep(time.Duration(i) * 15 * time.Second)
+		}
+	})
+}
+
 // TestRecentWaitsForNobodyInVain: who stops waiting goes, and takes no answer from the others.
 func TestRecentWaitsForNobodyInVain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
