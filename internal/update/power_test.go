@@ -178,7 +178,8 @@ func TestStopUnderHA(t *testing.T) {
 	w.ignoreShutdown()
 	_, warnings, err := w.update(r)
 	said := text(warnings)
-	if err != nil || w.running() != nil || !strings.Contains(said, "cuts a guest off that is not off within 30s") {
+	if err != nil || w.running() != nil || !strings.Contains(said, "cuts a guest off that is not off within 30s") ||
+		!strings.Contains(said, guest.NotesStop) {
 		t.Errorf("%v, runs: %v, says %q", err, w.running() != nil, said)
 	}
 	all.Lock()

@@ -223,6 +223,39 @@ func TestLeftoversAreNamed(t *testing.T) {
 	}
 }
 
+// TestGuestOnAVolumeOfADeadTask: only a move of a running guest's disk goes on in QEMU where the task was killed. A killed
+// migration leaves the guest where it is, on its own disks, and PVE's own refusal leaves no copy at work.
+func TestGuestOnAVolumeOfADeadTask(t *testing.T) {
+	w := newWorld(t, pve.Params{"scsi0": "local-zfs:1"})
+	w.start()
+	ended := func(kind, status string) *pve.TaskError {
+		return &pve.TaskError{UPID: pve.UPID("UPID:pve1:00001001:00010010:6B0DECA3:" + kind + ":400:root@pam:"), ExitStatus: status}
+	}
+	const killed, volume = "unexpected status", "local-lvm:vm-400-disk-1"
+	look := func(at string, failed *pve.TaskError) bool {
+		return strings.Contains((volumes{w.updating()}).nextStep(t.Context(), volume, at, failed), "leave it until it is known")
+	}
+	for name, c := range map[string]struct {
+		at     string
+		failed *pve.TaskError
+		want   bool
+	}{
+		"a killed move":                 {"pve1", ended("qmmove", killed), true},
+		"a killed move of another node": {"pve2", ended("qmmove", killed), false},
+		"a move that PVE has given up":  {"pve1", ended("qmmove", "storage migration failed: no space"), false},
+		"a killed migration":            {"pve1", ended("qmigrate", killed), false},
+		"no task":                       {"pve1", nil, false},
+	} {
+		if got := look(c.at, c.failed); got != c.want {
+			t.Errorf("%s: the guest may run on it: %t", name, got)
+		}
+	}
+	w.alter(func(g *state.Guest) { g.Running = nil })
+	if look("pve1", ended("qmmove", killed)) {
+		t.Error("a guest that is off runs on no volume")
+	}
+}
+
 // TestRenamedDisk: a volume that a conversion has renamed is named in the configuration again, not removed.
 func TestRenamedDisk(t *testing.T) {
 	config, u := pending(map[string]string{"scsi0": "local-zfs:vm-400-disk-0,size=1G"}, nil), newWorld(t, nil).updating()

@@ -218,7 +218,7 @@ func TestActionsOrphansTakenByThirdParties(t *testing.T) {
 		{"a container mounts the volume", "local-lvm:vm-303-disk-0", "is used by container 8100", func(w *state.World) {
 			w.Guests[8100].Config["mp0"] = "local-lvm:vm-303-disk-0,mp=/data"
 		}},
-		{"a VM takes its id", "local-lvm:vm-303-disk-0", "VM 303 on node pve1 has the id 303", func(w *state.World) {
+		{"a VM takes its id", "local-lvm:vm-303-disk-0", "VM 303 on node pve1 has the id 303, which stands in the name of volume local-lvm:vm-303-disk-0", func(w *state.World) {
 			w.Guests[303] = &state.Guest{VMID: 303, Type: "qemu", Node: "pve1", Config: map[string]string{"name": "his"}}
 		}},
 		{"another VM gets the id", "301", "301", func(w *state.World) {
