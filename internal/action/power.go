@@ -116,6 +116,12 @@ func (v *VMPower) ValidateConfig(ctx context.Context, req action.ValidateConfigR
 func (v *VMPower) ModifyPlan(ctx context.Context, req action.ModifyPlanRequest, resp *action.ModifyPlanResponse) {
 	if m, ok := planned[powerModel](ctx, v.Session, req, resp); ok {
 		resp.Diagnostics.Append(refuseVM(ctx, v.Session, v.attempt(m), m.choice(), m.takes()...)...)
+		if storage := value(m.StateStorage); storage != "" && !resp.Diagnostics.HasError() {
+			ctx, cancel := context.WithTimeout(ctx, kit.ReadTimeout)
+			defer cancel()
+			unknown := v.Session.VMs.UnknownStorages(ctx, map[string]string{"state_storage": storage})
+			resp.Diagnostics.Append(kit.Verdicts(v.attempt(m), unknown, nil)...)
+		}
 	}
 }
 

@@ -175,6 +175,18 @@ func (p *planCheck) storages(ctx context.Context, c *Checker, wanted map[string]
 	}
 }
 
+// UnknownStorages reports storages that no node has, by the attributes that name them. The run may bring a VM to another
+// node, so nothing is said of one that a node has.
+func (c *Checker) UnknownStorages(ctx context.Context, wanted map[string]string) []*guest.FieldError {
+	resources, _, err := c.api.Listing().Recent(ctx)
+	if err != nil {
+		return nil
+	}
+	p := &planCheck{resources: resources}
+	p.storages(ctx, c, wanted)
+	return p.found
+}
+
 // images reports disks that are to be made on a storage that is certainly not for disks (qemu-server API2/Qemu.pm
 // check_storage_access, "does not support vm images"). An existing volume is attached wherever it is; the two other
 // storages are used in other ways.

@@ -181,6 +181,7 @@ func TestActionsPowerRefuseOthers(t *testing.T) {
 		{"vmid = 799\naction = \"stop\"", "There is no VM 799", false},
 		{"vmid = 500\naction = \"stop\"\nto_disk = true", "Only action", true},
 		{"vmid = 500\naction = \"suspend\"\nstate_storage = \"local-zfs\"", "needed only with to_disk", true},
+		{"vmid = 500\naction = \"suspend\"\nto_disk = true\nstate_storage = \"local-zsf\"", "Did you mean \"local-zfs\"?", true},
 		{"vmid = 500\naction = \"explode\"", "value must be one of", true},
 	} {
 		planned := true
