@@ -301,3 +301,11 @@ func TestHARuleChangedMeanwhile(t *testing.T) {
 		}
 	}
 }
+
+// TestGroupNeedsEight: a node of version 9 may be one of a cluster in the middle of its upgrade, in which no rule can be made yet.
+func TestGroupNeedsEight(t *testing.T) {
+	t.Parallel()
+	s := haWorld(t, "9.2").Session(t, rig.RootTicket, rig.VMBlock("name = \"x\"\nnode = \"pve1\"\nha = { group = \"prefer\" }\n"))
+	_, err := s.Plan(t.Context())
+	rig.MustRefuse(t, err, []string{"has no ha.group any more", "proxmox_ha_rule", "makes none while the cluster has groups", "once all its nodes are upgraded"})
+}

@@ -162,7 +162,8 @@ func (p restrictionCheck) refuseVersion(rule Restriction, dotted, server string,
 				server, v.Version))
 		return
 	}
-	const instead = "use an HA rule (proxmox_ha_rule of type node-affinity), which names the VM and its nodes"
+	const instead = "use an HA rule (proxmox_ha_rule of type node-affinity), which names the VM and its nodes. PVE " +
+		"makes none while the cluster has groups, and turns these into rules once all its nodes are upgraded"
 	if rule.removed.Release != "" && v.AtLeast(rule.removed.Manager[:]...) {
 		p.refuseRestricted(dotted, fmt.Sprintf("Proxmox VE %s has no %s any more", rule.removed.Release, dotted),
 			fmt.Sprintf("%s runs Proxmox VE %s. Leave the attribute out, and %s.", server, v.Version, instead))
