@@ -72,6 +72,9 @@ func (a *attempt) configureRead(ctx context.Context, config pve.PendingConfig) e
 		maps.Copy(change.Set, a.change.Set)
 		change.Set["description"] = a.mark.String()
 	}
+	if err := guard.CheckCopies(ctx, a.creator.destroyer.Guard, a.node, change.Copies()); err != nil {
+		return err
+	}
 	began := a.creator.jobs.Clock.Now()
 	if _, err := a.view.Write(ctx, change, config); err != nil {
 		return err

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/destroy"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guard"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
@@ -30,6 +31,9 @@ func (a *attempt) makeVM(ctx context.Context) error {
 	a.cloudInit = a.r.Spec.CloudInit.Storage != ""
 	if len(a.change.Problems) > 0 {
 		return request.Problems("create", a.vmid, a.change)
+	}
+	if err := guard.CheckCopies(ctx, a.creator.destroyer.Guard, a.node, a.change.Copies()); err != nil {
+		return err
 	}
 	params := pve.Params{}
 	maps.Copy(params, a.change.Set)

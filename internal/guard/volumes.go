@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/ownership"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/volumeuse"
 )
@@ -80,6 +82,44 @@ func CheckRunning(ctx context.Context, g *Guard, node string, vmid int, volumes 
 	known func(Neighbor) bool) error {
 	all, unseen := Neighbors(ctx, g, node, vmid, volumes)
 	return cmp.Or(Unknown(all, known), unseen)
+}
+
+// Writers are the guests that run with a volume which another VM holds for them. PVE asks that VM alone whether it
+// runs, and mirrors the disk only where it does. It is off, so PVE would copy the disk under the writes of the others
+// (qemu-server API2/Qemu.pm, $import_from_volid). For another volume no guest is read. A guest that cannot be read is
+// none of them.
+func Writers(ctx context.Context, g *Guard, node, volume string) ([]Neighbor, error) {
+	vmid, _ := volid.Owner(volume)
+	resources, _, err := g.api.Listing().Recent(ctx)
+	holder, listed := resources.Guest(vmid)
+	if err != nil || !listed || holder.Type != "qemu" || bool(holder.Template) {
+		return nil, ctx.Err()
+	}
+	config, err := g.guests.SourceConfig(ctx, holder.Node, vmid)
+	if err != nil || !volid.Same(vm.HeldVolume(vmid, config), volume) {
+		return nil, ctx.Err()
+	}
+	all, _ := Neighbors(ctx, g, node, vmid, []string{volume})
+	return slices.DeleteFunc(all, func(n Neighbor) bool { return n.Suspended }), ctx.Err()
+}
+
+// NotWhileItRuns says what to do about Writers.
+const NotWhileItRuns = "PVE would copy the disk while it is written, and the copy could be torn. Stop that guest, or " +
+	"detach the disk from it, and apply again. Where the same apply does that, let this VM depend on that one (depends_on)"
+
+// CheckCopies refuses copies of volumes that have Writers, right before they are made. It has the volumes by slots.
+func CheckCopies(ctx context.Context, g *Guard, node string, copies map[string]string) error {
+	for _, slot := range slices.Sorted(maps.Keys(copies)) {
+		all, err := Writers(ctx, g, node, copies[slot])
+		if err != nil {
+			return err
+		}
+		if err := Unknown(all, func(Neighbor) bool { return false }); err != nil {
+			return &guest.FieldError{Path: guest.ImportPath(slot),
+				Summary: copies[slot] + " cannot be copied while a guest runs with it", Detail: NotWhileItRuns, Err: err}
+		}
+	}
+	return nil
 }
 
 // Unknown is an *InUseError that names the neighbors that are not known.

@@ -125,6 +125,7 @@ func (p *planCheck) look(ctx context.Context, c *Checker, r Request) {
 	}
 	if p.node != "" {
 		p.needs(ctx, c, r.Needs)
+		written(ctx, p, c, r)
 		p.orphans(ctx, c, r)
 	}
 	p.privileges(ctx, c, p.needed(ctx, c, r))

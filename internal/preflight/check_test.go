@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/destroy"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/diskimport"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
@@ -61,7 +62,8 @@ func (w *world) as(secret string) {
 	}
 	w.t.Cleanup(api.Close)
 	jobs := request.New(api, here)
-	w.client, w.Checker = api, New(jobs, guest.New(jobs), diskimport.New(api.Reader(), nil))
+	guests := guest.New(jobs)
+	w.client, w.Checker = api, New(jobs, guests, diskimport.New(api.Reader(), nil), destroy.New(jobs, guests, nil).Guard)
 }
 
 // change alters the cluster directly in the simulated cluster.

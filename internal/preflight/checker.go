@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/diskimport"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guard"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
@@ -24,8 +25,7 @@ type Checker struct {
 	clock   pve.Clock
 	guests  *guest.Guests
 	sources *diskimport.Sources
-	// holder looks for what holds a lock.
-	holder func(ctx context.Context, node string, vmid int, cause error) (request.Holder, error)
+	looks
 
 	networks request.Recent[[]pve.Network] // of nodes
 	names    request.Recent[[]string]      // what there is of a kind
@@ -49,6 +49,13 @@ type Checker struct {
 	planned map[string]plannedFile
 }
 
+// looks are those that the apply has, too.
+type looks struct {
+	guard *guard.Guard
+	// holder looks for what holds a lock.
+	holder func(ctx context.Context, node string, vmid int, cause error) (request.Holder, error)
+}
+
 // plannedFile is a file that the run is to make, or has made. size is that of the disk in it, 0 if it is not known.
 type plannedFile struct {
 	made bool
@@ -60,9 +67,10 @@ type plannedFile struct {
 const failedLife = 30 * time.Second
 
 // New makes a Checker. exclusive are the shared storages that no other cluster uses.
-func New(jobs *request.Runner, guests *guest.Guests, sources *diskimport.Sources, exclusive ...string) *Checker {
+func New(jobs *request.Runner, guests *guest.Guests, sources *diskimport.Sources, guarding *guard.Guard,
+	exclusive ...string) *Checker {
 	return &Checker{api: jobs.API.Reader(), clock: jobs.Clock, guests: guests, sources: sources, exclusive: exclusive,
-		holder:   jobs.Holder,
+		looks:    looks{guarding, jobs.Holder},
 		planned:  map[string]plannedFile{},
 		promised: promises{by: map[string]promise{}, said: map[string]string{}, taken: map[string]bool{}},
 		storages: request.Recent[[]pve.Storage]{Failed: failedLife},

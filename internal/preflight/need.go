@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/diskimport"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guard"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/nearest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
@@ -63,6 +64,42 @@ func (p *planCheck) need(ctx context.Context, c *Checker, n Need) *guest.FieldEr
 		return report
 	}
 	return tooSmall(ctx, c, p.node, n)
+}
+
+// written reports disks of a proxmox_disk that are to be copied while a guest runs with them. A create that goes on
+// with the VM of a dead run may have its copy.
+func written(ctx context.Context, p *planCheck, c *Checker, r Request) {
+	for _, n := range r.Needs {
+		if r.Acting || n.Kind != Image || !strings.HasSuffix(n.Path, ".import_from") || p.isReported(n.Path) {
+			continue
+		}
+		writers, err := guard.Writers(ctx, c.guard, p.node, n.Value)
+		if err != nil || len(writers) == 0 || r.goesOn(ctx, p, c) {
+			continue
+		}
+		stays := guard.Unknown(writers, func(w guard.Neighbor) bool { return n.Changes != nil && n.Changes(w.VMID) })
+		if stays != nil {
+			report := finding(sourceWritten, n.Path, guard.NotWhileItRuns, n.Value)
+			report.Err = stays
+			p.report(sourceWritten, report)
+			continue
+		}
+		report := finding(sourceMayStop, n.Path, "The same apply changes that guest. Where it does not stop it before, or "+
+			"detach the disk, the copy is refused, and "+goneByThen+". Let this VM depend on that one (depends_on)", n.Value)
+		report.Err = guard.Unknown(writers, func(guard.Neighbor) bool { return false })
+		p.report(sourceMayStop, report)
+	}
+}
+
+// goesOn reports whether a create may go on with the VM of a run that has not committed it.
+func (r Request) goesOn(ctx context.Context, p *planCheck, c *Checker) bool {
+	return r.Creating && slices.ContainsFunc(p.resources, func(listed pve.Resource) bool {
+		if listed.VMID == 0 || listed.VMID != r.VMID && (listed.Name == "" || listed.Name != r.Name) {
+			return false
+		}
+		_, _, unfinished := c.guests.Unfinished(ctx, p.resources, listed)
+		return unfinished
+	})
 }
 
 // tooSmall reports a disk that is to be smaller than the image that it is made of.

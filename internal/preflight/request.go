@@ -96,6 +96,8 @@ type Need struct {
 	Own   bool   // a firewall's name that a copy may have from its source
 	// Off: the VM is not started with it. Loose: the run may bring the VM whose disk it is to another node.
 	Off, Loose bool
+	// Changes reports whether the run changes, replaces or destroys a VM; nil: none.
+	Changes func(vmid int) bool
 }
 
 // Kind is the sort of object that a Need is.

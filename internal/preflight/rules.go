@@ -43,6 +43,8 @@ const (
 	sourceAway      = "source's node"
 	sourceUnread    = "unread source"
 	sourceLocked    = "source's lock"
+	sourceWritten   = "source in use"
+	sourceMayStop   = "source in use until then"
 	linkedElsewhere = "linked clone"
 	notLikeThis     = "clone's shape"
 	driveGoes       = "cloud-init drive"
@@ -167,6 +169,11 @@ func rulesOfSources() []Rule {
 			"so, and no `proxmox_vm_snapshot` of the run takes one of that VM"},
 		{tpmRuns, Refused, "VM … runs and has a TPM state", "the source's configuration; its status",
 			"PVE refuses a full clone (qemu-server API2/Qemu.pm, clone_vm)"},
+		{sourceWritten, Refused, "… cannot be copied while a guest runs with it", "the configuration of the VM that holds " +
+			"it; where that is one of a `proxmox_disk`, those of the guests that reach the volume",
+			"PVE asks the holder alone whether it runs (qemu-server API2/Qemu.pm, $import_from_volid)"},
+		{sourceMayStop, Doubtful, "… may be copied while a guest runs with it", "the same",
+			"the same apply changes that guest, and may stop it or take the disk from it first"},
 		{notRestored, Refused, "The backup cannot be restored like this", "the configuration in the backup", "the same"},
 		{backupDenied, Refused, "This identity may not read the backup …", "the configuration in the backup",
 			"a restore takes the same"},

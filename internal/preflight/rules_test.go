@@ -77,6 +77,10 @@ func casesOfDevices() map[string]one {
 			w.change(func(w *state.World) { w.Nodes["pve1"].Isolated = []string{"vmbr1"} })
 		}, Request{Creating: true, Node: "pve1",
 			Planned: vm.Spec{Networks: map[string]vm.NIC{"net0": nic}}}},
+		"local-zfs:vm-300-disk-0 cannot be copied while": {func(w *world) { w.change(heldInUse) },
+			Request{Creating: true, Node: "pve1", Needs: []Need{copyOfHeld}}},
+		"local-zfs:vm-300-disk-0 may be copied while": {func(w *world) { w.change(heldInUse) }, Request{Node: "pve1", Needs: []Need{{
+			Path: copyOfHeld.Path, Kind: Image, Value: copyOfHeld.Value, Changes: func(int) bool { return true }}}}},
 		"Mapping gpu has no entry for node": {func(w *world) {
 			w.change(func(w *state.World) {
 				w.Mappings = []*state.Mapping{{Kind: "pci", ID: "gpu", Nodes: []string{"pve2", "pve3"}}}
@@ -246,6 +250,18 @@ func snapshotOf8000(w *state.World) {
 		Format: "raw", Size: 1 << 30})
 }
 
+var copyOfHeld = Need{Path: "disks.scsi1.import_from", Kind: Image, Value: "local-zfs:vm-300-disk-0"}
+
+// heldInUse has VM 8000 run with the disk that VM 300 holds.
+func heldInUse(w *state.World) {
+	w.Put(&state.Volume{Storage: "local-zfs", Node: "pve1", Name: "vm-300-disk-0", VMID: 300, Content: "images", Format: "raw", Size: 1 << 30})
+	disk := copyOfHeld.Value + ",size=1G"
+	w.Guests[300] = &state.Guest{VMID: 300, Type: "qemu", Node: "pve1", Config: map[string]string{"scsi0": disk,
+		"description": vm.HolderDescription("")}}
+	w.Guests[8000].Config["scsi5"] = disk
+	w.Guests[8000].Running = &state.Running{QMPStatus: "running", StartedAt: w.Clock.Now(), Booted: maps.Clone(w.Guests[8000].Config), PID: 4000}
+}
+
 func lose(w *state.World, privilege string) {
 	w.Roles["TerraformProvider"] = slices.DeleteFunc(slices.Clone(w.Roles["TerraformProvider"]),
 		func(p string) bool { return p == privilege })
@@ -344,7 +360,7 @@ func places() map[string]string {
 		"clone.full":                       {"VM 9000 cannot be cloned to node pve2"},
 		"clone.storage":                    {"A linked clone stays"},
 		"disks.scsi5.imported_disk.volume": {"The volume for scsi5 of VM 8000 may have"},
-		"disks.scsi1.import_from":          {"scsi1 of VM 8000 is a copy"},
+		"disks.scsi1.import_from":          {"scsi1 of VM 8000 is a copy", "local-zfs:vm-300-disk-0 cannot be copied while", "local-zfs:vm-300-disk-0 may be copied while"},
 
 		"hostpci0":        {"VM 8000 cannot be migrated to node pve2"},
 		"restore.archive": {"This identity may not read", "The backup could not be read"},

@@ -65,7 +65,8 @@ func New(api *pve.Client, shell Shell, clock pve.Clock, exclusive ...string) *Se
 	orphans := orphan.New(jobs, guests, exclusive...)
 	creator, changer := create.New(jobs, guests, remover, sources, hasher), update.New(jobs, guests, remover, sources)
 	return &Service{Runner: jobs, Guests: guests, Destroyer: remover, Creator: creator, Changer: changer,
-		Disks: disk.New(jobs, guests, remover, creator, changer), Checker: preflight.New(jobs, guests, sources, exclusive...),
+		Disks:   disk.New(jobs, guests, remover, creator, changer),
+		Checker: preflight.New(jobs, guests, sources, remover.Guard, exclusive...),
 		Orphans: orphans, OrphanDeleter: orphan.NewDeleter(orphans, remover),
 		Snapshots: snapshot.New(jobs, guests, remover.Guard),
 		HARules:   harule.New(jobs, remover.Guard),

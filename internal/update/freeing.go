@@ -63,6 +63,7 @@ func (u *update) apply(ctx context.Context, c vm.Change, read pve.PendingConfig,
 	if err := u.checkCloudInitDrives(ctx, c, read); err != nil {
 		return err
 	}
+	look = notCopied(u, c, look)
 	err := u.view.Apply(ctx, c, read, look)
 	if freed, cause := (volumes{u}).freedForDrive(ctx, newDriveOn(c), err); !freed {
 		return cause

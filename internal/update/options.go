@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guard"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/fault"
@@ -107,4 +108,20 @@ func (u *update) keepBootOrder(ctx context.Context, done sent) error {
 		u.vmid), Detail: fmt.Sprintf("PVE adds one that is new, or has another medium, and it could not be taken out again. "+
 		"Where boot_order is not configured no later plan shows that; %s on node %s mends it", command, u.view.Node()),
 		Err: err}
+}
+
+// notCopied adds the look at guests that run with disks which are to be copied. A slot that is filled by then has its
+// copy: an answer was lost.
+func notCopied(u *update, c vm.Change, look guest.Look) guest.Look {
+	if len(c.Copies()) == 0 {
+		return look
+	}
+	return func(ctx context.Context, now pve.PendingConfig) error {
+		copies := c.Copies()
+		maps.DeleteFunc(copies, func(slot, _ string) bool { return guest.HoldingsOf(now).Slots[slot] != "" })
+		if err := guard.CheckCopies(ctx, u.changer.destroyer.Guard, u.view.Node(), copies); err != nil || look == nil {
+			return err
+		}
+		return look(ctx, now)
+	}
 }

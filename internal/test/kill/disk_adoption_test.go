@@ -2,6 +2,7 @@ package kill_test
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"strings"
 	"testing"
@@ -78,6 +79,36 @@ func TestAdoptAfterAKill(t *testing.T) {
 	}
 	if imported == 0 {
 		t.Error("no kill has left a VM that no state knows")
+	}
+}
+
+// TestCopyOfBeforeTheKill: the provider dies right after the request that copies a held disk, and another guest starts with that disk. The next apply
+// goes on with the VM, which has its copy.
+func TestCopyOfBeforeTheKill(t *testing.T) {
+	t.Parallel()
+	held := rig.DiskBlock(rig.SmallDisk)
+	config := held + rig.DiskAttached("a", 400, rig.DiskVolume)
+	copying := config + "resource \"proxmox_vm\" \"b\" {\n  vmid = 401\n  node = \"pve1\"\n  disks = { scsi0 = { storage = \"local-zfs\", size = \"1G\", " +
+		"import_from = " + rig.DiskVolume + " } }\n}\n"
+	b := newKillBench(t, rig.TokenNoSSH)
+	b.configure(t, config)
+	b.unkilled()
+	if err := b.s.Converge(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	b.w.Change(func(world *state.World) { world.Guests[400].Running = nil })
+	b.configure(t, copying)
+	if !b.kill(t, engine.Moment{Request: "POST /nodes/pve1/qemu", Nth: 1, Served: true}, func() error { return b.s.Run(t.Context()) }) {
+		t.Fatal("the create was not killed")
+	}
+	b.unkilled()
+	b.w.Change(func(world *state.World) {
+		a := world.Guests[400]
+		a.Running = &state.Running{QMPStatus: "running", StartedAt: world.Clock.Now(), Booted: maps.Clone(a.Config), PID: 4000}
+	})
+	rig.Must(t, b.s.Run(t.Context()))
+	if volume := rig.GuestOf(b.w, 401).Config["scsi0"]; !strings.HasPrefix(volume, "local-zfs:vm-401-") {
+		t.Errorf("VM 401 has %q", volume)
 	}
 }
 

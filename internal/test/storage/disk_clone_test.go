@@ -1,6 +1,7 @@
 package storage_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
@@ -30,4 +31,49 @@ func TestCloneWithAnotherDiskInTheSlot(t *testing.T) {
 			d.Survives()
 		})
 	}
+}
+
+// TestDiskWithWhichAGuestRunsIsNotCopied: PVE asks whether the VM runs whose id the source of a copy carries. That is the one which holds the disk, so
+// it would copy under the writes of the guest that has it attached. The plan refuses, and a replacement destroys nothing. A guest that the same apply
+// starts is found right before the copy is made. The copy is made once that guest is off.
+func TestDiskWithWhichAGuestRunsIsNotCopied(t *testing.T) {
+	t.Parallel()
+	d := newDataDisk(t, rig.DiskBlock(rig.SmallDisk))
+	const copied = "scsi3 = { storage = \"local-lvm\", size = \"1G\", import_from = " + rig.DiskVolume + " }"
+	all := func(power, more string) string {
+		return rig.DiskBlock(rig.SmallDisk) + rig.DiskAttached("a", 400, rig.DiskVolume, power) + `resource "proxmox_vm" "b" {
+  vmid       = 401
+  node       = "pve1"
+  protection = false
+  disks      = { scsi0 = { storage = "local-zfs", size = "1G" }, ` + more + ` }
+  depends_on = [proxmox_vm.a]
+}
+`
+	}
+	runs := []string{"cannot be copied while a guest runs with it", "VM 400 (a) on node pve1 (scsi1)", "depends_on"}
+	d.Configure(all("", copied))
+	rig.MustRefuse(t, d.Session.Run(t.Context()), runs)
+	d.World.Change(func(world *state.World) {
+		if world.Guests[400] == nil || world.Guests[401] != nil {
+			t.Errorf("the guests are %v", world.Guests)
+		}
+	})
+	d.To(all("", ""))
+	uuid := rig.GuestOf(d.World, 401).Config["smbios1"]
+	d.Configure(all("", copied))
+	planned := func() error { _, err := d.Session.Plan(t.Context()); return err }
+	rig.MustRefuse(t, planned(), runs)
+	d.Configure(strings.Replace(all("", copied), "vmid       = 401", "vmid       = 402", 1))
+	rig.MustRefuse(t, planned(), runs)
+	if now := rig.GuestOf(d.World, 401).Config["smbios1"]; now != uuid {
+		t.Errorf("VM 401 was %s and is %s", uuid, now)
+	}
+	d.World.ExpectPowerOffs(state.PowerShutdown)
+	d.To(all("power_state = \"stopped\"", copied))
+	d.World.Change(func(world *state.World) {
+		if config := world.Guests[401].Config; !strings.HasPrefix(config["scsi3"], "local-lvm:vm-401-") {
+			t.Errorf("VM 401 is %v", config)
+		}
+	})
+	d.Survives()
 }
