@@ -3,6 +3,7 @@ package guest
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -98,4 +99,26 @@ func (g *Guests) isRunning(node string, vmid int) func(context.Context) (bool, e
 		status, err := g.api.QEMU(node, vmid).Status(ctx)
 		return status.Status == "running", err
 	}
+}
+
+// CutOff is the task by which this identity has cut off a guest right after a reboot that it asked for, if no other
+// task has changed its power since; "" if there is none. A forced restart that was interrupted leaves these two, and so
+// may a user with the same token: they tell no more than that.
+func CutOff(ctx context.Context, g *Guests, node string, vmid int) pve.Task {
+	tasks, err := g.api.Tasks().List(ctx, node, pve.TaskFilter{VMID: vmid})
+	if err != nil {
+		return pve.Task{}
+	}
+	tasks = slices.DeleteFunc(tasks, func(t pve.Task) bool {
+		return !slices.Contains([]string{"qmstart", "qmstop", "qmshutdown", "qmreboot", "qmsuspend", "hastart", "hastop"},
+			t.UPID.Type())
+	})
+	slices.SortStableFunc(tasks, func(a, b pve.Task) int { return b.StartTime.Compare(a.StartTime) })
+	isOwn := func(t pve.Task, kind string) bool {
+		return t.UPID.Type() == kind && t.UPID.User() == g.api.Identity().User && !t.Running()
+	}
+	if len(tasks) < 2 || !isOwn(tasks[0], "qmstop") || !isOwn(tasks[1], "qmreboot") {
+		return pve.Task{}
+	}
+	return tasks[0]
 }

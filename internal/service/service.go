@@ -77,3 +77,8 @@ func New(api *pve.Client, shell Shell, clock pve.Clock, exclusive ...string) *Se
 func (s *Service) CheckAlias(ctx context.Context, node string, vmid int, volume string, held guest.Holdings) error {
 	return guard.CheckAlias(ctx, s.Guard, node, vmid, volume, held)
 }
+
+// CutOff is guest.CutOff.
+func (s *Service) CutOff(ctx context.Context, node string, vmid int) pve.Task {
+	return guest.CutOff(ctx, s.Guests, node, vmid)
+}

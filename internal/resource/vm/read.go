@@ -3,6 +3,8 @@ package vm
 import (
 	"context"
 	"errors"
+	"fmt"
+	"time"
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
@@ -13,6 +15,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/model"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/planning"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/saga"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/shell"
 )
 
 // Read refreshes the state. It drops a VM only when it is proven to be gone and nothing is left of it; where the server
@@ -86,7 +89,7 @@ func (r *Resource) Read(ctx context.Context, req resource.ReadRequest, resp *res
 		if private.Moved != nil {
 			resp.Diagnostics.Append(leftAlone(attempt.Thing, left)...)
 		}
-		resp.Diagnostics.Append(ignoredByHA(state.HA, found)...)
+		resp.Diagnostics.Append(append(ignoredByHA(state.HA, found), cutOff(ctx, r.machines, &state, found)...)...)
 		resp.Diagnostics.Append(change.NoteGrown(ctx, resp.Private, state.Disks, resp.State.Raw, private)...)
 	}
 	left := r.recheckResidues(ctx, state.Ref(private), private.Residues, attempt, resp)
@@ -122,6 +125,26 @@ func ignoredByHA(configured *guest.HA, found guest.Guest) diag.Diagnostics {
 		return nil
 	}
 	return kit.Warn([]guest.Warning{guest.IgnoredByHA(found.VMID)})
+}
+
+// cutOff warns of a guest that a forced restart seems to have left off: it ran when the state was written, which no
+// apply does that is killed. Nothing tells such a restart from a user who stops the guest with the same token, so
+// nothing is started.
+func cutOff(ctx context.Context, machines planning.Machines, was *model.Model, found guest.Guest) diag.Diagnostics {
+	if model.Value(was.RebootPolicy) != "force" || model.Value(was.Status) != string(guest.Running) ||
+		found.Status != string(guest.Stopped) || found.HA != nil {
+		return nil
+	}
+	task := machines.CutOff(ctx, found.Node, found.VMID)
+	if task.UPID == "" {
+		return nil
+	}
+	return kit.Warn([]guest.Warning{{
+		Summary: fmt.Sprintf("VM %d may be off because its restart was interrupted", found.VMID),
+		Detail: fmt.Sprintf("It ran when the state was written. Then this identity has asked it to reboot and cut it off, "+
+			"as reboot_policy = \"force\" does, and no task has started it since (%s, %s). If it is to run, and the plan "+
+			"does not start it: %s on node %s", task.UPID, task.StartTime.UTC().Format(time.RFC3339),
+			shell.VM("qm start {vmid}", found.VMID), found.Node)}})
 }
 
 // whyNotRead is what is said where the server does not tell what is true of the VM in state; nothing where it does.

@@ -104,6 +104,8 @@ func (f *fake) AdoptListed(_ context.Context, listed pve.Resource) (guest.Guest,
 	return f.Adopt(context.Background(), listed.Node, listed.VMID)
 }
 
+func (*fake) CutOff(context.Context, string, int) pve.Task { return pve.Task{} }
+
 func (*fake) Place(context.Context, []string) string { return "" }
 
 func (*fake) BackupGone(context.Context, string, string) bool { return false }

@@ -6,9 +6,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/zclconf/go-cty/cty"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/terraformtest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
@@ -98,6 +100,27 @@ func TestRestartPolicies(t *testing.T) {
 		l.Disobeys(false)
 		l.To(coresAndPolicy("2", "force"))
 		l.WantOffs(state.PowerStop, state.PowerReboot)
+	})
+
+	t.Run("force, killed before the start", func(t *testing.T) {
+		l := again(t)
+		l.To(coresAndPolicy("2", "force"))
+		l.Disobeys(true)
+		l.Configure(coresAndPolicy("4", "force"))
+		before := l.Session.SaveState()
+		l.World.Sim.SetFaults([]fault.Rule{{Match: fault.Match{Path: "/nodes/{node}/qemu/{vmid}/status/start"}, Phase: fault.Before, Times: -1}})
+		if err := l.Session.Run(t.Context()); err == nil {
+			t.Fatal("the start was not refused")
+		}
+		l.World.Sim.SetFaults(nil)
+		l.Session.RestoreState(before)
+		l.World.Sim.Advance(time.Minute) // the listing tells the power state late
+		rig.Must(t, l.Session.Refresh(t.Context()))
+		l.Warned("", "VM 400 may be off because its restart was interrupted", "qm start 400")
+		rig.Must(t, l.Session.Refresh(t.Context()))
+		if text := l.Session.Diagnostics().String(); strings.Contains(text, "interrupted") {
+			t.Errorf("it is said again: %s", text)
+		}
 	})
 }
 

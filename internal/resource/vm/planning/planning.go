@@ -11,6 +11,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/ownership"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/preflight"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/kit"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/change"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/model"
@@ -49,6 +50,7 @@ type volumeNames struct {
 type Machines interface {
 	source.Server
 	UsesOf(ctx context.Context, p *guest.Proof, node string) ([]ownership.Task, error)
+	CutOff(ctx context.Context, node string, vmid int) pve.Task
 	SnapshotsOf(ctx context.Context, ref guest.Ref) (map[string]int64, error)
 	Check(ctx context.Context, r preflight.Request) preflight.Findings
 	Place(ctx context.Context, nodes []string) string
