@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/hashicorp/terraform-plugin-framework/diag"
+	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
@@ -84,6 +86,7 @@ func (r *Resource) ModifyPlan(ctx context.Context, req resource.ModifyPlanReques
 		resp.Diagnostics.Append(kit.RefuseSplit(r.Session, thing, thing, thing, !ok || m.replaces(&prior))...)
 		if ok && m.replaces(&prior) {
 			resp.Diagnostics.Append(kit.RefuseImported(ctx, req.Private, thing, r.attempt("", &m).Thing)...)
+			resp.Diagnostics.Append(retyped(thing, &m, &prior)...)
 		}
 	}
 	if resp.Diagnostics.HasError() || !r.Session.Known() || req.Plan.Raw.Equal(req.State.Raw) ||
@@ -103,6 +106,18 @@ func (r *Resource) ModifyPlan(ctx context.Context, req resource.ModifyPlanReques
 			preflight.Take{Path: "rule", What: verb, On: "/", AnyOf: []string{"Sys.Console"}})
 	}
 	resp.Diagnostics.Append(kit.Verdicts(r.attempt("check", &m), refused, nil)...)
+}
+
+// retyped tells of a rule that another type takes out of HA for a while, or for longer: PVE changes no type, and judges
+// the new rule beside all others (pve-ha-manager API2/HA/Rules.pm, $assert_feasibility).
+func retyped(thing string, m, prior *model) (diags diag.Diagnostics) {
+	if m.Rule.Equal(prior.Rule) && !m.Type.IsUnknown() && !m.Type.Equal(prior.Type) {
+		diags.AddAttributeWarning(path.Root("type"), thing+" is removed before it is made with the other type",
+			"PVE changes no type of a rule. HA may move the guests while there is none. Where another rule, also one of "+
+				"another configuration, has the same guests, PVE may refuse the new one, and then none is there until an apply "+
+				"succeeds. Look at the other rules of these guests first")
+	}
+	return diags
 }
 
 // Create makes the rule.

@@ -105,6 +105,11 @@ func TestHARuleLife(t *testing.T) {
 			w.Reconfigure(t, s, rig.RootTicket, on("nodes = { pve1 = 1 }\ncomment = \"ours\"\n"+members(401))) // what was just imported is not replaced
 			rig.Must(t, s.Converge(t.Context()))
 			w.Reconfigure(t, s, rig.RootTicket, strings.ReplaceAll(apart("comment = \"x\"\n"), `"apart"`, `"where"`))
+			pl, err := s.Plan(t.Context())
+			rig.Must(t, err)
+			if text := pl.Diagnostics.String(); !strings.Contains(text, "is removed before it is made with the other type") {
+				t.Errorf("the plan of another type says: %s", text)
+			}
 			rig.Must(t, s.Converge(t.Context()))
 			wantRule(t, w, id, map[string]string{"type": "resource-affinity", "resources": "vm:400,vm:401", "affinity": "negative", "comment": "x"})
 			rig.Must(t, s.Destroy(t.Context()))
