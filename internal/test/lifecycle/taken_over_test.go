@@ -344,6 +344,7 @@ func TestBootOrderFollowsADisk(t *testing.T) {
 		"and another goes":      {"scsi0;scsi1", `disks = { virtio0 = { imported_disk = { volume = <scsi1> } } }`, "virtio0"},
 		"and a new medium":      {"scsi0", `disks = { virtio0 = { imported_disk = { volume = <scsi0> } }, scsi1 = { storage = "local-zfs", size = "2G" } }` + "\ncdroms = { ide2 = { file = \"none\" } }", "virtio0"},
 		"into a slot of it":     {"scsi0;net0;scsi1", `disks = { scsi1 = { imported_disk = { volume = <scsi0> } }, scsi2 = { imported_disk = { volume = <scsi1> } } }`, "net0;scsi1"},
+		"exchanged":             {"scsi0", `disks = { scsi0 = { imported_disk = { volume = <scsi1> } }, scsi1 = { imported_disk = { volume = <scsi0> } } }`, "scsi1"},
 		"one that is not in it": {"scsi1", `disks = { virtio0 = { imported_disk = { volume = <scsi0> } }, scsi1 = { storage = "local-zfs", size = "2G" } }`, "scsi1"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -38,8 +38,11 @@ func (p *Change) PlanConsequences(grows func(volume string) bool) {
 	migrates := p.Swaps("node") // and its local volumes get new names
 	p.consequencesForDisks(c, migrates, grows)
 	p.consequencesForCloudInit(c, migrates)
-	if p.Config.At("boot_order").IsNull() && p.Prior.BootOrder != nil && p.changesBootOrder() {
+	switch isOpen := p.Config.At("boot_order").IsNull() && p.Prior.BootOrder != nil; {
+	case isOpen && p.changesBootOrder():
 		c.unknown["boot_order"] = !c.bootsFromMoved(p)
+	case isOpen:
+		c.bootsFromExchanged(p)
 	}
 	if p.Swaps("smbios.uuid") != Same || p.Prior.UUID == nil { // a create that failed has not read it
 		c.unknown["uuid"] = true
@@ -136,6 +139,34 @@ func (consequences) bootsFromMoved(p *Change) bool {
 		p.Value = plan.Replace(p.Value, "boot_order", tftypes.NewValue(plan.At(p.Value, "boot_order").Type(), order))
 	}
 	return hasMoved
+}
+
+// bootsFromExchanged keeps disks in their places of the boot order where they exchange their slots. PVE leaves the
+// order with the slots, so the VM would boot from another disk.
+func (consequences) bootsFromExchanged(p *Change) {
+	if p.Private.LegacyBoot || p.Private.Lost || slices.Contains(p.Prior.PendingChanges, "boot") {
+		return
+	}
+	to, order, hasMoved := map[string]string{}, []tftypes.Value{}, false
+	for slot, volume := range p.Attached {
+		for old, disk := range p.Prior.Disks {
+			if old != slot && volume != "" && model.Value(disk.Volume) == volume {
+				to[old] = slot
+			}
+		}
+	}
+	for _, device := range p.Prior.BootOrder {
+		if slot := to[device]; slot != "" {
+			if to[slot] == "" { // no exchange: the disk that was there goes
+				return
+			}
+			device, hasMoved = slot, true
+		}
+		order = append(order, tftypes.NewValue(tftypes.String, device))
+	}
+	if hasMoved {
+		p.Value = plan.Replace(p.Value, "boot_order", tftypes.NewValue(plan.At(p.Value, "boot_order").Type(), order))
+	}
 }
 
 // consequencesForDisks sees to the names and formats of volumes. PVE renames each volume of a VM that becomes a
