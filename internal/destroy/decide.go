@@ -186,8 +186,9 @@ func (d *Destroyer) linkedClones(ctx context.Context, resources pve.Resources, n
 }
 
 // BackupGone reports whether the backup of which a VM is to be made is certainly not on its storage; see
-// guest.BackupGone.
+// guest.BackupGone. Destroys within some seconds share a listing.
 func (d *Destroyer) BackupGone(ctx context.Context, node, archive string) bool {
-	_, gone := guest.BackupGone(ctx, d.api.Reader(), node, archive)
-	return gone
+	all, err := d.archives.Get(ctx, d.clock, node+" "+volid.Storage(archive),
+		func(ctx context.Context) ([]pve.Volume, error) { return guest.Backups(ctx, d.api.Reader(), node, archive) })
+	return err == nil && guest.BackupGone(all, archive)
 }

@@ -41,6 +41,7 @@ type Destroyer struct {
 	rules       *request.Shared[[]pve.HARule]
 	storages    *request.SharedBy[string, []pve.Storage] // by node
 	told        sync.Map                                 // jobs and rules whose removal was told
+	archives    request.Recent[[]pve.Volume]             // the backups on a storage of a node
 }
 
 // New makes a Destroyer. shell may be nil: no SSH. exclusive are the shared storages that no other cluster uses.

@@ -313,9 +313,12 @@ func DisksToRun(config map[string]string) (all []string) {
 	return all
 }
 
-// BackupGone reports whether a backup is certainly not on its storage, by a listing that shows all backups that this
-// identity may restore, and how many others it has.
-func BackupGone(ctx context.Context, api pve.Reader, node, archive string) (others int, gone bool) {
-	all, err := api.Storage(node, volid.Storage(archive)).Content(ctx, "backup", 0)
-	return len(all), err == nil && !slices.ContainsFunc(all, func(v pve.Volume) bool { return v.ID == archive })
+// Backups are those on the storage of one, as far as this identity may restore them.
+func Backups(ctx context.Context, api pve.Reader, node, archive string) ([]pve.Volume, error) {
+	return api.Storage(node, volid.Storage(archive)).Content(ctx, "backup", 0)
+}
+
+// BackupGone reports whether a backup is certainly not on its storage, which has these.
+func BackupGone(all []pve.Volume, archive string) bool {
+	return !slices.ContainsFunc(all, func(v pve.Volume) bool { return v.ID == archive })
 }

@@ -61,9 +61,9 @@ func (p *planCheck) restore(ctx context.Context, c *Checker, r Request) {
 // unreadable reports a backup that certainly does not exist, by a listing that shows all backups that this identity may
 // restore. If it exists, or the listing fails, the report only says that it could not be read now.
 func (p *planCheck) unreadable(ctx context.Context, c *Checker, node, archive string, cause error) {
-	if others, gone := guest.BackupGone(ctx, c.api, node, archive); gone {
+	if others, err := guest.Backups(ctx, c.api, node, archive); err == nil && guest.BackupGone(others, archive) {
 		p.say(volumeMissing, "restore.archive", fmt.Sprintf("Storage %s of node %s has %d other backups, as far as this "+
-			"identity may see them", volid.Storage(archive), node, others), archive)
+			"identity may see them", volid.Storage(archive), node, len(others)), archive)
 		return
 	}
 	p.report(backupUnread, unread(cause))
