@@ -137,8 +137,7 @@ func (p restart) beside(options []string, is preflight.InForce) (said string) {
 // them, or has set them, and nothing tells whether an apply has sent them that was killed since, or a third party: no
 // restart is made.
 func (p *Change) WarnUnclaimed() {
-	configured := func() plan.Managed { return p.Shape.Managed(p.Config.Raw) }
-	waiting := p.Private.Unclaimed(p.Prior, p.Plan, configured)
+	waiting := p.Private.Unclaimed(p.Prior, p.Plan, func() plan.Managed { return p.Shape.Managed(p.Config.Raw) })
 	if len(waiting) == 0 {
 		return
 	}

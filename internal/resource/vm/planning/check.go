@@ -92,8 +92,8 @@ func (p serverCheck) sourceKnown() bool {
 
 // sourceOpen reports whether a clone of a VM may be another one in the apply than it seems to be now.
 func (p serverCheck) sourceOpen(vmid int) bool {
-	snapshot := p.Plan.Clone.Snapshot != nil && p.Run.Seen(vmid).Snapped
-	return snapshot || !p.Config.At("clone").IsFullyKnown() || p.Run.Seen(vmid).Changing
+	seen := p.Run.Seen(vmid)
+	return p.Plan.Clone.Snapshot != nil && seen.Snapped || !p.Config.At("clone").IsFullyKnown() || seen.Changing
 }
 
 // request is what the server can be asked about the plan.
@@ -199,10 +199,8 @@ func (p serverCheck) failsWithoutAgent() bool {
 	if p.Creating() {
 		wait = p.Plan.AwaitedByCreate(p.Config)
 	}
-	if wait == nil || wait.Warn || p.Plan.Agent == nil || !model.Value(p.Plan.Agent.Enabled) || !p.IsStarted() {
-		return false
-	}
-	return len(p.Plan.Networks) > 0 || !wait.ByDefault // without a device no address is waited for
+	return wait != nil && !wait.Warn && model.Value(model.Value(p.Plan.Agent).Enabled) && p.IsStarted() &&
+		(len(p.Plan.Networks) > 0 || !wait.ByDefault) // without a device no address is waited for
 }
 
 // firewallOptionsDiffer reports whether a plan sets other options of the firewall.

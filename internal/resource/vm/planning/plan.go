@@ -228,8 +228,8 @@ func passFailed(ctx context.Context, p *Planning, mayGo map[int]*run.Refreshed) 
 			going{p}.warnDisksOf(int64(vmid), model.Thing(int64(vmid), "", ""), mayGo[vmid].Knows.Added,
 				"The plan shows none of them. Where it replaces this VM, since that is tainted, they are destroyed with it")
 		}
-		id, name := int(model.Value(p.Plan.VMID)), model.Value(p.Plan.Name)
-		for _, vmid := range run.Replaceable(mayGo, id, name, p.Config.At("name").IsKnown()) {
+		name, isKnown := model.Value(p.Plan.Name), p.Config.At("name").IsKnown()
+		for _, vmid := range run.Replaceable(mayGo, int(model.Value(p.Plan.VMID)), name, isKnown) {
 			pass[vmid] = mayGo[vmid].Knows
 			going{p}.warnUnshown(ctx, mayGo[vmid].Goes)
 		}

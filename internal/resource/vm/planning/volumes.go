@@ -167,13 +167,12 @@ func (v *volumeNames) resolve(ctx context.Context, slot, volume string) {
 
 // otherSlotOf is the slot that has a volume in state, except one.
 func (v *volumeNames) otherSlotOf(volume, except string) string {
-	other := ""
-	for _, slot := range model.SortedSlots(v.Prior.Disks) {
+	for _, slot := range slices.Backward(model.SortedSlots(v.Prior.Disks)) {
 		if slot != except && model.Value(v.Prior.Disks[slot].Volume) == volume {
-			other = slot
+			return slot
 		}
 	}
-	return other
+	return ""
 }
 
 // contradiction is the attribute that says another storage or format than a volume has.
