@@ -119,7 +119,7 @@ func (v *VMPower) ModifyPlan(ctx context.Context, req action.ModifyPlanRequest, 
 		if storage := value(m.StateStorage); storage != "" && !resp.Diagnostics.HasError() {
 			ctx, cancel := context.WithTimeout(ctx, kit.ReadTimeout)
 			defer cancel()
-			unknown := v.Session.VMs.UnknownStorages(ctx, map[string]string{"state_storage": storage})
+			unknown := preflight.UnknownStorages(ctx, v.Session.VMs.Checker, map[string]string{"state_storage": storage})
 			resp.Diagnostics.Append(kit.Verdicts(v.attempt(m), unknown, nil)...)
 		}
 	}

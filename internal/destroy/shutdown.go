@@ -62,7 +62,8 @@ func (d shutdown) shutDown(ctx context.Context) error {
 func pausedError(vmid int, node string, err error) error {
 	return &guest.FieldError{Path: "on_destroy.power_off", Summary: fmt.Sprintf("VM %d is paused", vmid), Err: err,
 		Detail: fmt.Sprintf("A paused guest hears no request to shut down. It was not touched. Resume it (the action "+
-			"proxmox_vm_power, or `qm resume %d` on node %s), or set on_destroy.power_off = \"force\" and apply to have it cut off, then destroy", vmid, node)}
+			"proxmox_vm_power, or `qm resume %d` on node %s), or set on_destroy.power_off = \"force\" and apply to have it "+
+			"cut off, then destroy", vmid, node)}
 }
 
 // isPaused reports whether PVE refuses a shutdown (qemu-server QemuServer.pm vm_is_paused).

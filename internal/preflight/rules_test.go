@@ -73,6 +73,7 @@ func cases() map[string]one {
 func casesOfDevices() map[string]one {
 	nic := vm.NIC{Model: "virtio", NICOptions: vm.NICOptions{Bridge: to("vmbr1"), Tag: to(int64(7))}}
 	return map[string]one{
+		"VM 8000 is paused": {paused, Request{Removing: true, ID: 8000, Stopped: true}},
 		"PVE may not plug net0 into bridge vmbr1": {func(w *world) {
 			w.change(func(w *state.World) { w.Nodes["pve1"].Isolated = []string{"vmbr1"} })
 		}, Request{Creating: true, Node: "pve1",
@@ -117,7 +118,6 @@ func casesOfVMs() map[string]one {
 		"Node pve1 has": {nil, here(Request{CPUs: 1000})},
 		"Node pve1 may run out of memory": {nil, here(Request{Started: true,
 			Planned: vm.Spec{Memory: vm.Memory{Size: to(int64(1 << 30))}}})},
-		"VM 8000 is paused":                {paused, Request{Removing: true, ID: 8000, Stopped: true}},
 		"VMID 8000 is taken":               {nil, here(Request{VMID: 8000})},
 		"VMID 8000 is taken by a VM of th": {nil, here(Request{VMID: 8000, Name: "existing"})},
 		"Volumes of another VM 100":        {alter(orphanOf100), here(Request{VMID: 100, Storages: map[string]string{"disks.scsi0.storage": "local-zfs"}})},

@@ -175,9 +175,9 @@ func (p *planCheck) storages(ctx context.Context, c *Checker, wanted map[string]
 	}
 }
 
-// UnknownStorages reports storages that no node has, by the attributes that name them. The run may bring a VM to another
-// node, so nothing is said of one that a node has.
-func (c *Checker) UnknownStorages(ctx context.Context, wanted map[string]string) []*guest.FieldError {
+// UnknownStorages reports storages that no node has, by the attributes that name them. The run may bring a VM to
+// another node, so nothing is said of one that a node has.
+func UnknownStorages(ctx context.Context, c *Checker, wanted map[string]string) []*guest.FieldError {
 	resources, _, err := c.api.Listing().Recent(ctx)
 	if err != nil {
 		return nil

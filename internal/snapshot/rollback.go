@@ -150,10 +150,10 @@ func (r RollBack) notNewest(node string, later []string, cause error) error {
 func (r RollBack) keptByForeign(node string, cause error) error {
 	return &guest.FieldError{Path: "name", Err: cause,
 		Summary: fmt.Sprintf("VM %d on node %s cannot be taken back past a snapshot of ZFS", r.VMID, node),
-		Detail: fmt.Sprintf("ZFS takes a disk back to its newest snapshot only, and PVE has no younger one of the disk: zfs "+
-			"itself or a program such as sanoid has made it. Nothing was done. Next step: `zfs list -t snapshot -s creation` on "+
-			"node %s, or on the server of a pool over iSCSI, names it behind that of %s. Remove it with zfs destroy, if what it "+
-			"keeps is not needed", node, r.Name)}
+		Detail: fmt.Sprintf("ZFS takes a disk back to its newest snapshot only, and PVE has no younger one of the disk: "+
+			"zfs itself or a program such as sanoid has made it. Nothing was done. Next step: `zfs list -t snapshot -s "+
+			"creation` on node %s, or on the server of a pool over iSCSI, names it behind that of %s. Remove it with zfs "+
+			"destroy, if what it keeps is not needed", node, r.Name)}
 }
 
 // startTime is how long to wait for a guest that PVE starts after a roll-back.

@@ -31,13 +31,12 @@ func TestValidateConfig(t *testing.T) {
 		open   []string // attributes that are not known yet
 		want   string   // the attribute, a colon and words of the text; empty: accepted
 	}{
-		"nothing":                            {},
-		"a disk":                             {config: model.Model{Disks: disks{"scsi0": size("1G")}}},
-		"no size":                            {config: model.Model{Disks: disks{"scsi0": {Storage: new("a")}}}, want: `disks["scsi0"].size: needs a size`},
-		"a misspelt key of an attached disk": {config: model.Model{Disks: disks{"scsi1": {Storage: new("a")}}}, want: `disks["scsi1"].size: imported_disk = { volume = … } for one that is there`},
-		"no size but an image":               {config: model.Model{Disks: disks{"scsi0": {Storage: new("a"), ImportFrom: new("local:import/x.qcow2")}}}},
-		"no size but a clone":                {config: model.Model{Clone: clone, Disks: disks{"scsi0": {}}}},
-		"a size that is not known":           {config: model.Model{Disks: disks{"scsi0": size("1G")}}, open: []string{"disks.scsi0.size"}},
+		"nothing":                  {},
+		"a disk":                   {config: model.Model{Disks: disks{"scsi0": size("1G")}}},
+		"no size":                  {config: model.Model{Disks: disks{"scsi0": {Storage: new("a")}}}, want: `disks["scsi0"].size: imported_disk = { volume = … } for one that is there`},
+		"no size but an image":     {config: model.Model{Disks: disks{"scsi0": {Storage: new("a"), ImportFrom: new("local:import/x.qcow2")}}}},
+		"no size but a clone":      {config: model.Model{Clone: clone, Disks: disks{"scsi0": {}}}},
+		"a size that is not known": {config: model.Model{Disks: disks{"scsi0": size("1G")}}, open: []string{"disks.scsi0.size"}},
 		"no storage": {config: model.Model{Disks: disks{"scsi0": {Size: new("1G")}}},
 			want: `disks["scsi0"].storage: needs a storage`},
 		"an image on a clone, no place": {config: model.Model{Clone: clone, Disks: disks{"scsi1": {ImportFrom: new("local:import/x.qcow2")}}},
