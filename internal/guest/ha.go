@@ -168,6 +168,7 @@ func (h *HAEntries) ChangeHA(ctx context.Context, vmid int, prior, want *HA,
 }
 
 // CheckUnknownHA refuses an update that would change an entry of which neither the state nor, by that, the plan knows.
+// A refresh takes each entry of the listing into the state, so such an entry came after it.
 func (h *HAEntries) CheckUnknownHA(ctx context.Context, vmid int, want *HA) error {
 	entry, err := h.api.HA().Resource(ctx, vmid)
 	if pve.IsKind(err, pve.NotFound) {
