@@ -4,7 +4,7 @@ package backoff
 import "time"
 
 // Reason is why a caller waits before it tries again; it decides how long. Every wait for something that may
-// not come takes its pauses from here; how a task is polled is another matter (waits.go).
+// not come takes its pauses from here; how a task is polled is another matter (package pve, wait.go).
 type Reason int
 
 const (
