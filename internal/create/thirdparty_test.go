@@ -155,7 +155,7 @@ func TestTheNodeIsAwayForAWhile(t *testing.T) {
 		for name, who := range map[string]func(*pve.Config, pvesim.Credentials){"token": token, "ticket": ticket} {
 			b, r := newBench(t, who), onZFS()
 			b.sim.SetTaskTime(3 * time.Second)
-			b.sim.SetThirdParties([]thirdparty.Order{{Act: act, Node: "pve1", ForMS: 20_000,
+			b.sim.SetThirdParties([]thirdparty.Order{{Act: act, Node: "pve1", ForMS: 200_000,
 				Before: fault.Match{Method: http.MethodGet, Path: "/nodes/{node}/tasks/{upid}/status"}}})
 			created, err := b.Create(t.Context(), r)
 			left := len(b.vms())

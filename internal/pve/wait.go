@@ -16,11 +16,15 @@ import (
 const (
 	// firstPause is how old a task of a type that this Client has not seen end yet is when it is looked at first. A
 	// worker that has to be forked, loaded and locked is never faster.
-	firstPause   = 200 * time.Millisecond
-	shortPause   = 100 * time.Millisecond
-	longPause    = 2 * time.Second
-	maxLostPolls = 10
-	logTail      = 10
+	firstPause = 200 * time.Millisecond
+	shortPause = 100 * time.Millisecond
+	longPause  = 2 * time.Second
+	// An outage of the API of minTimeLost is survived, and one of a share of the task's age: the roll-back of a clone of
+	// hours would await its end, and then destroy it.
+	minTimeLost   = 2 * time.Minute
+	shareTimeLost = 4
+	minPollsLost  = 10 // a machine that sleeps loses time without a poll
+	logTail       = 10
 )
 
 // TaskResult is a task that succeeded.
@@ -32,9 +36,8 @@ type TaskResult struct {
 }
 
 // Wait looks at a task again and again until it has ended. A failed task is a *TaskError with the end of its log; an
-// empty UPID is a task that has ended well. A failed look is survived, ten in a row are not: the error is then
-// Ambiguous, since the task may go on. So is a task that PVE no longer knows. A ctx that ends leaves the task
-// running.
+// empty UPID is a task that has ended well. Failed looks are survived for minutes (lostPolls): the error is then Ambiguous,
+// since the task may go on. So is a task that PVE no longer knows. A ctx that ends leaves the task running.
 func (t TaskReader) Wait(ctx context.Context, upid UPID) (TaskResult, error) {
 	if upid == "" {
 		return TaskResult{}, nil
@@ -47,7 +50,7 @@ func (t TaskReader) Wait(ctx context.Context, upid UPID) (TaskResult, error) {
 	defer over()
 	defer t.client.waits.begin(upid)()
 	defer t.client.noteTask(upid)
-	begin, lost := t.client.clock.Now(), 0
+	begin, lost := t.client.clock.Now(), lostPolls{}
 	for look := 0; ; look++ {
 		due, err := t.client.untilDue(ctx, upid, begin, look)
 		if err != nil {
@@ -61,7 +64,7 @@ func (t TaskReader) Wait(ctx context.Context, upid UPID) (TaskResult, error) {
 			}
 			return t.client.result(ctx, status)
 		case err == nil:
-			lost = 0
+			lost = lostPolls{}
 		case ctx.Err() != nil:
 			return TaskResult{}, waitEnded(upid, ctx.Err())
 		case IsKind(err, NotFound):
@@ -69,11 +72,27 @@ func (t TaskReader) Wait(ctx context.Context, upid UPID) (TaskResult, error) {
 		case !isLostPoll(err):
 			return TaskResult{}, err
 		default:
-			if lost++; lost >= maxLostPolls {
-				return TaskResult{}, waitLost(upid, fmt.Sprintf("%d polls in a row failed", lost), err)
+			if now := t.client.clock.Now(); lost.isEnough(begin, now) {
+				why := fmt.Sprintf("%d polls in a row failed, for %s", lost.polls, now.Sub(lost.since).Round(time.Second))
+				return TaskResult{}, waitLost(upid, why, err)
 			}
 		}
 	}
+}
+
+// lostPolls are looks at a task that failed in a row.
+type lostPolls struct {
+	polls int
+	since time.Time
+}
+
+// isEnough counts one more, and reports whether the task is given up that has been waited for since begin.
+func (l *lostPolls) isEnough(begin, now time.Time) bool {
+	if l.polls++; l.polls == 1 {
+		l.since = now
+	}
+	borne := max(minTimeLost, l.since.Sub(begin)/shareTimeLost)
+	return l.polls >= minPollsLost && now.Sub(l.since) >= borne
 }
 
 // untilDue waits for the next look at a task and says for when it was due. The first one is sent so that PVE makes it

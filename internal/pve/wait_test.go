@@ -144,9 +144,13 @@ func TestWaitSurvivesLostPolls(t *testing.T) {
 
 func TestWaitGivesUp(t *testing.T) {
 	down := newServer(t, func(w http.ResponseWriter, _ seen, _ int) { reply(w, 595, "No route to host", "") })
+	begun := down.clock.Now()
 	_, err := down.client(t).Tasks().Wait(t.Context(), taskUPID)
-	if !IsKind(err, Ambiguous) || len(down.requests()) != maxLostPolls || !strings.Contains(err.Error(), "No route to host") {
-		t.Errorf("%s after %d polls: %v", KindOf(err), len(down.requests()), err)
+	if !IsKind(err, Ambiguous) || !strings.Contains(err.Error(), "No route to host") {
+		t.Errorf("%s: %v", KindOf(err), err)
+	}
+	if took := down.clock.Now().Sub(begun); took < minTimeLost || took > minTimeLost+time.Minute {
+		t.Errorf("given up after %v", took)
 	}
 	for reason, want := range map[string]struct {
 		status int
@@ -238,5 +242,27 @@ func TestTaskList(t *testing.T) {
 	running, err := c.Tasks().List(t.Context(), "pve1", TaskFilter{RunningOnly: true})
 	if err != nil || len(running) != 1 || s.requests()[1].form.Get("source") != "active" {
 		t.Errorf("%+v, %v, asked %s", running, err, s.requests()[1])
+	}
+}
+
+// TestWaitBearsAnOutageByTheAgeOfTheTask: the roll-back of a clone would await its end, and then destroy it.
+func TestWaitBearsAnOutageByTheAgeOfTheTask(t *testing.T) {
+	minute := func(n time.Duration) time.Duration { return n * time.Minute }
+	for age, want := range map[time.Duration]bool{0: true, minute(6): true, minute(60): false} {
+		var lost lostPolls
+		begin := time.Unix(0, 0)
+		since := begin.Add(age)
+		gaveUp := false
+		for at := since; at.Before(since.Add(minute(3))); at = at.Add(2 * time.Second) {
+			gaveUp = lost.isEnough(begin, at)
+		}
+		if gaveUp != want {
+			t.Errorf("a task of %v in an outage of 3 minutes: given up %v", age, gaveUp)
+		}
+	}
+	asleep := lostPolls{}
+	asleep.isEnough(time.Unix(0, 0), time.Unix(1, 0))
+	if asleep.isEnough(time.Unix(0, 0), time.Unix(100_000, 0)) {
+		t.Error("given up after two polls, between which the machine slept")
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/clock"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/terraformtest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
 )
@@ -75,4 +76,17 @@ func TestManyAtOnce(t *testing.T) {
 	}
 	rig.Must(t, s.Destroy(t.Context()))
 	w.MustBeClean(t)
+}
+
+// TestOutageDuringALongClone: the API is away for half a minute while a clone goes on. The roll-back would await
+// it, and destroy the finished VM.
+func TestOutageDuringALongClone(t *testing.T) {
+	w := rig.NewWorld(t)
+	s := w.Session(t, rig.TokenSSH, rig.CloneVM)
+	w.Sim.SetTaskTime(time.Minute)
+	w.Sim.SetFaults([]fault.Rule{{Match: fault.Match{Path: "/nodes/{node}/tasks/{upid}/status"}, Phase: fault.Before,
+		Status: 595, Times: 10}})
+	if err := s.Run(t.Context()); err != nil {
+		t.Errorf("the clone is taken back: %v", err)
+	}
 }
