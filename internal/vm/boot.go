@@ -9,17 +9,27 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/property"
 )
 
+// DefaultBootOrder is the boot order that PVE gives a VM with these slots when it is made: the first disk, optical drive
+// and network device (qemu-server QemuServer.pm get_default_bootdevices). Of a drive the map tells whether it is an
+// optical one, as that of cloud-init is.
+func DefaultBootOrder(slots map[string]bool) []string {
+	first := func(isKind func(slot string) bool) []string {
+		all := slices.DeleteFunc(slices.SortedFunc(maps.Keys(slots), bySlot), func(s string) bool { return !isKind(s) })
+		return all[:min(1, len(all))]
+	}
+	return slices.Concat(
+		first(func(slot string) bool { return IsBusSlot(slot) && !slots[slot] }),
+		first(func(slot string) bool { return IsBusSlot(slot) && slots[slot] }),
+		first(func(slot string) bool { return strings.HasPrefix(slot, "net") }))
+}
+
 // BootOrderWith is the boot order that PVE would have given a VM by itself, had its disks been there when it was made:
 // the first disk, then what order has beside disks (qemu-server QemuServer.pm get_default_bootdevices).
 func BootOrderWith(order []string, disks map[string]Disk) []string {
 	if len(disks) == 0 {
 		return order
 	}
-	first := slices.MinFunc(slices.Sorted(maps.Keys(disks)), func(a, b string) int {
-		x, _ := slotRank(a)
-		y, _ := slotRank(b)
-		return x - y
-	})
+	first := slices.MinFunc(slices.Sorted(maps.Keys(disks)), bySlot)
 	others := slices.DeleteFunc(slices.Clone(order), func(slot string) bool { _, disk := disks[slot]; return disk })
 	return append([]string{first}, others...)
 }
@@ -70,11 +80,7 @@ func (s *Spec) legacyDevices(letter rune, disk string) []string {
 		}
 	case 'd':
 		drives := slices.Collect(maps.Keys(s.CDROMs))
-		slices.SortFunc(drives, func(a, b string) int {
-			x, _ := slotRank(a)
-			y, _ := slotRank(b)
-			return x - y
-		})
+		slices.SortFunc(drives, bySlot)
 		return drives
 	case 'n':
 		var nics []string

@@ -1,6 +1,7 @@
 package vm
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strconv"
@@ -77,12 +78,15 @@ func Slots(config map[string]string) []string {
 			slots = append(slots, key)
 		}
 	}
-	slices.SortFunc(slots, func(a, b string) int {
-		x, _ := slotRank(a)
-		y, _ := slotRank(b)
-		return x - y
-	})
+	slices.SortFunc(slots, bySlot)
 	return slots
+}
+
+// bySlot compares slots of drives in PVE's order, and others of one kind by their numbers.
+func bySlot(a, b string) int {
+	x, _ := slotRank(a)
+	y, _ := slotRank(b)
+	return cmp.Or(x-y, len(a)-len(b), strings.Compare(a, b))
 }
 
 // family is a row of numbered slots ("hostpci0" … "hostpci15") that hold devices of one kind.

@@ -163,6 +163,7 @@ type Running struct {
 	Booted    map[string]string `json:"-"` // configuration it was started with
 	Programs  int               `json:"-"` // how many the agent was asked to start
 	Unplugged []string          `json:"-"` // slots whose devices it has lost while it ran, in order
+	BootsFrom []string          `json:"-"` // devices that its firmware tried at its start
 }
 
 // Agent says what the guest agent answers.

@@ -256,3 +256,55 @@ func TestFirmwareKeepsTheOptionsItWasMadeWith(t *testing.T) {
 		})
 	}
 }
+
+// TestBootOrderThatLeavesBecomesPVEsDefault: PVE has a default order at a create only, and a VM without an order boots from no
+// disk. So the plan shows the order that the VM would be made with, and the guest boots from its disk after the restart.
+func TestBootOrderThatLeavesBecomesPVEsDefault(t *testing.T) {
+	t.Parallel()
+	const disk, nic = "disks = { scsi0 = { storage = \"local-zfs\", size = \"1G\" } }\n", "networks = { net0 = { bridge = \"vmbr0\" } }\n"
+	const drive = "cdroms = { ide0 = { file = \"none\" } }\n"
+	for name, c := range map[string]struct{ before, after, want string }{
+		"the disk alone":      {disk + nic + "boot_order = [\"scsi0\"]\n", disk + nic, "scsi0;net0"},
+		"the network":         {disk + nic + "boot_order = [\"net0\"]\n", disk + nic, "scsi0;net0"},
+		"nothing":             {disk + nic + "boot_order = []\n", disk + nic, "scsi0;net0"},
+		"the default itself":  {disk + nic + "boot_order = [\"scsi0\", \"net0\"]\n", disk + nic, "scsi0;net0"},
+		"with a new drive":    {disk + nic + "boot_order = [\"scsi0\", \"net0\"]\n", disk + nic + drive, "scsi0;ide0;net0"},
+		"without the drive":   {disk + drive + "boot_order = [\"ide0\", \"scsi0\"]\n", disk, "scsi0"},
+		"of a clone":          {"clone = { vmid = 9000, full = true }\nboot_order = [\"scsi0\"]\n", "clone = { vmid = 9000, full = true }\n", "scsi0;ide2;net0"},
+		"with cloud-init":     {disk + "boot_order = [\"scsi0\"]\n", disk + "cloud_init = { storage = \"local-zfs\" }\n", "scsi0;ide2"},
+		"a lower disk is new": {disk + "boot_order = [\"scsi0\"]\n", strings.Replace(disk, "{ scsi0", "{ ide1 = { storage = \"local-zfs\", size = \"1G\" }, scsi0", 1), "ide1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := rig.NewVM(t, c.before)
+			l.World.ExpectPowerOffs(state.PowerReboot)
+			pl := l.Plan(c.after)
+			want := strings.Split(c.want, ";")
+			if is := terraformtest.ShowValue(terraformtest.At(pl.Change(rig.VMAddress).Planned, "boot_order")); is != "[\""+strings.Join(want, "\",\"")+"\"]" {
+				t.Errorf("planned %s, want %s", is, want)
+			}
+			rig.Must(t, l.Session.Apply(t.Context(), pl))
+			l.Guest(func(_ *state.World, g *state.Guest) {
+				if g.Config["boot"] != "order="+c.want || !slices.Contains(g.Running.BootsFrom, want[0]) {
+					t.Errorf("boot is %q, and the guest boots from %v", g.Config["boot"], g.Running.BootsFrom)
+				}
+			})
+			rig.Must(t, l.Session.Converge(t.Context()))
+		})
+	}
+}
+
+// TestFirstDiskThatIsNotBooted: PVE puts no disk that comes later into the boot order, so the plan says that the VM does not
+// boot from its first one.
+func TestFirstDiskThatIsNotBooted(t *testing.T) {
+	t.Parallel()
+	const nic, disk = "power_state = \"stopped\"\nnetworks = { net0 = { bridge = \"vmbr0\" } }\n", "disks = { scsi0 = { storage = \"local-zfs\", size = \"1G\" } }\n"
+	l := rig.NewVM(t, nic)
+	l.To(nic + disk)
+	if boot := l.Config()["boot"]; boot != "order=net0" {
+		t.Errorf("boot is %q: the warning is not true", boot)
+	}
+	l = rig.NewVM(t, nic)
+	l.Plan(nic + disk)
+	l.Warned(`disks["scsi0"]`, "does not boot from its first disk", `boot_order = ["scsi0"]`)
+}

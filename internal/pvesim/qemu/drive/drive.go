@@ -126,6 +126,31 @@ func BootOrder(boot string) []string {
 	return nil
 }
 
+// BootsFrom are the devices that the firmware tries: QEMU runs with -boot strict=on, and PVE gives no other one an index.
+// Without an order that is of the hard disks the one in bootdisk alone (QemuServer.pm device_bootorder,
+// bootorder_from_legacy).
+func BootsFrom(e *engine.Engine, conf map[string]string) []string {
+	letters, has := conf["boot"]
+	if strings.HasPrefix(letters, "order=") || has && strings.TrimSpace(letters) == "" {
+		return BootOrder(letters)
+	}
+	if letters = strings.TrimPrefix(letters, "legacy="); !has {
+		letters = "cdn"
+	}
+	var devices []string
+	for _, letter := range letters {
+		for _, name := range slices.Sorted(maps.Keys(conf)) {
+			d := Parse(e, name, conf[name])
+			isDisk := letter == 'c' && name == conf["bootdisk"]
+			isOptical := letter == 'd' && IsDrive(name) && d != nil && d.IsMedia()
+			if isDisk || isOptical || letter == 'n' && HasIndex(name, "net") {
+				devices = append(devices, name)
+			}
+		}
+	}
+	return devices
+}
+
 // Owns reports whether the volume carries the guest's VMID (QemuServer.pm vm_is_volid_owner).
 func Owns(w *state.World, vmid int, volid string) bool {
 	storage, name, ok := state.SplitVolid(volid)

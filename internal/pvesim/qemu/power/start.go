@@ -101,7 +101,8 @@ func Boot(p engine.Process, g *state.Guest) error {
 	}
 	now := p.W.Clock.Now()
 	p.Engine.Forks++
-	g.Running = &state.Running{QMPStatus: "running", PID: p.Engine.Forks, StartedAt: now, Booted: maps.Clone(g.Config)}
+	g.Running = &state.Running{QMPStatus: "running", PID: p.Engine.Forks, StartedAt: now, Booted: maps.Clone(g.Config),
+		BootsFrom: drive.BootsFrom(p.Engine, g.Config)}
 	if err := p.Worker.Checkpoint(); err != nil {
 		if g.Running != nil && g.Running.StartedAt.Equal(now) {
 			g.Running = nil // PVE ends a QEMU whose start failed

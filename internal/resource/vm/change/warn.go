@@ -27,6 +27,7 @@ func (p *Change) WarnInPlace(ctx context.Context) {
 		p.Diags.Append(RefuseTaken(p.Prior, p.Plan)...)
 	}
 	warnings{p}.warnResets()
+	warnings{p}.warnNotBooted()
 	warnings{p}.warnRemovedDisks(ctx)
 	warnings{p}.warnTakenOver()
 	warnings{p}.warnEjected()

@@ -47,7 +47,7 @@ func Normalized(prior, plan Model, managed plan.Managed) (before, after Model) {
 	before.EFIDisk, after.EFIDisk = normalizedEFIDisk(prior.EFIDisk, plan.EFIDisk)
 	before.TPMState, after.TPMState = normalizedTPMState(prior.TPMState, plan.TPMState)
 	before.CloudInit, after.CloudInit = normalizedCloudInit(prior.CloudInit, plan.CloudInit, managed)
-	if plan.BootOrder == nil && !managed["boot_order"] { // open in the plan, and left to PVE
+	if plan.BootOrder == nil { // open in the plan, and left to PVE
 		after.BootOrder = prior.BootOrder
 	}
 	if plan.Machine == nil && !managed["machine"] {

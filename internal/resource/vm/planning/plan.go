@@ -121,7 +121,11 @@ func (p *Planning) update(ctx context.Context, prior kit.PrivateReader) {
 	// First what makes two values equal that are spelt differently, since everything else follows from the differences.
 	p.useTagStyle(ctx)
 	p.volumes = p.resolveVolumes(ctx)
-	p.compute(ctx, p.WithGrownSizes(p.WithPinnedMachine(p.volumes.withAttached(p.Config.Raw))))
+	config := p.WithGrownSizes(p.WithPinnedMachine(p.volumes.withAttached(p.Config.Raw)))
+	p.compute(ctx, config)
+	if order, isReset := p.DefaultBootOrder(); isReset {
+		p.compute(ctx, plan.Replace(config, "boot_order", order))
+	}
 	if p.Diags.HasError() {
 		return
 	}

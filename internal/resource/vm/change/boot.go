@@ -1,0 +1,81 @@
+package change
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/terraform-plugin-framework/path"
+	"github.com/hashicorp/terraform-plugin-go/tftypes"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/framework/plan"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/model"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+)
+
+// DefaultBootOrder is the boot order of a VM whose configuration names none any more, and whether it is one. PVE has a
+// default at a create only. A VM without an order boots from no disk (qemu-server QemuServer.pm device_bootorder,
+// bootorder_from_legacy), so the default of a create takes its place.
+func (p *Change) DefaultBootOrder() (tftypes.Value, bool) {
+	if !p.resetsBootOrder() {
+		return tftypes.Value{}, false
+	}
+	kind := plan.At(p.State, "boot_order").Type()
+	for _, at := range []string{"disks", "cdroms", "networks", "cloud_init", "cloud_init.storage", "cloud_init.slot"} {
+		if !p.Config.At(at).IsKnown() {
+			return tftypes.NewValue(kind, tftypes.UnknownValue), true
+		}
+	}
+	var order []tftypes.Value
+	for _, device := range p.defaultBootOrder() {
+		order = append(order, model.Text(device))
+	}
+	return tftypes.NewValue(kind, order), true
+}
+
+// resetsBootOrder reports whether a configured boot order leaves the configuration.
+func (p *Change) resetsBootOrder() bool {
+	return !p.Creating() && p.Managed("boot_order") && p.Was("boot_order") && p.Config.At("boot_order").IsNull()
+}
+
+// defaultBootOrder is PVE's for the devices that the VM has after the change, those that the state does not know among
+// them.
+func (p *Change) defaultBootOrder() []string {
+	has := map[string]bool{} // by slot: whether it is an optical drive
+	for slot := range p.Private.Others {
+		has[slot] = false
+	}
+	for _, at := range p.Forgotten {
+		group, slot, _ := strings.Cut(at, ".")
+		has[slot] = group == "cdroms"
+	}
+	for slot := range p.Private.Drives {
+		has[slot] = true
+	}
+	for slot := range p.Plan.Networks {
+		has[slot] = false
+	}
+	for slot := range p.Plan.Disks {
+		has[slot] = false
+	}
+	for slot := range (refusals{p}).opticalDrives(p.Plan) {
+		has[slot] = true
+	}
+	return vm.DefaultBootOrder(has)
+}
+
+// warnNotBooted tells of the first disk of a VM: PVE puts no disk into the boot order that comes after the create
+// (qemu-server API2/Qemu.pm update_vm_api), and the firmware boots from nothing else (QemuServer.pm config_to_command,
+// "strict=on").
+func (p warnings) warnNotBooted() {
+	isDisk := func(slot string) bool { return vm.IsBusSlot(slot) }
+	hadDisk := len(p.Prior.Disks) > 0 || slices.ContainsFunc(slices.Collect(maps.Keys(p.Private.Others)), isDisk)
+	if hadDisk || len(p.Plan.Disks) == 0 || p.resetsBootOrder() || !p.Config.At("boot_order").IsNull() {
+		return
+	}
+	slot := model.SortedSlots(p.Plan.Disks)[0]
+	p.Diags.AddAttributeWarning(path.Root("disks").AtMapKey(slot), p.Prior.Thing()+" does not boot from its first disk",
+		fmt.Sprintf("PVE puts no disk into the boot order that comes after the create. To boot from it write boot_order = "+
+			"[%q].", slot))
+}
