@@ -159,14 +159,14 @@ func nameAsItStands(ctx context.Context, d *destruction, err error) (warnings []
 	}
 	late, cancel := d.d.jobs.LookAfter(ctx)
 	defer cancel()
-	now, lookErr := d.d.api.QEMU(d.node, vmid).Config(late)
-	if lookErr != nil || !d.mine(now.Values) || guest.IsHalfDestroyed(now.Values) {
+	node, lookErr := d.standing(late)
+	if lookErr != nil {
 		return nil
 	}
 	if ignored {
 		warnings = append(warnings, guest.IgnoredByHA(vmid))
 	}
-	status, lookErr := d.d.api.QEMU(d.node, vmid).Status(late)
+	status, lookErr := d.d.api.QEMU(node, vmid).Status(late)
 	disobeys := status.IsRunning() && pve.IsKind(err, pve.Busy) && ctx.Err() == nil
 	if !asked || disobeys {
 		return warnings
@@ -180,7 +180,7 @@ func nameAsItStands(ctx context.Context, d *destruction, err error) (warnings []
 	}
 	return append(warnings, guest.Warning{Summary: fmt.Sprintf("VM %d was asked to shut down", vmid),
 		Detail: fmt.Sprintf("The destroy did that, and has not removed the VM. Its guest %s: `%s` on node %s starts it "+
-			"again.", is, shell.VM("qm start {vmid}", vmid), d.node)})
+			"again.", is, shell.VM("qm start {vmid}", vmid), node)})
 }
 
 // notInCluster is the warning of a destroy that has found nothing of a VM, not even a task.

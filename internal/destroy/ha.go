@@ -97,13 +97,7 @@ func (k *kept) putBack(ctx context.Context, d *destruction) error {
 	vmid := d.r.Ref.VMID
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 	defer cancel()
-	prove := func(ctx context.Context) error {
-		now, err := d.d.api.QEMU(d.node, vmid).Config(ctx)
-		if err == nil && (!d.mine(now.Values) || guest.IsHalfDestroyed(now.Values)) {
-			err = guard.ErrNotOurs
-		}
-		return err
-	}
+	prove := func(ctx context.Context) error { _, err := d.standing(ctx); return err }
 	entry, err := d.d.api.HA().Resource(ctx, vmid)
 	if err == nil && entry.Options["state"] != "ignored" {
 		k.state = cmp.Or(entry.Options["state"], "started") // its default
@@ -122,6 +116,16 @@ func (k *kept) putBack(ctx context.Context, d *destruction) error {
 	}
 	return fmt.Errorf("put VM %d back under HA (%s on a node does that): %w", vmid,
 		shell.Or(k.command(vmid), shell.ByHand), err)
+}
+
+// standing is the node on which the VM stands by now: it may have been migrated meanwhile. guard.ErrNotOurs: it is gone,
+// or only the lock of its destroy is left.
+func (d *destruction) standing(ctx context.Context) (string, error) {
+	at, seen, err := d.d.guests.Find(ctx, d.r.Ref, d.resources)
+	if seen == guest.Gone || err == nil && (!d.mine(at.Config.Current()) || guest.IsHalfDestroyed(at.Config.Current())) {
+		err = guard.ErrNotOurs
+	}
+	return at.Node, err
 }
 
 // command gives the entry its state back, and one that was dropped its other options, too, but for a comment.

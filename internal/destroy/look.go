@@ -146,7 +146,7 @@ func dropReused(ctx context.Context, r *removal) error {
 	reused, err := r.reused(ctx, r.view.node, r.view.config.Values)
 	for _, volume := range reused {
 		if !r.of(volume).own {
-			delete(r.Baseline.Named, volume)
+			r.Baseline.Disown(volume)
 		}
 	}
 	return err

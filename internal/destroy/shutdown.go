@@ -239,7 +239,8 @@ func (r *removal) findKnown(ctx context.Context, find func(context.Context) erro
 			return err
 		}
 		if node := r.view.node; r.Baseline.Node != node {
-			r.leftFrom, r.Baseline.Node = append(r.leftFrom, r.Baseline.Node), node
+			r.leftFrom, r.known = append(r.leftFrom, r.Baseline.Node), ""
+			r.Baseline.MoveTo(node)
 		}
 		if digest := r.view.config.Digest; digest != "" && digest == r.known {
 			return nil

@@ -23,7 +23,8 @@ type Baseline struct {
 	Before   map[string]struct{} // volume ids
 	// Named are the volumes that are ours, where they are known by name since a configuration of ours named them: then
 	// Before does not count. Nil: all that came after Before.
-	Named map[string]bool
+	Named  map[string]bool
+	former map[string]bool // the names that the VM had on another node (MoveTo)
 	// Unremoved are volumes that PVE said it could not remove, and why. It counts for blind storages. HasLog: there was
 	// such a log to read, and it names all of them.
 	Unremoved map[string]string
@@ -65,8 +66,25 @@ func (f *Baseline) Own(volumes []string) {
 	slices.Sort(f.Storages)
 }
 
-// HasNamed reports whether a volume is known by name to be ours.
-func (f *Baseline) HasNamed(volume string) bool { return f.Named[volume] }
+// HasNamed reports whether a volume is known by name to be ours, or was where the VM was before.
+func (f *Baseline) HasNamed(volume string) bool { return f.Named[volume] || f.former[volume] }
+
+// Disown takes out a volume that is not ours any more.
+func (f *Baseline) Disown(volume string) {
+	delete(f.Named, volume)
+	delete(f.former, volume)
+}
+
+// MoveTo has the baseline of a VM whose volumes are known by name follow the VM to another node. There the names may be
+// others': PVE gives a disk another name where its own is taken (qemu-server QemuMigrate.pm, allow_rename). So none is
+// ours until a configuration that is read there names it (Own).
+func (f *Baseline) MoveTo(node string) {
+	if f.former == nil {
+		f.former = map[string]bool{}
+	}
+	maps.Copy(f.former, f.Named)
+	f.Node, f.Named, f.Storages = node, map[string]bool{}, nil
+}
 
 // ours reports whether a volume with our id is ours.
 func (f *Baseline) ours(volume string) bool {
