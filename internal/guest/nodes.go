@@ -164,7 +164,8 @@ type Astray struct {
 // copies local volumes and frees them where they were (qemu-server QemuMigrate.pm phase3_cleanup). So a volume came
 // along if it is on its node with the size that its slot shows, and is not on the former one any more, or if a
 // replication job has copied it. Where the former node is off, or left the cluster, a VM that is not under HA counts
-// as migrated: nodes are emptied before that. Task lists tell less: they rotate, show tasks of others with Sys.Audit
+// as migrated: nodes are emptied before that. But it does not while an earlier look has found it astray: it may have
+// left HA since. Task lists tell less: they rotate, show tasks of others with Sys.Audit
 // only, and that of a node that is off cannot be read.
 func Strays(ctx context.Context, g *Guests, ref Ref, node string, configs ...map[string]string) (Astray, error) {
 	from := ref.former(node)
@@ -195,13 +196,15 @@ func Strays(ctx context.Context, g *Guests, ref Ref, node string, configs ...map
 			sizes[disk.Volume] = disk.Bytes()
 		}
 	}
+	listed, _ := resources.Guest(ref.VMID)
+	emptied := listed.HAState == "" && len(ref.Astray.Volumes) == 0
 	var replicated *bool
 	came := func(volume string) bool {
 		is, size := findOn(ctx, g, resources, node, ref.VMID, volume)
 		if is != isThere || !vm.FitsSize(size, sizes[volume]) {
 			return false
 		}
-		left := hasLeft(ctx, g, resources, formers, ref.VMID, volume)
+		left := hasLeft(ctx, g, resources, formers, ref.VMID, volume, emptied)
 		if !left && replicated == nil {
 			replicated = new(isReplicated(ctx, g, ref.VMID, append(slices.Clone(formers), node)))
 		}
@@ -226,12 +229,12 @@ func (r Ref) former(node string) string {
 	return from
 }
 
-// hasLeft reports whether a volume of a VM is on none of its former nodes any more.
-func hasLeft(ctx context.Context, g *Guests, resources pve.Resources, formers []string, vmid int, volume string) bool {
-	listed, _ := resources.Guest(vmid)
+// hasLeft reports whether a volume of a VM is on none of its former nodes any more. emptied: one that is off has none.
+func hasLeft(ctx context.Context, g *Guests, resources pve.Resources, formers []string, vmid int, volume string,
+	emptied bool) bool {
 	return !slices.ContainsFunc(formers, func(former string) bool {
 		is, _ := findOn(ctx, g, resources, former, vmid, volume)
-		return is != notThere && (is != away || listed.HAState != "")
+		return is != notThere && (is != away || !emptied)
 	})
 }
 

@@ -197,3 +197,40 @@ func TestMigrationBroughtTheDisksAlong(t *testing.T) {
 		}
 	}
 }
+
+// TestRecoveryByHAIsKeptInMindWithoutHA: the former node stays off, and the user takes the VM out of HA. That proves nothing of the
+// disk: neither its removal from the configuration nor a destroy takes another's volume.
+func TestRecoveryByHAIsKeptInMindWithoutHA(t *testing.T) {
+	t.Parallel()
+	const inHA, disk = `ha = { state = "stopped" }`, `scsi1 = { storage = "local-zfs", size = "1G" }`
+	config := func(ha, disk string) string {
+		both := strings.Replace(fmt.Sprintf(recoveredVM, onAny+"\n removed_disks = \"destroy\"\n"+ha), "local-zfs", "shared-nfs", 1)
+		return strings.Replace(both, "scsi0", disk+"\n scsi0", 1)
+	}
+	for _, destroyed := range []bool{false, true} {
+		w := rig.NewWorld(t)
+		s := w.Session(t, rig.RootTicket, config(inHA, disk))
+		rig.Must(t, s.Converge(t.Context()))
+		w.Change(func(world *state.World) {
+			world.Nodes[world.Guests[400].Node].Online, world.Guests[400].Node = false, "pve2"
+			world.Put(&state.Volume{Storage: "local-zfs", Node: "pve2", Name: "vm-400-disk-0", VMID: 400, Content: "images",
+				Format: "raw", Size: 1 << 30, Data: "theirs"})
+		})
+		rig.Must(t, s.Refresh(t.Context()))
+		w.Reconfigure(t, s, rig.RootTicket, config("", disk))
+		rig.Must(t, s.Run(t.Context()))
+		var err error
+		if destroyed {
+			err = s.Destroy(t.Context())
+		} else {
+			w.Reconfigure(t, s, rig.RootTicket, config("", ""))
+			err = s.Run(t.Context())
+		}
+		if err == nil || !strings.Contains(err.Error(), "may have disks of others") {
+			t.Errorf("destroyed %t: the apply says %v", destroyed, err)
+		}
+		if _, others := disksOn(w); others != "pve2" {
+			t.Errorf("destroyed %t: another's disk is on %q", destroyed, others)
+		}
+	}
+}
