@@ -103,8 +103,11 @@ func (g *Guests) complete(ctx context.Context, ref Ref, listed pve.Resource, gue
 	asked *agent.Question) error {
 	var err error
 	guest.Pool, guest.Status = listed.Pool, listed.Status
-	if listed.Status != ref.Status || listed.Status == "" || listed.Status == "unknown" {
-		// by the node, with other guests of it: the cluster's listing is up to ten seconds old and never trusted for it
+	switch {
+	case listed.Status == ref.Status && listed.Status != "" && listed.Status != "unknown":
+	case guest.Lock == lockBackup: // the node's list does not tell a guest that is off from one that runs
+		err = g.readStatus(ctx, guest)
+	default: // by the node, with other guests of it: the cluster's listing is up to ten seconds old and never trusted for it
 		err = guest.takeStatus(g.api.Listing().Power(ctx, guest.Node, guest.VMID))
 	}
 	if asked == nil && guest.HasAgent() {
@@ -203,10 +206,17 @@ func HasInSlot(options map[string]string, volume string) bool {
 	return slices.ContainsFunc(vm.Slots(options), func(slot string) bool { return VolumeOf(options[slot]) == volume })
 }
 
-// readStatus asks whether the guest runs now.
+// lockBackup is the lock of a guest that is backed up.
+const lockBackup = "backup"
+
+// readStatus asks whether the guest runs now. A backup starts the QEMU of a guest that is off, paused, and ends it when
+// it is done (qemu-server VZDump/QemuServer.pm enforce_vm_running_for_backup, restore_vm_power_state): it is off.
 func (g *Guests) readStatus(ctx context.Context, guest *Guest) error {
-	status, err := g.api.QEMU(guest.Node, guest.VMID).Status(ctx)
-	return guest.takeStatus(status.Status, err)
+	now, err := g.api.QEMU(guest.Node, guest.VMID).Status(ctx)
+	if now.QMPStatus == "prelaunch" && now.Lock == lockBackup {
+		now.Status = string(Stopped)
+	}
+	return guest.takeStatus(now.Status, err)
 }
 
 func (g *Guest) takeStatus(status string, err error) error {

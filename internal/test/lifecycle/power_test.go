@@ -360,3 +360,34 @@ func TestStartedSinceThePlan(t *testing.T) {
 		l.WantWaiting()
 	}
 }
+
+// TestBackupStartsNoGuest plans during a backup of a guest that is off: PVE runs its QEMU, paused (qemu-server
+// VZDump/QemuServer.pm enforce_vm_running_for_backup). It is off, and a guest that was paused by hand is not.
+func TestBackupStartsNoGuest(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		lock, want string
+		isEmpty    bool
+	}{
+		"backed up, to be off": {lock: "backup", want: "stopped", isEmpty: true},
+		"backed up, to run":    {lock: "backup", want: "running"},
+		"paused, to be off":    {want: "stopped"},
+		"paused, to run":       {want: "running", isEmpty: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			body := rig.OneDisk + fmt.Sprintf("\npower_state = %q\n", c.want)
+			l := rig.NewVM(t, body)
+			l.Guest(func(_ *state.World, g *state.Guest) {
+				if c.lock != "" {
+					g.SetLock(c.lock, "by hand")
+				}
+				g.Running = &state.Running{QMPStatus: "prelaunch"}
+			})
+			l.World.Sim.Advance(time.Minute) // the listing has caught up
+			if plan := l.Plan(body); plan.Empty() != c.isEmpty {
+				t.Errorf("the plan is %s; %s", plan, l.Session.Diagnostics())
+			}
+		})
+	}
+}
