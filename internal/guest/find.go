@@ -149,6 +149,9 @@ func Guard(ref Ref, node string, config map[string]string) error {
 	if IsHalfDestroyed(config) {
 		return HalfDestroyed(ref, node, nil)
 	}
+	if IsRestoring(config) {
+		return &RestoringError{VMID: ref.VMID, Node: node}
+	}
 	return &IdentityError{VMID: ref.VMID, Node: node, Home: ref.Node, State: ref.Identity, Server: seen}
 }
 

@@ -99,10 +99,10 @@ func HalfMade(config map[string]string) bool {
 }
 
 // IsRestoring reports whether a configuration may be the one that PVE puts there while it reads a backup (qemu-server
-// QemuServer.pm, restore_vma_archive): it has no lock, and says nothing.
+// QemuServer.pm, restore_vma_archive, which sets no lock, and restore_proxmox_backup_archive): it says nothing.
 func IsRestoring(config map[string]string) bool {
-	for option := range config {
-		if option != "memory" && option != "digest" {
+	for option, value := range config {
+		if option != "memory" && option != "digest" && (option != "lock" || value != "create") {
 			return false
 		}
 	}

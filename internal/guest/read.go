@@ -2,6 +2,7 @@ package guest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -45,6 +46,9 @@ func (g *Guests) Read(ctx context.Context, ref Ref) (Guest, Presence, error) {
 		asked = nil
 	}
 	guest, seen, err := judge(ref, at)
+	if restoring := (*RestoringError)(nil); errors.As(err, &restoring) {
+		restoring.Task = restoreOf(ctx, g, at.Node, ref.VMID)
+	}
 	if err != nil || seen != Found || guest.Placeholder {
 		return guest, seen, err
 	}
@@ -58,6 +62,16 @@ func (g *Guests) Read(ctx context.Context, ref Ref) (Guest, Presence, error) {
 		guest.Astray, err = Strays(ctx, g, ref, at.Node, at.Config.Current(), at.Config.Merged())
 	}
 	return guest, Found, err
+}
+
+// restoreOf is the task that restores a VM, "" if it cannot be seen.
+func restoreOf(ctx context.Context, g *Guests, node string, vmid int) pve.UPID {
+	tasks, err := g.api.Tasks().List(ctx, node, pve.TaskFilter{VMID: vmid, RunningOnly: true})
+	at := slices.IndexFunc(tasks, func(t pve.Task) bool { return t.UPID.Type() == "qmrestore" })
+	if err != nil || at < 0 {
+		return ""
+	}
+	return tasks[at].UPID
 }
 
 // HasTrace reports whether a task of this cluster names a VMID, or may. Two hosts whose nodes have the same name differ
@@ -107,7 +121,7 @@ func (g *Guests) complete(ctx context.Context, ref Ref, listed pve.Resource, gue
 	case listed.Status == ref.Status && listed.Status != "" && listed.Status != "unknown":
 	case guest.Lock == lockBackup: // the node's list does not tell a guest that is off from one that runs
 		err = g.readStatus(ctx, guest)
-	default: // by the node, with other guests of it: the cluster's listing is up to ten seconds old and never trusted for it
+	default: // by the node, with others of it: the cluster's listing is up to ten seconds old and never trusted for it
 		err = guest.takeStatus(g.api.Listing().Power(ctx, guest.Node, guest.VMID))
 	}
 	if asked == nil && guest.HasAgent() {
@@ -253,6 +267,25 @@ func (g *Guest) takeAnswer(ctx context.Context, q *agent.Question) {
 // AskAgent asks the agent of a guest that was just read.
 func (g *Guests) AskAgent(ctx context.Context, guest *Guest, memory agent.Memory) {
 	guest.takeAnswer(ctx, g.agents.Ask(ctx, guest.Node, guest.VMID, memory))
+}
+
+// RestoringError says that a VM cannot be told from others, since a restore over it is at work or has failed.
+type RestoringError struct {
+	VMID int
+	Node string
+	Task pve.UPID // "" if it is not seen
+}
+
+// Error says how the VM can be told again.
+func (e *RestoringError) Error() string {
+	task := ""
+	if e.Task != "" {
+		task = fmt.Sprintf(" (task %s is at work)", e.Task)
+	}
+	return fmt.Sprintf("VM %d on node %s is being restored from a backup, or such a restore has failed%s: its "+
+		"configuration is the empty one that PVE writes meanwhile, so nothing proves that it is the VM in state. It was not "+
+		"touched, and the state keeps it. Wait for the end of the restore. If that has failed, restore a backup of the VM "+
+		"again", e.VMID, e.Node, task)
 }
 
 // NodeOfflineError says that a VM cannot be read, since the cluster does not see its node.

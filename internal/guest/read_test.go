@@ -83,6 +83,8 @@ func TestReadJudges(t *testing.T) {
 		"half made, by whom cannot be told":      {happens: half, ref: func(r *Ref) { r.Identity, r.Proof = Identity{}, proof }, seen: Found},
 		"half destroyed": {happens: func(g *state.Guest) { g.Config = map[string]string{}; g.SetLock("destroyed", "state") },
 			seen: Found, says: "half destroyed"},
+		"restored over itself, from a file": {happens: func(g *state.Guest) { g.Config = map[string]string{"memory": "128"} },
+			seen: Found, says: "is being restored from a backup, or such a restore has failed:"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

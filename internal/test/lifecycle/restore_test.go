@@ -1,6 +1,7 @@
 package lifecycle_test
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 	"testing"
@@ -228,5 +229,47 @@ func TestReplacementWhoseBackupIsGoneSinceThePlan(t *testing.T) {
 		if pruned {
 			rig.MustSay(t, err, "The storage does not list that backup any more", "Nothing was touched")
 		}
+	}
+}
+
+// TestRestoredOverItself plans, changes and destroys a VM while an administrator restores it over itself, or after that
+// failed: PVE writes an empty configuration first (qemu-server QemuServer.pm restore_vma_archive,
+// restore_proxmox_backup_archive). It is no third party's VM, and no advice is given to forget or adopt it.
+func TestRestoredOverItself(t *testing.T) {
+	t.Parallel()
+	for name, lock := range map[string]string{"file": "", "backup server": "create"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := rig.NewVM(t, rig.OneDisk)
+			var was map[string]string
+			l.Guest(func(_ *state.World, g *state.Guest) {
+				was, g.Config, g.Running = g.Config, map[string]string{"memory": "128"}, nil
+				if lock != "" {
+					g.SetLock(lock, "by hand")
+				}
+			})
+			const says = "is being restored from a backup, or such a restore has failed"
+			check := func(said string) {
+				t.Helper()
+				if !strings.Contains(said, says) || strings.Contains(said, "state rm") || strings.Contains(said, "import") {
+					t.Errorf("said: %s", said)
+				}
+			}
+			l.Configure(rig.OneDisk)
+			plan, err := l.Session.Plan(t.Context())
+			rig.Must(t, err)
+			if !plan.Empty() {
+				t.Errorf("the plan is %s", plan)
+			}
+			check(l.Session.Diagnostics().String())
+			l.Configure(rig.OneDisk + "\ncpu = { cores = 2 }")
+			check(fmt.Sprint(l.Session.Converge(t.Context())))
+			check(fmt.Sprint(l.Session.Destroy(t.Context())))
+			l.Guest(func(_ *state.World, g *state.Guest) {
+				g.Config = was
+				g.SetLock("", "")
+			})
+			l.To(rig.OneDisk + "\ncpu = { cores = 2 }")
+		})
 	}
 }
