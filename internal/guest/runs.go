@@ -220,16 +220,19 @@ func (r *Runs) listTasks(ctx context.Context, node string, mark ownership.Mark) 
 	if mark.Source != 0 {
 		filters = append(filters, pve.TaskFilter{VMID: mark.Source})
 	}
-	for _, filter := range filters {
-		tasks, err := r.api.Tasks().List(ctx, node, filter)
+	for i := 0; i < len(filters); i++ {
+		tasks, err := r.api.Tasks().List(ctx, node, filters[i])
 		if err != nil {
 			return nil, err
 		}
 		for _, t := range tasks {
 			all = append(all, ownership.Task{UPID: string(t.UPID), Type: t.UPID.Type(), ID: t.UPID.ID(), User: t.UPID.User(),
-				Node: node, Start: t.StartTime.Unix(), Running: t.Running(),
+				Node: node, Start: t.StartTime.Unix(), End: t.EndTime.Unix(), Running: t.Running(),
 				Well: t.Status == "OK" || strings.HasPrefix(t.Status, "WARNINGS"),
 				Died: !t.Running() && fault.KindOfExit(t.Status) == pve.Ambiguous})
+		}
+		if filters[i].Type == "" && len(filters) < 3 && slices.ContainsFunc(all, ownership.Task.MayBeBackups) {
+			filters = append(filters, pve.TaskFilter{Type: "vzdump"}) // a job of several guests names none
 		}
 	}
 	return all, nil

@@ -49,6 +49,7 @@ type Task struct {
 	Node string
 	// Start is when it began, in seconds on its node's own clock. Starts of two nodes are never compared.
 	Start   int64
+	End     int64 // likewise; 0 while it runs
 	Running bool
 	Well    bool // it ended without an error
 	Died    bool // its worker was killed, or PVE cannot tell: it may have cleaned nothing up
@@ -77,8 +78,8 @@ type Guest struct {
 	HA bool
 	// Snapshots: a user has taken some, or rolled the guest back.
 	Snapshots bool
-	// Tasks are those of all nodes that name the guest, or the source of a clone. Unseen says which tasks of other users
-	// could not be seen, "" for none.
+	// Tasks are those of all nodes that name the guest, or the source of a clone, and backup jobs. Unseen says which tasks
+	// of other users could not be seen, "" for none.
 	Tasks  []Task
 	Unseen string
 	// Clocks are the times of the nodes, in seconds on their own clocks. A node that does not tell its time is missing.

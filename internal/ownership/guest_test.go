@@ -299,7 +299,7 @@ func ageRows() []row {
 // TestOwnership: a guest is ours only if its mark, the signature and PVE's own record of its maker agree, and nothing
 // shows that another user needs it. Which node's clock is ahead changes nothing, nor does the order of PVE's lists.
 func TestOwnership(t *testing.T) {
-	rows, judged := slices.Concat(markRows(), makerRows(), ageRows()), 0
+	rows, judged := slices.Concat(markRows(), makerRows(), ageRows(), backupRows()), 0
 	for _, c := range rows {
 		for _, m := range makings() {
 			if c.only != nil && !c.only(m) {

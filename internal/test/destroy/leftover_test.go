@@ -2,6 +2,7 @@ package destroy_test
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"strings"
 	"testing"
@@ -107,24 +108,40 @@ func TestLeftoverThatAnotherUserWorksWith(t *testing.T) {
 			world.Guests[300].Running = &state.Running{}
 		})
 	}
+	stopped := func(t *testing.T, w *rig.World) {
+		rig.RunTask(t, w, "/nodes/pve1/vzdump", "vmid=300&storage=local&mode=stop")
+		w.Change(func(world *state.World) { // what its worker begins (qemu-server VZDump/QemuServer.pm stop_vm, start_vm)
+			for _, dump := range maps.Clone(world.Tasks) {
+				for _, typ := range []string{"qmshutdown", "qmstart"} {
+					if task := *dump; dump.Type == "vzdump" {
+						task.UPID = strings.NewReplacer("vzdump", typ, dump.User, "root@pam").Replace(dump.UPID)
+						task.Type, task.User = typ, "root@pam"
+						world.Tasks[task.UPID] = &task
+					}
+				}
+			}
+		})
+	}
 	for name, c := range map[string]struct {
 		before, between func(*testing.T, *rig.World)
 		blind           bool // no refresh between the use and the destroy
 		leaves          bool // the configuration: the plan is made before the refresh
 		named, refused  bool
 	}{
-		"not used":                    {},
-		"started before the plan":     {before: root(start, ""), named: true},
-		"started after the plan":      {between: root(start, ""), refused: true},
-		"started, without a refresh":  {before: root(start, ""), blind: true, named: true},
-		"started, and it leaves":      {before: root(start, ""), leaves: true, named: true},
-		"started before and after":    {before: root(start, ""), between: root("/nodes/pve1/qemu/300/status/reset", ""), named: true, refused: true},
-		"snapshot after the plan":     {between: root("/nodes/pve1/qemu/300/snapshot", "snapname=mine"), refused: true},
-		"snapshot before the plan":    {before: root("/nodes/pve1/qemu/300/snapshot", "snapname=mine"), named: true},
-		"started by the own identity": {between: own},
-		"a backup after the plan":     {between: root("/nodes/pve1/vzdump", "vmid=300&storage=local")},
-		"the own start before a plan": {before: own},
-		"a backup before the refresh": {before: root("/nodes/pve1/vzdump", "vmid=300&storage=local")},
+		"not used":                       {},
+		"started before the plan":        {before: root(start, ""), named: true},
+		"started after the plan":         {between: root(start, ""), refused: true},
+		"started, without a refresh":     {before: root(start, ""), blind: true, named: true},
+		"started, and it leaves":         {before: root(start, ""), leaves: true, named: true},
+		"started before and after":       {before: root(start, ""), between: root("/nodes/pve1/qemu/300/status/reset", ""), named: true, refused: true},
+		"snapshot after the plan":        {between: root("/nodes/pve1/qemu/300/snapshot", "snapname=mine"), refused: true},
+		"snapshot before the plan":       {before: root("/nodes/pve1/qemu/300/snapshot", "snapname=mine"), named: true},
+		"started by the own identity":    {between: own},
+		"a backup after the plan":        {between: root("/nodes/pve1/vzdump", "vmid=300&storage=local")},
+		"the own start before a plan":    {before: own},
+		"a backup that stops it, after":  {between: stopped},
+		"a backup that stops it, before": {before: stopped},
+		"a backup before the refresh":    {before: root("/nodes/pve1/vzdump", "vmid=300&storage=local")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
