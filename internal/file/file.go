@@ -77,6 +77,9 @@ type Files struct {
 	found   places             // likewise, by a resource that is planned to stay
 	leaving places             // files of resources that are planned to go, and their files with them
 	claims  map[string][]Claim // what the plans so far want in files, as places are
+	finders places             // files that an object in state has found there, which are another's or nobody's
+	yielded places             // files that this process has left to such an object
+	gone    places             // files of such objects that this process has destroyed
 	fetched map[string][]fetch // downloads of this process, as places are
 
 	heads  request.Recent[about] // by node and address
@@ -88,7 +91,7 @@ type Files struct {
 func New(runner *request.Runner, guard *guard.Guard, shell Shell) *Files {
 	return &Files{api: runner.API, clock: runner.Clock, runner: runner, guard: guard.Files(), shell: shell,
 		turns: map[string][]turn{}, sources: map[string]Source{}, owned: places{}, reused: places{},
-		found: places{}, leaving: places{}, claims: map[string][]Claim{}, fetched: map[string][]fetch{},
+		found: places{}, leaving: places{}, finders: places{}, yielded: places{}, gone: places{}, claims: map[string][]Claim{}, fetched: map[string][]fetch{},
 		heads: request.Recent[about]{Life: time.Minute}, asking: make(chan struct{}, 1)}
 }
 
@@ -227,6 +230,45 @@ func (f *Files) Replaces(ctx context.Context, node, volume string) bool {
 	isMade := slices.Contains(f.owned[nameOf(volume)], place{node, volume})
 	f.mu.Unlock()
 	return isMade && f.Goes(ctx, node, volume)
+}
+
+// Finds notes that an object in state has found its file there.
+func (f *Files) Finds(node, volume string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.finders.add(place{node, volume})
+}
+
+// IsFound reports whether an object in state has found a file there that another one has made.
+func (f *Files) IsFound(ctx context.Context, node, volume string) bool {
+	return f.isAmong(ctx, f.finders, place{node, volume})
+}
+
+// Yield leaves the file of a deposed object to the one that has found it there, unless this process has destroyed that
+// one. Only the destroy of a deposed object is planned once more within the apply, and so in the process that carries it
+// out (terraform internal/terraform, node_resource_destroy_deposed.go): any other goes with its file.
+func (f *Files) Yield(ctx context.Context, node, volume string) {
+	at := place{node, volume}
+	if !f.isAmong(ctx, f.leaving, at) || f.isAmong(ctx, f.gone, at) {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.reused.add(at)
+	f.yielded.add(at)
+}
+
+// Inherits notes the destroy of an object that has found its file there. It reports whether the file was left to it.
+func (f *Files) Inherits(ctx context.Context, node, volume string) bool {
+	at := place{node, volume}
+	isLeft := f.isAmong(ctx, f.yielded, at)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.gone.add(at)
+	if isLeft {
+		f.reused.drop(at)
+	}
+	return isLeft
 }
 
 func (f *Files) isReplaced(ctx context.Context, spec Spec) bool {

@@ -11,6 +11,12 @@ import (
 	"github.com/zclconf/go-cty/cty"
 )
 
+// Depose puts the object that a saved state has at an address beside the present one, as a CLI leaves it that was killed before
+// the last destroys.
+func (s *Session) Depose(saved SavedState, address string) {
+	s.state[address+deposed+")"] = saved.instances[address]
+}
+
 // A replacement with create_before_destroy, as Terraform core does it (internal/terraform, node_resource_apply_instance.go,
 // managedResourceExecute): the object is deposed before the create is planned once more. If that plan fails, it stays
 // deposed. If the create fails and leaves nothing, it is restored. The deposed objects are destroyed last, each with a plan of

@@ -196,6 +196,8 @@ func (*imageModel) earlier(context.Context, operation) []held { return nil }
 
 func (i *imageModel) isKept() bool { return i.OnDestroy.ValueString() == onDestroyKeep }
 
+func (i *imageModel) inherit() { i.Owned = types.BoolValue(true) }
+
 func (i *imageModel) remove(ctx context.Context, o operation) error {
 	made, ok := recall(ctx, o, madeImage)
 	if !ok {

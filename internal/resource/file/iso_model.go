@@ -267,6 +267,8 @@ func (i *isoModel) earlier(ctx context.Context, o operation) (all []held) {
 
 func (*isoModel) isKept() bool { return false }
 
+func (i *isoModel) inherit() { i.Owned = types.BoolValue(true) }
+
 // remove deletes the disc, and earlier ones that remain.
 func (i *isoModel) remove(ctx context.Context, o operation) error {
 	made, ok := i.made(ctx, o)

@@ -76,8 +76,12 @@ func (r *Resource[M, K]) InState(stored []byte) {
 		Volume string `json:"volume"`
 		Owned  bool   `json:"owned"`
 	}
-	if r.Session.Known() && json.Unmarshal(stored, &object) == nil && object.Owned {
+	switch {
+	case !r.Session.Known() || json.Unmarshal(stored, &object) != nil:
+	case object.Owned:
 		r.Session.VMs.Files.Owned(object.Node, object.Volume)
+	case object.Volume != "":
+		r.Session.VMs.Files.Finds(object.Node, object.Volume)
 	}
 }
 
@@ -218,6 +222,7 @@ func (r *Resource[M, K]) Read(ctx context.Context, req resource.ReadRequest, res
 		default:
 			resp.Diagnostics.Append(resp.State.Set(ctx, &m)...)
 			resp.Diagnostics.Append(kit.AgeImport(ctx, req.Private, resp.Private)...)
+			resp.Diagnostics.Append(r.noteFinder(ctx, K(&m).holds(), req.Private, resp.Private)...)
 		}
 		return nil
 	})
@@ -257,7 +262,33 @@ func (r *Resource[M, K]) Delete(ctx context.Context, req resource.DeleteRequest,
 	}
 	o.private, o.diags = req.Private, &resp.Diagnostics
 	limit := kit.Duration(k.limits().Delete, kit.DeleteTimeout)
-	r.Do(ctx, &resp.Diagnostics, limit, o.attempt("destroy"), func(ctx context.Context) error { return k.remove(ctx, o) })
+	r.Do(ctx, &resp.Diagnostics, limit, o.attempt("destroy"), func(ctx context.Context) error {
+		h, files := k.holds(), o.files()
+		isFound, ok := recall(ctx, o, foundByAnother)
+		switch {
+		case !ok:
+			return nil
+		case isFound && h.owned.ValueBool():
+			files.Yield(ctx, h.node, h.volume)
+		case !h.owned.ValueBool() && files.Inherits(ctx, h.node, h.volume):
+			k.inherit()
+		}
+		return k.remove(ctx, o)
+	})
+}
+
+// foundByAnother is the note of an object that another one in state has found its file there. A refresh makes it: an
+// apply is told nothing of the other one where that is unchanged.
+const foundByAnother kit.Note[bool] = "found_by_another"
+
+// noteFinder notes, after a refresh, whether another object in state has found the file there.
+func (r *Resource[M, K]) noteFinder(ctx context.Context, h held, from kit.PrivateReader,
+	to kit.PrivateWriter) diag.Diagnostics {
+	was, diags := foundByAnother.Read(ctx, from)
+	if is := h.owned.ValueBool() && r.Session.VMs.Files.IsFound(ctx, h.node, h.volume); is != was {
+		diags.Append(foundByAnother.Write(ctx, to, is)...)
+	}
+	return diags
 }
 
 // ImportState adopts a file by the id "node/volume", such as "pve1/local:snippets/web.yaml".

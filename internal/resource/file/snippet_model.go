@@ -300,6 +300,8 @@ func (*snippetModel) earlier(context.Context, operation) []held { return nil }
 
 func (*snippetModel) isKept() bool { return false }
 
+func (s *snippetModel) inherit() { s.Owned = types.BoolValue(true) }
+
 func (s *snippetModel) remove(ctx context.Context, o operation) error {
 	last, ok := recall(ctx, o, written)
 	if last == "" && s.Owned.ValueBool() { // Terraform forgets the private state of a tainted resource
@@ -310,7 +312,8 @@ func (s *snippetModel) remove(ctx context.Context, o operation) error {
 		return nil
 	case last == "":
 		o.stays("snippet", s.Volume.ValueString(), fmt.Sprintf("It is on node %s, and was there with this very content "+
-			"before the resource. It is not in state any more.", s.Node.ValueString()))
+			"before the resource, or an object that was replaced with create_before_destroy has left it. It is not in state "+
+			"any more.", s.Node.ValueString()))
 		return nil
 	}
 	return o.unlessReused("snippet", s.Volume.ValueString(), o.files().DeleteSnippet(ctx, s.spec(), last))

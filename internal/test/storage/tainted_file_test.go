@@ -2,6 +2,7 @@ package storage_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -111,6 +112,56 @@ func TestFileOfAnOlderState(t *testing.T) {
 			}
 			rig.Must(t, s.Destroy(t.Context()))
 			w.MustBeClean(t)
+		}
+	}
+}
+
+// TestDeposedFileStaysForItsSuccessor: a file replaced by the same one with create_before_destroy has two objects in state where the
+// CLI ends before its last destroys. The next apply, another process, takes the deposed one out of state and leaves the file, whether
+// a guest uses it or not; all the same it says that the file is nobody's to remove from then on.
+func TestDeposedFileStaysForItsSuccessor(t *testing.T) {
+	t.Parallel()
+	const last = "  lifecycle {\n    create_before_destroy = true\n  }\n}\n"
+	for address, c := range map[string]struct {
+		block, use string
+		left       func(w *rig.World) []string
+	}{
+		"proxmox_snippet.web": {rig.SnippetBlock("#cloud-config\n{}\n"), "custom = { user = proxmox_snippet.web.volume }",
+			rig.SnippetsLeft},
+		"proxmox_cloud_init_iso.web": {rig.CloudInitISOBlock("{}"), "cdroms = { ide3 = { file = proxmox_cloud_init_iso.web.volume } }",
+			rig.CloudInitISOs},
+	} {
+		for _, used := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s used %t", address, used), func(t *testing.T) {
+				t.Parallel()
+				w := rig.NewWorld(t)
+				config := strings.TrimSuffix(c.block, "}\n") + last
+				if used {
+					line := c.use
+					if strings.HasPrefix(line, "custom") {
+						line = "cloud_init = { storage = \"local-zfs\", " + line + " }"
+					}
+					node := map[bool]string{true: "pve2", false: "pve1"}[strings.HasPrefix(address, "proxmox_snippet")]
+					config += fmt.Sprintf("resource \"proxmox_vm\" \"v\" {\n  vmid = 400\n  node = %q\n  power_state = \"stopped\"\n  %s\n}\n", node, line)
+				}
+				s := w.Session(t, rig.TokenSSH, config)
+				rig.Must(t, s.Converge(t.Context()))
+				saved := s.SaveState()
+				s.Taint(address, true)
+				rig.Must(t, s.Converge(t.Context()))
+				if said := fmt.Sprint(s.Diagnostics()); !strings.Contains(said, "No resource removes it from now on") {
+					t.Errorf("no word of the owner: %s", said)
+				}
+				s.Depose(saved, address)
+				rig.Must(t, s.Run(t.Context()))
+				if left := c.left(w); len(left) != 1 {
+					t.Errorf("the file of the current object: %v", left)
+				}
+				if slices.ContainsFunc(s.Addresses(), terraformtest.IsDeposed) {
+					t.Errorf("in state: %v", s.Addresses())
+				}
+				rig.Must(t, s.Converge(t.Context()))
+			})
 		}
 	}
 }
