@@ -54,6 +54,8 @@ type Request struct {
 	Takes          []Take // privileges that the operation takes besides
 
 	SnapshotsGo []string // the names of those that the plan is known to remove
+	// Leaves reports whether the new VM takes the place of the VM with this id, whose permissions go with it.
+	Leaves func(vmid int) bool
 	// SourceOpen reports whether the run may change the VM that is cloned, or the plan does not know all of the clone.
 	SourceOpen func(vmid int) bool
 }

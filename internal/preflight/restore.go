@@ -24,6 +24,7 @@ func (p *planCheck) restore(ctx context.Context, c *Checker, r Request) {
 	}
 	const path = "restore.archive"
 	archive := r.Restore.Archive
+	p.uses = append(p.uses, ownBackupUses(r)...)
 	if p.storages(ctx, c, map[string]string{path: volid.Storage(archive)}); p.isReported(path) {
 		return
 	}
@@ -56,6 +57,19 @@ func (p *planCheck) restore(ctx context.Context, c *Checker, r Request) {
 	if r.Whole {
 		p.copied(config, r.Planned, notRestored)
 	}
+}
+
+// ownBackupUses is the privilege to read the backup of the VM that is replaced, once that is destroyed: PVE removes the
+// entries on its id and takes it out of its pool (qemu-server API2/Qemu.pm, destroy_vm; pve-manager API2/VZDump.pm,
+// extractconfig).
+func ownBackupUses(r Request) []use {
+	owner, ok := volid.BackedUp(r.Restore.Archive)
+	if !ok || r.Leaves == nil || !r.Leaves(owner) {
+		return nil
+	}
+	return []use{{path: "restore.archive", what: fmt.Sprintf("read the backup of VM %d once VM %d is destroyed", owner, owner),
+		on: []string{"/vms"}, anyOf: []string{"VM.Backup"}, instead: fmt.Sprintf("make a VM of the backup under another "+
+			"address and vmid first, and take VM %d out of the configuration after that", owner)}}
 }
 
 // unreadable reports a backup that certainly does not exist, by a listing that shows all backups that this identity may

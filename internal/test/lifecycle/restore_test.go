@@ -2,6 +2,7 @@ package lifecycle_test
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -272,4 +273,56 @@ func TestRestoredOverItself(t *testing.T) {
 			l.To(rig.OneDisk + "\ncpu = { cores = 2 }")
 		})
 	}
+}
+// TestReplacementByItsOwnBackupTakesItsRights: PVE removes the permissions on a VMID, and those of its pool, together with the VM. An
+// identity that has VM.Backup by these alone may not read the VM's own backup once the VM is destroyed: the plan says so.
+func TestReplacementByItsOwnBackupTakesItsRights(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		path  string
+		holds bool
+	}{
+		"by the pool": {path: "/pool/web"}, "by the VMID": {path: "/vms/400"}, "by all VMs": {path: "/vms", holds: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := rig.NewWorld(t)
+			w.Change(func(world *state.World) {
+				world.Roles["Backup"] = slices.Concat(world.Roles["TerraformProvider"], []string{"VM.Backup"})
+				for _, who := range []string{"terraform@pve", "terraform@pve!prov"} {
+					world.ACL = append(world.ACL, state.ACLEntry{Path: c.path, Subject: who, Role: "Backup", Propagate: true})
+				}
+			})
+			body := "name = \"x\"\nvmid = 400\nnode = \"pve1\"\npool = \"web\"\n"
+			s := w.Session(t, rig.TokenNoSSH, rig.VMBlock(body+rig.OneDisk))
+			rig.Must(t, s.Converge(t.Context()))
+			config := rig.VMBlock(body + "restore = { archive = \"" + backupOf(t, w, 400) + "\" }\n")
+			w.Reconfigure(t, s, rig.TokenNoSSH, config)
+			s.Taint(rig.VMAddress, true)
+			pl, err := s.Plan(t.Context())
+			if c.holds {
+				rig.Must(t, err)
+				rig.Must(t, s.Apply(t.Context(), pl))
+			} else {
+				rig.MustSay(t, err, "VM.Backup on /vms,", "once VM 400 is destroyed", "under another address")
+			}
+			if rig.GuestOf(w, 400).VMID == 0 {
+				t.Error("VM 400 is destroyed")
+			}
+		})
+	}
+}
+
+// backupOf makes a backup of a VM.
+func backupOf(t *testing.T, w *rig.World, vmid int) (archive string) {
+	t.Helper()
+	rig.RunTask(t, w, "/nodes/pve1/vzdump", "vmid="+strconv.Itoa(vmid)+"&storage=local")
+	w.Change(func(world *state.World) {
+		for _, v := range world.Volumes {
+			if v.Content == "backup" && v.VMID == vmid {
+				archive = v.Volid()
+			}
+		}
+	})
+	return archive
 }

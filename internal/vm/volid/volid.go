@@ -77,6 +77,18 @@ func Owner(volid string) (vmid int, ok bool) {
 	return 0, false
 }
 
+// BackedUp is the VMID of the VM that a backup is of: "local:backup/vzdump-qemu-100-….vma.zst", "pbs:backup/vm/100/…"
+// (pve-storage Plugin.pm and PBSPlugin.pm, parse_volname).
+func BackedUp(archive string) (vmid int, ok bool) {
+	_, name, _ := splitVolume(archive)
+	for _, kind := range []string{"backup/vzdump-qemu-", "backup/vm/"} {
+		if rest, is := strings.CutPrefix(name, kind); is {
+			return parseVMID(rest[:max(strings.IndexAny(rest, "-/"), 0)])
+		}
+	}
+	return 0, false
+}
+
 // IsNameOfPVE tells whether PVE itself gives a volume of its owner such a name: vm-100-disk-0 and its like (pve-storage
 // 9.1.7 Plugin.pm get_next_vm_diskname), a cloud-init drive, saved memory, a fleecing image (qemu-server 9.2.6
 // QemuServer.pm, QemuConfig.pm, VZDump/QemuServer.pm). Other programs choose names of their own.

@@ -78,3 +78,14 @@ func TestBase(t *testing.T) {
 		}
 	}
 }
+
+func TestBackedUp(t *testing.T) {
+	for archive, want := range map[string]int{
+		"local:backup/vzdump-qemu-700-2026_01_01-00_00_00.vma.zst": 700, "pbs:backup/vm/100/2026-01-01T00:00:00Z": 100,
+		"local:backup/vzdump-lxc-701-2026_01_01-00_00_00.tar.zst": 0, "local:backup/vzdump-qemu-700": 0, "local:iso/debian.iso": 0,
+	} {
+		if got, ok := BackedUp(archive); got != want || ok != (want != 0) {
+			t.Errorf("%s is of VM %d, %t", archive, got, ok)
+		}
+	}
+}

@@ -126,6 +126,7 @@ func (p serverCheck) request() preflight.Request {
 			addChanged(q.Storages, "clone.storage", nil, plan.Clone.Storage)
 		}
 		if q.Restore = plan.Restore.Request(); q.Restore != nil {
+			q.Leaves = p.leaves
 			addChanged(q.Storages, "restore.storage", nil, plan.Restore.Storage)
 		}
 	}
@@ -144,6 +145,15 @@ func (p serverCheck) request() preflight.Request {
 		addChanged(q.Storages, at, before[at], storage)
 	}
 	return q
+}
+
+// leaves reports whether the new VM takes the place of one with this id. A tainted VM is known by its vmid or its name.
+func (p serverCheck) leaves(vmid int) bool {
+	shown, isShown := p.Run.ShownAs(run.KeyOf(p.Private))
+	open := p.Run.NotShown()[vmid]
+	return p.Private.Replaces == vmid || isShown && int(shown.VMID) == vmid ||
+		int(model.Value(p.Plan.VMID)) == vmid && p.Run.Seen(vmid).InState ||
+		open != nil && p.Plan.Name != nil && open.Name == *p.Plan.Name
 }
 
 // mayDestroyOrphans reports whether on_orphaned_volumes is "destroy", or follows from something that is not known yet.

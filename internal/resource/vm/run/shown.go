@@ -16,7 +16,7 @@ import (
 // Refreshed is a VM that was refreshed. It is not changed once it is noted: the plans of many new VMs share it.
 type Refreshed struct {
 	at    int // its place among the refreshes
-	name  string
+	Name  string
 	Knows model.FailedVM
 	Goes  destroy.Request // its destroy, should it be tainted
 }
@@ -96,13 +96,13 @@ const mostPassed = 64
 // Replaceable are the VMs of some that a new one may replace: that of its id and name, or else those of its id or its
 // name, and the last ones that were refreshed. named: its name is known.
 func Replaceable(vms map[int]*Refreshed, id int, name string, named bool) []int {
-	if same, ok := vms[id]; ok && named && same.name == name {
+	if same, ok := vms[id]; ok && named && same.Name == name {
 		return []int{id}
 	}
 	latest := slices.SortedFunc(maps.Keys(vms), func(a, b int) int { return vms[b].at - vms[a].at })
 	var all []int
 	for i, vmid := range latest {
-		if i < mostPassed || vmid == id || named && vms[vmid].name == name {
+		if i < mostPassed || vmid == id || named && vms[vmid].Name == name {
 			all = append(all, vmid)
 		}
 	}
