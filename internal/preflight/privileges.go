@@ -160,19 +160,7 @@ func (p *planCheck) cloneUses(r Request) []use {
 	source := strconv.Itoa(p.origin.VMID)
 	all := []use{{path: r.Clone.Path(), what: "clone VM " + source, on: []string{"/vms/" + source},
 		anyOf: []string{"VM.Clone"}}}
-	for _, slot := range slices.Sorted(maps.Keys(p.copy.Networks)) {
-		all = append(all, bridgeUses(r.Clone.Path(), fmt.Sprintf("clone VM %s with its %s", source, slot),
-			p.copy.Networks[slot])...)
-	}
-	copied := vm.Encode(p.copy)
-	for _, option := range slices.Sorted(maps.Keys(copied)) {
-		for _, n := range vm.Grants(option, copied[option]) {
-			if strings.HasPrefix(n.Object, "/mapping/") { // check_mapping_access
-				all = append(all, use{path: r.Clone.Path(), what: fmt.Sprintf("clone VM %s with its %s", source, option),
-					on: []string{n.Object}, anyOf: []string{n.Privilege}})
-			}
-		}
-	}
+	all = append(all, p.copyUses(r.Clone.Path(), "clone VM "+source)...)
 	for _, slot := range slices.Sorted(maps.Keys(p.copy.CDROMs)) {
 		if p.copy.CDROMs[slot].File == "cdrom" {
 			all = append(all, use{path: r.Clone.Path(), what: fmt.Sprintf("clone VM %s with its %s", source, slot),
@@ -182,6 +170,24 @@ func (p *planCheck) cloneUses(r Request) []use {
 	if s := p.copy.VMStateStorage; s != nil {
 		all = append(all, use{path: r.Clone.Path(), what: fmt.Sprintf("clone VM %s with its vmstatestorage", source),
 			on: []string{"/storage/" + *s}, anyOf: []string{"Datastore.AllocateSpace"}})
+	}
+	return all
+}
+
+// copyUses are the privileges on the bridges and mappings of a copy (qemu-server QemuServer.pm, check_bridge_access and
+// check_mapping_access, which also check_restore_permissions asks).
+func (p *planCheck) copyUses(path, what string) (all []use) {
+	for _, slot := range slices.Sorted(maps.Keys(p.copy.Networks)) {
+		all = append(all, bridgeUses(path, fmt.Sprintf("%s with its %s", what, slot), p.copy.Networks[slot])...)
+	}
+	copied := vm.Encode(p.copy)
+	for _, option := range slices.Sorted(maps.Keys(copied)) {
+		for _, n := range vm.Grants(option, copied[option]) {
+			if strings.HasPrefix(n.Object, "/mapping/") {
+				all = append(all, use{path: path, what: fmt.Sprintf("%s with its %s", what, option), on: []string{n.Object},
+					anyOf: []string{n.Privilege}})
+			}
+		}
 	}
 	return all
 }

@@ -3,6 +3,7 @@ package preflight
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -53,6 +54,12 @@ func (p *planCheck) restore(ctx context.Context, c *Checker, r Request) {
 	p.copy = vm.Decode(config)
 	if r.Restore.Storage == "" {
 		p.storagesInside(node, config)
+		p.restoredTo(ctx, c, r, config)
+	}
+	p.uses = append(p.uses, p.copyUses(path, "restore the backup")...)
+	p.nodesDevices(c, path, notRestored, config)
+	if r.Started && p.node != "" {
+		p.startsWith(ctx, c, r, config)
 	}
 	if r.Whole {
 		p.copied(config, r.Planned, notRestored)
@@ -67,8 +74,9 @@ func ownBackupUses(r Request) []use {
 	if !ok || r.Leaves == nil || !r.Leaves(owner) {
 		return nil
 	}
-	return []use{{path: "restore.archive", what: fmt.Sprintf("read the backup of VM %d once VM %d is destroyed", owner, owner),
-		on: []string{"/vms"}, anyOf: []string{"VM.Backup"}, instead: fmt.Sprintf("make a VM of the backup under another "+
+	what := fmt.Sprintf("read the backup of VM %d once VM %d is destroyed", owner, owner)
+	return []use{{path: "restore.archive", what: what, on: []string{"/vms"}, anyOf: []string{"VM.Backup"},
+		instead: fmt.Sprintf("make a VM of the backup under another "+
 			"address and vmid first, and take VM %d out of the configuration after that", owner)}}
 }
 
@@ -107,6 +115,75 @@ func (p *planCheck) storagesInside(node string, config map[string]string) {
 	if len(there) > 0 && len(lacks) > 0 {
 		p.say(backupStorages, "restore.storage", fmt.Sprintf("They were on %s; the node has %s, as far as this identity "+
 			"may see them (Datastore.Audit). Set restore.storage", strings.Join(lacks, ", "), strings.Join(there, ", ")), node)
+	}
+}
+
+// restoredTo reports storages of the disks in a backup that PVE puts none on. The data of a device of the node goes to
+// the storage "local" (qemu-server QemuServer.pm, $parse_backup_hints).
+func (p *planCheck) restoredTo(ctx context.Context, c *Checker, r Request, config map[string]string) {
+	const path = "restore.storage"
+	to := &uses{}
+	for _, slot := range vm.Slots(config) {
+		volume := guest.VolumeOf(config[slot])
+		storage := volid.Storage(volume)
+		_, isOwned := volid.Owner(volume)
+		switch on := map[string]string{path: storage}; {
+		case vm.IsOptical(config[slot]) && !volid.IsCloudInit(volume), p.isReported(path):
+		case volid.IsDevice(volume):
+			if to.storage(path, "local"); !p.isForImages("local") {
+				p.say(storageNoDisks, path, fmt.Sprintf("In the backup, %s was the device %s, whose data PVE puts there. Set "+
+					"restore.storage", slot, volume), "local")
+			}
+		case isOwned && !p.isForImages(storage):
+			p.say(storageNoDisks, path, fmt.Sprintf("In the backup, %s was on it, and PVE puts it there. Set restore.storage",
+				slot), storage)
+		case isOwned:
+			if to.storage(path, storage); !r.Acting {
+				p.storagesDown(ctx, c, at{p.node, "images"}, on)
+			}
+		}
+	}
+	p.uses = append(p.uses, to.all...)
+}
+
+// nodesDevices reports devices of the node that only root may have copied (qemu-server QemuServer.pm,
+// check_mapping_access).
+func (p *planCheck) nodesDevices(c *Checker, path, name string, config map[string]string, source ...string) {
+	identity := c.api.Identity()
+	if identity.IsRootTicket() || identity.PlanOnly {
+		return
+	}
+	for _, option := range slices.Sorted(maps.Keys(config)) {
+		if vm.IsNodesDevice(option, config[option]) {
+			p.say(name, path, fmt.Sprintf("Its %s is a device of a node, %s, which PVE lets only root@pam with a password "+
+				"copy; the provider acts as %s. Take a source with a resource mapping in its place, or give the provider "+
+				"username = \"root@pam\" and a password", option, config[option], identity.User), source...)
+		}
+	}
+}
+
+// startsWith reports bridges and mappings in a backup that the VM is started with and the node lacks. Of the devices
+// that are configured the plan asks in any case.
+func (p *planCheck) startsWith(ctx context.Context, c *Checker, r Request, config map[string]string) {
+	of := Request{Bridges: map[string]string{}}
+	for slot, nic := range p.copy.Networks {
+		if r.Planned.Networks[slot].Bridge == nil && nic.Bridge != nil {
+			of.Bridges["networks."+slot+".bridge"] = *nic.Bridge
+		}
+	}
+	if len(of.Bridges) > 0 {
+		if networks, err := c.nodeNetworks(ctx, p.node); err == nil {
+			p.bridges(ctx, c, of, networks)
+		}
+	}
+	planned := vm.Encode(r.Planned)
+	for _, option := range slices.Sorted(maps.Keys(config)) {
+		for _, n := range vm.Grants(option, config[option]) {
+			mapping, _ := strings.CutPrefix(n.Object, "/mapping/")
+			if kind, id, ok := strings.Cut(mapping, "/"); ok && planned[option] == "" {
+				p.needs(ctx, c, []Need{{Path: n.Path, Kind: Kind(kind), Value: id}})
+			}
+		}
 	}
 }
 

@@ -160,7 +160,8 @@ func rulesOfSources() []Rule {
 			"PVE clones neither way (qemu-server API2/Qemu.pm, clone_vm)"},
 		{linkedElsewhere, Refused, "A linked clone stays where its template is", listing, "PVE refuses storage and format"},
 		{notLikeThis, Refused, "VM … cannot be cloned like this", "the source's configuration",
-			"a disk would shrink, has no storage, or would leave its slot; there is no such device to boot from"},
+			"a disk would shrink, has no storage, or would leave its slot; there is no such device to boot from; only root " +
+				"may copy a device of a node"},
 		{driveGoes, Doubtful, "The copy has no cloud-init drive", "the configuration of the source, or in the backup",
 			"another drive is configured in its slot, which may be meant"},
 		{cloneRefused, Refused, "PVE makes no such clone of VM …", "`GET …/qemu/N/feature`, where a snapshot is cloned, or " +

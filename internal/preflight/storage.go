@@ -175,6 +175,12 @@ func (p *planCheck) storages(ctx context.Context, c *Checker, wanted map[string]
 	}
 }
 
+// isForImages reports whether PVE may make disks on a storage of the node; one that is not listed may be for them.
+func (p *planCheck) isForImages(id string) bool {
+	storage, ok := p.resources.Storage(p.node, id)
+	return !ok || storage.Content == "" || slices.Contains(strings.Split(storage.Content, ","), "images")
+}
+
 // UnknownStorages reports storages that no node has, by the attributes that name them. The run may bring a VM to
 // another node, so nothing is said of one that a node has.
 func UnknownStorages(ctx context.Context, c *Checker, wanted map[string]string) []*guest.FieldError {
@@ -193,9 +199,7 @@ func UnknownStorages(ctx context.Context, c *Checker, wanted map[string]string) 
 func (p *planCheck) images(r Request) {
 	for _, path := range slices.Sorted(maps.Keys(r.Storages)) {
 		id := r.Storages[path]
-		storage, ok := p.resources.Storage(p.node, id)
-		if !ok || storage.Content == "" || slices.Contains(strings.Split(storage.Content, ","), "images") ||
-			p.isReported(path) ||
+		if p.isForImages(id) || p.isReported(path) ||
 			path == "vmstatestorage" || path == "import_working_storage" ||
 			slices.ContainsFunc(r.Adopts, func(volume string) bool { return volid.Storage(volume) == id }) {
 			continue

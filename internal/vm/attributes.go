@@ -92,6 +92,17 @@ func Grants(option, value string) []Needed {
 	return all
 }
 
+// IsNodesDevice reports whether an option passes a device of the node on by its address, which is root's to do.
+func IsNodesDevice(option, value string) bool {
+	return slices.ContainsFunc(attributes(), func(a Attribute) bool {
+		if a.Key != "host" || a.Option != nameOf(option) || a.Root.Instead == "" {
+			return false
+		}
+		of := a.in(value)
+		return of != "" && (a.Root.Values == nil || a.Root.Values(of))
+	})
+}
+
 // in is what a value of the option has for the row: the whole, or that of a sub-key.
 func (a Attribute) in(value string) string {
 	if a.Key == "" {

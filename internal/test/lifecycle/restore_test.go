@@ -326,3 +326,57 @@ func backupOf(t *testing.T, w *rig.World, vmid int) (archive string) {
 	})
 	return archive
 }
+
+// TestReplacementByABackupThatPVERefuses: another backup takes the place of a VM's, and PVE does not restore it, or does not start the VM.
+func TestReplacementByABackupThatPVERefuses(t *testing.T) {
+	t.Parallel()
+	const later = "local:backup/vzdump-qemu-700-2026_02_02-00_00_00.vma.zst"
+	for name, c := range map[string]struct {
+		change func(w *state.World, b *state.Backup)
+		want   string
+		warns  bool
+	}{
+		"a usb device": {change: func(_ *state.World, b *state.Backup) { b.Config["usb0"] = "host=1234:5678" }, want: "Its usb0 is a device of a node"},
+		"a pci device": {change: func(_ *state.World, b *state.Backup) { b.Config["hostpci0"] = "0000:01:00.0" }, want: "Its hostpci0 is a device"},
+		"spice":        {change: func(_ *state.World, b *state.Backup) { b.Config["usb0"] = "spice" }},
+		"a mapping":    {change: func(_ *state.World, b *state.Backup) { b.Config["hostpci0"] = "mapping=nosuch" }, want: "nosuch"},
+		"a bridge": {change: func(_ *state.World, b *state.Backup) { b.Config["net0"] = "virtio=BC:24:11:00:07:00,bridge=vmbr7" },
+			want: `Unknown bridge "vmbr7"`, warns: true},
+		"a storage without images": {want: "Storage other is not for disks", change: func(w *state.World, b *state.Backup) {
+			w.Storages["other"] = &state.Storage{ID: "other", Type: "dir", Path: "/mnt/other", Content: []string{"iso"}, Total: 1 << 40}
+			b.Config["scsi1"] = "other:700/vm-700-disk-1.raw,size=1G"
+			drive := b.Drives["scsi1"]
+			drive.Storage = "other"
+			b.Drives["scsi1"] = drive
+		}},
+		"a device": {want: "Storage local is not for disks", change: func(w *state.World, b *state.Backup) {
+			b.Config["scsi2"] = "/dev/sdb,size=1G"
+			b.Drives["scsi2"] = state.BackupDrive{Storage: "local", Format: "raw", Size: 1 << 30}
+			w.Storages["local"].Content = []string{"iso", "vztmpl", "backup"}
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := restoreWorld(t, func(w *state.World) {
+				v := state.WebBackup("pve1")
+				_, v.Name, _ = strings.Cut(later, ":")
+				c.change(w, v.Backup)
+				w.Put(v)
+			})
+			config := restoredVM("vmid = 400\nprotection = false")
+			s := w.Session(t, rig.TokenNoSSH, config)
+			rig.Must(t, s.Converge(t.Context()))
+			w.Reconfigure(t, s, rig.TokenNoSSH, strings.Replace(config, rig.WebBackup, later, 1))
+			_, err := s.Plan(t.Context())
+			switch {
+			case c.want == "" || c.warns:
+				rig.Must(t, err)
+			default:
+				rig.MustSay(t, err, c.want)
+			}
+			if said := s.Diagnostics().String(); c.warns && !strings.Contains(said, c.want) {
+				t.Errorf("the plan says %s", said)
+			}
+		})
+	}
+}
