@@ -274,6 +274,7 @@ func TestRestoredOverItself(t *testing.T) {
 		})
 	}
 }
+
 // TestReplacementByItsOwnBackupTakesItsRights: PVE removes the permissions on a VMID, and those of its pool, together with the VM. An
 // identity that has VM.Backup by these alone may not read the VM's own backup once the VM is destroyed: the plan says so.
 func TestReplacementByItsOwnBackupTakesItsRights(t *testing.T) {
