@@ -38,9 +38,12 @@ func (a *attempt) clone(ctx context.Context) error {
 // sendFirst sends the first write. A VMID that is taken already is a collision, never a success.
 func (a *attempt) sendFirst(ctx context.Context, r request.Request) error {
 	since := a.creator.jobs.Clock.Now()
-	send := r.Send
+	send, refused := r.Send, false
 	r.Send = func(ctx context.Context) (pve.UPID, error) {
 		upid, err := send(ctx)
+		if refused = pve.IsKind(err, pve.Exists); refused && !a.creator.api.Identity().PlanOnly {
+			upid, err = a.repeated(ctx, r, since, err)
+		}
 		// a refusal at once comes before anything is done, and with plan_only nothing is sent
 		a.first.sent = !pve.IsKind(err, pve.Exists) && !a.creator.api.Identity().PlanOnly
 		return upid, err
@@ -58,7 +61,7 @@ func (a *attempt) sendFirst(ctx context.Context, r request.Request) error {
 		err = a.verify(ctx)
 	}
 	if pve.IsKind(err, pve.Exists) {
-		a.first.taken = true
+		a.first.taken, a.first.sent = true, a.first.sent && !refused
 		err = &guest.FieldError{Path: "vmid", Summary: fmt.Sprintf("VMID %d is taken", a.vmid),
 			Detail: "Another VM or container has this id; it was not touched. Choose another vmid, or leave it out to get " +
 				"a free one",
@@ -69,6 +72,27 @@ func (a *attempt) sendFirst(ctx context.Context, r request.Request) error {
 	}
 	a.warn(fmt.Sprintf("Creation of VM %d ended with warnings", a.vmid), result)
 	return err
+}
+
+// repeated finds out whether a VMID is taken by this very request: something in front of PVE may have sent it twice, and
+// have given the second answer. The mark tells, and before PVE has written it the one task that was begun since.
+func (a *attempt) repeated(ctx context.Context, r request.Request, since time.Time, refusal error) (pve.UPID, error) {
+	config, err := a.creator.api.QEMU(r.Node, a.vmid).Config(ctx)
+	isOurs := err == nil && a.mark.Proves(a.vmid, config.Values)
+	isYoung := err == nil && guest.IsOwnLock(config.Values["lock"]) && config.Values["description"] == ""
+	if !isOurs && !isYoung {
+		return "", refusal
+	}
+	found, err := a.creator.jobs.Search(ctx, &a.view.Tasks, r, since, 1)
+	switch {
+	case found != "":
+		a.view.Tasks.Guess(found)
+		return found, nil
+	case isOurs:
+		return "", &pve.Error{Op: fmt.Sprintf("create VM %d on node %s", a.vmid, r.Node), Kind: pve.Ambiguous,
+			Message: "something in front of Proxmox VE has sent the request twice", Err: errors.Join(refusal, err)}
+	}
+	return "", refusal
 }
 
 // verify proves that the VM of a task which a search took for ours is ours. Another process with the same identity may

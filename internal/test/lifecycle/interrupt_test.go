@@ -1,14 +1,20 @@
 package lifecycle_test
 
 import (
+	"bytes"
 	"context"
+	"errors"
+	"io"
 	"maps"
+	"net"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/provider"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/clock"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
@@ -88,5 +94,70 @@ func TestOutageDuringALongClone(t *testing.T) {
 		Status: 595, Times: 10}})
 	if err := s.Run(t.Context()); err != nil {
 		t.Errorf("the clone is taken back: %v", err)
+	}
+}
+
+// sentTwice lets a balancer send each first write of a VM twice, and give the second answer.
+func sentTwice(t *testing.T, w *rig.World) {
+	t.Helper()
+	inner := &http.Transport{DialContext: w.Sim.DialTLSContext, DisableKeepAlives: true}
+	front := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		times := 1
+		if r.Method == http.MethodPost && (strings.HasSuffix(r.URL.Path, "/qemu") || strings.HasSuffix(r.URL.Path, "/clone")) {
+			times = 2
+		}
+		for i := range times {
+			req, reqErr := http.NewRequestWithContext(r.Context(), r.Method,
+				"http://pve1.pvesim.test:8006"+r.URL.RequestURI(), bytes.NewReader(body))
+			req.Header = r.Header.Clone()
+			answer, sendErr := inner.RoundTrip(req)
+			if err = errors.Join(err, reqErr, sendErr); err != nil {
+				t.Error(err)
+				return
+			}
+			text, readErr := io.ReadAll(answer.Body)
+			if err := errors.Join(readErr, answer.Body.Close()); err != nil {
+				t.Error(err)
+			}
+			if i == times-1 {
+				maps.Copy(rw.Header(), answer.Header)
+				rw.WriteHeader(answer.StatusCode)
+				if _, err := rw.Write(text); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+	}))
+	t.Cleanup(front.Close)
+	w.Adapt = func(o *provider.Options) {
+		o.DialTLSContext = func(ctx context.Context, network, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, network, front.Listener.Addr().String())
+		}
+	}
+}
+
+// TestFirstWriteThatABalancerRepeats: PVE says "VM 100 already exists" of this create's own VM. The create goes on with
+// it; another id would leave it behind.
+func TestFirstWriteThatABalancerRepeats(t *testing.T) {
+	disks := "disks = { scsi0 = { storage = \"local-zfs\", size = \"1G\" } }\n"
+	for name, config := range map[string]string{
+		"scratch, automatic id": rig.VMBlock("name = \"x\"\nnode = \"pve1\"\n" + disks),
+		"scratch, fixed id":     rig.NodeVMBlock(disks),
+		"clone, automatic id":   rig.VMBlock("name = \"x\"\nnode = \"pve1\"\nclone = { vmid = 9000 }"),
+		"clone, fixed id":       rig.NodeVMBlock("clone = { vmid = 9000 }"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := rig.NewWorld(t)
+			sentTwice(t, w)
+			s := w.Session(t, rig.TokenSSH, config)
+			before := len(w.Sim.World().Guests)
+			if err := s.Run(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if made := len(w.Sim.World().Guests) - before; made != 1 {
+				t.Errorf("%d VMs", made)
+			}
+		})
 	}
 }
