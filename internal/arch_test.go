@@ -100,7 +100,7 @@ var others = map[string][]string{
 	"internal/test/kill": {"internal/provider", "internal/pvesim", "internal/pvesim/clock", "internal/pvesim/fault",
 		"internal/pvesim/state", "internal/terraformtest", "internal/test/engine", "internal/test/rig"},
 	"internal/test/lab": {"internal/terraformtest"}, // no simulator: its cases are about any cluster
-	"internal/test/lifecycle": {"internal/pvesim", "internal/pvesim/clock", "internal/pvesim/fault", "internal/pvesim/thirdparty",
+	"internal/test/lifecycle": {"internal/provider", "internal/pvesim", "internal/pvesim/clock", "internal/pvesim/fault", "internal/pvesim/thirdparty",
 		"internal/pvesim/state", "internal/terraformtest", "internal/test/engine", "internal/test/rig"},
 	"internal/test/oplog": {"internal/framework/oplog/otlp", "internal/provider", "internal/pvesim", "internal/pvesim/clock",
 		"internal/pvesim/fault", "internal/pvesim/state", "internal/test/engine", "internal/test/rig"},

@@ -16,7 +16,7 @@ import (
 // Create makes a whole VM, or nothing. Created says what an error means. A create that fails on a foreign lock, mostly
 // its source's, and leaves nothing is retried from the start. The source may have moved and the VMID may be taken by
 // then, so both are looked up again. So it is where a destroy of this process frees the configured VMID meanwhile:
-// Terraform orders a destroy and a create at another address in no way.
+// Terraform orders a destroy and a create at another address in no way. And so it is where the source has moved.
 func (c *Creator) Create(ctx context.Context, r Request) (Created, error) {
 	var q *request.Queue
 	var before []guest.Warning // of earlier attempts
@@ -24,6 +24,7 @@ func (c *Creator) Create(ctx context.Context, r Request) (Created, error) {
 	if err != nil {
 		return Created{}, err
 	}
+	strays := 0
 	for again := false; ; again = true {
 		a, created, err := c.create(ctx, r, again)
 		if err != nil && created.isNothing() && (a == nil || a.first.taken && saga.RolledBack(err)) {
@@ -37,10 +38,15 @@ func (c *Creator) Create(ctx context.Context, r Request) (Created, error) {
 		created.Warnings = slices.Concat(before, created.Warnings)
 		isClean := saga.RolledBack(err) && created.isNothing()
 		var failed *saga.Error
-		if a == nil || !a.first.held || !isClean || !errors.As(err, &failed) {
+		hasMoved := a != nil && a.first.strayed && strays < tries
+		if a == nil || !a.first.held && !hasMoved || !isClean || !errors.As(err, &failed) {
 			return created, err
 		}
 		before = created.Warnings
+		if hasMoved {
+			strays++
+			continue
+		}
 		if q == nil {
 			q = c.jobs.Queue(a.node, a.vmid)
 			if a.from != nil && a.from.vmid != 0 {

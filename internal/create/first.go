@@ -15,14 +15,15 @@ import (
 
 // firstWrite is what became of the request that claims the VMID.
 type firstWrite struct {
-	sent  bool          // it may have had an effect
-	lost  *request.Lost // it, if its answer was lost and its task was not found
-	taken bool          // another guest has the VMID
-	done  bool          // it was carried out to its end
-	held  bool          // it failed for a foreign lock
-	bare  bool          // PVE has removed its configuration, and not its volumes: nothing can be kept
-	uuid  string        // that it gave the VM, known before it was sent; "" if it gave none
-	alone time.Time     // when no other guest had the VM's disks: it had just made them, or all guests were read
+	sent    bool          // it may have had an effect
+	lost    *request.Lost // it, if its answer was lost and its task was not found
+	taken   bool          // another guest has the VMID
+	done    bool          // it was carried out to its end
+	held    bool          // it failed for a foreign lock
+	strayed bool          // its source was not on the node any more
+	bare    bool          // PVE has removed its configuration, and not its volumes: nothing can be kept
+	uuid    string        // that it gave the VM, known before it was sent; "" if it gave none
+	alone   time.Time     // when no other guest had the VM's disks: it had just made them, or all guests were read
 }
 
 // clone claims the VMID with a copy of the source.
@@ -42,7 +43,7 @@ func (a *attempt) sendFirst(ctx context.Context, r request.Request) error {
 	r.Send = func(ctx context.Context) (pve.UPID, error) {
 		upid, err := send(ctx)
 		if refused = pve.IsKind(err, pve.Exists); refused && !a.creator.api.Identity().PlanOnly {
-			upid, err = a.repeated(ctx, r, since, err)
+			upid, err = repeated(ctx, a, r, since, err)
 		}
 		// a refusal at once comes before anything is done, and with plan_only nothing is sent
 		a.first.sent = !pve.IsKind(err, pve.Exists) && !a.creator.api.Identity().PlanOnly
@@ -53,6 +54,10 @@ func (a *attempt) sendFirst(ctx context.Context, r request.Request) error {
 		a.first.sent = false
 	}
 	var ended *pve.TaskError
+	isRefused := len(a.view.Tasks.UPIDs) == 0 && a.r.Clone != nil
+	if a.first.strayed = isRefused && pve.IsKind(err, pve.NotFound); a.first.strayed {
+		a.first.sent = false // PVE reads the source first (qemu-server API2/Qemu.pm clone_vm)
+	}
 	a.first.bare = errors.As(err, &ended) && ended.LeavesVolumes()
 	if pve.IsKind(err, pve.Ambiguous) && len(a.view.Tasks.UPIDs) == 0 {
 		a.first.lost = &request.Lost{Request: r, Since: since, Patience: request.Patience(err)}
@@ -74,9 +79,9 @@ func (a *attempt) sendFirst(ctx context.Context, r request.Request) error {
 	return err
 }
 
-// repeated finds out whether a VMID is taken by this very request: something in front of PVE may have sent it twice, and
-// have given the second answer. The mark tells, and before PVE has written it the one task that was begun since.
-func (a *attempt) repeated(ctx context.Context, r request.Request, since time.Time, refusal error) (pve.UPID, error) {
+// repeated finds out whether a VMID is taken by this very request: something in front of PVE may have sent it twice,
+// and have given the second answer. The mark tells, and before PVE has written it the one task that was begun since.
+func repeated(ctx context.Context, a *attempt, r request.Request, since time.Time, refusal error) (pve.UPID, error) {
 	config, err := a.creator.api.QEMU(r.Node, a.vmid).Config(ctx)
 	isOurs := err == nil && a.mark.Proves(a.vmid, config.Values)
 	isYoung := err == nil && guest.IsOwnLock(config.Values["lock"]) && config.Values["description"] == ""

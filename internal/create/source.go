@@ -57,11 +57,20 @@ func (c *Creator) resolve(
 	var q *request.Queue
 	for try := 1; ; try++ {
 		from, lock, err := c.cloned(ctx, resources, clone, read)
-		if err != nil {
+		isMissing := guest.IsElsewhere(err) && try < tries
+		if err != nil && !isMissing {
 			return from, resources, err
 		}
-		mark, isMarked := ownership.Unfinished(from.vmid, from.config)
+		var mark ownership.Mark
+		isMarked := false
+		if !isMissing {
+			mark, isMarked = ownership.Unfinished(from.vmid, from.config)
+		}
 		switch {
+		case isMissing: // it has moved since it was listed, or is gone: then the next listing lacks it
+			if err := c.jobs.Pause(ctx, try); err != nil {
+				return nil, resources, err
+			}
 		case isMarked:
 			u := unfinishedSource{unfinished{listed: from.listed, mark: mark, config: from.config}, clone.Path(), "cloned"}
 			if err := u.await(ctx, c, afresh, try); err != nil {

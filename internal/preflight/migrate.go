@@ -25,12 +25,24 @@ func (c *Checker) Place(ctx context.Context, nodes []string) string {
 	return node
 }
 
-// CloneSource finds and reads what a clone is copied of. The answer may be some seconds old.
+// CloneSource finds and reads what a clone is copied of. The answer may be some seconds old. A source that has moved
+// since the listing is looked for once more: the plan within an apply must say again what an earlier one said.
 func (c *Checker) CloneSource(ctx context.Context, clone *guest.Clone) (guest.Source, error) {
 	resources, err := c.api.Listing().Shared(ctx)
 	if err != nil {
 		return guest.Source{}, err
 	}
+	source, err := cloneSourceIn(ctx, c, resources, clone)
+	if guest.IsElsewhere(err) {
+		c.api.Listing().Forget()
+		if resources, failed := c.api.Listing().Shared(ctx); failed == nil {
+			return cloneSourceIn(ctx, c, resources, clone)
+		}
+	}
+	return source, err
+}
+
+func cloneSourceIn(ctx context.Context, c *Checker, resources pve.Resources, clone *guest.Clone) (guest.Source, error) {
 	found, err := guest.FindSource(resources, clone)
 	if err != nil {
 		return guest.Source{}, err

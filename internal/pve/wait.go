@@ -36,8 +36,8 @@ type TaskResult struct {
 }
 
 // Wait looks at a task again and again until it has ended. A failed task is a *TaskError with the end of its log; an
-// empty UPID is a task that has ended well. Failed looks are survived for minutes (lostPolls): the error is then Ambiguous,
-// since the task may go on. So is a task that PVE no longer knows. A ctx that ends leaves the task running.
+// empty UPID is a task that has ended well. Failed looks are survived for minutes (lostPolls): the error is then
+// Ambiguous, since the task may go on. So is a task that PVE no longer knows. A ctx that ends leaves the task running.
 func (t TaskReader) Wait(ctx context.Context, upid UPID) (TaskResult, error) {
 	if upid == "" {
 		return TaskResult{}, nil

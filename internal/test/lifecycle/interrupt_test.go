@@ -18,6 +18,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/clock"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/thirdparty"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/terraformtest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
 )
@@ -159,5 +160,33 @@ func TestFirstWriteThatABalancerRepeats(t *testing.T) {
 				t.Errorf("%d VMs", made)
 			}
 		})
+	}
+}
+
+// TestSourceOfACloneMovesDuringTheApply: a balancer moves a template before any request of the apply. It is looked for
+// again.
+func TestSourceOfACloneMovesDuringTheApply(t *testing.T) {
+	source := "resource \"proxmox_vm\" \"src\" {\n  vmid = 300\n  nodes = [\"pve2\", \"pve3\"]\n  power_state = \"stopped\"\n" +
+		"  disks = { scsi0 = { storage = \"shared-nfs\", size = \"1G\" } }\n}\n"
+	clone := "resource \"proxmox_vm\" \"c\" {\n  vmid = 400\n  name = \"c\"\n  clone = { vmid = 300, full = true }\n}\n"
+	for n := 1; n < 30; n++ {
+		w := rig.NewWorld(t, pvesim.Options{Nodes: []string{"pve1", "pve2", "pve3"}, Clock: rig.NewFastClock()})
+		s := w.Session(t, rig.RootTicket, source)
+		rig.Must(t, s.Converge(t.Context()))
+		w.Reconfigure(t, s, rig.RootTicket, source+clone)
+		planned, err := s.Plan(t.Context())
+		rig.Must(t, err)
+		w.Sim.ResetOps()
+		w.Sim.SetThirdParties([]thirdparty.Order{{Act: thirdparty.Migrate, VMID: 300, Node: "pve3",
+			Before: fault.Match{Seq: n}}})
+		err = s.Apply(t.Context(), planned)
+		reports := w.Sim.Reports()
+		if err != nil {
+			t.Errorf("moved before request %d: %v", n, err)
+		}
+		w.Close()
+		if len(reports) == 0 {
+			return
+		}
 	}
 }
