@@ -136,7 +136,8 @@ func (u *update) stepsAfterTheOptions(r *results) []saga.Step {
 		{Name: "regenerate the cloud-init drive of VM %d",
 			Why: "PVE takes the options of a running guest at once, but the drive keeps the old data",
 			Do: func(ctx context.Context) error {
-				return u.regenerateCloudInit(ctx, r.hasOldCloudInit(u.r.NewSnippets))
+				return u.regenerateCloudInit(ctx, r.hasOldCloudInit(u.r.NewSnippets ||
+					vm.NewNetworkData(u.r.Prior, u.r.Planned)))
 			}},
 		{Name: "free what disks of VM %d have moved from",
 			Why: "the guest lets go of an old cloud-init drive when the new one is generated, or at a restart",

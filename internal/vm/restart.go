@@ -247,3 +247,22 @@ func drivePending(slot, before, after string, hotplug []string) bool {
 func openedWith() []string {
 	return []string{"aio", "cache", "discard", "iothread", "product", "queues", "ro", "ssd", "vendor"}
 }
+
+// ReadAtStart lists, by slot, the sub-keys of disks that change in the configuration at once and reach QEMU at its next
+// start only. Nothing waits then, so PVE tells nothing (qemu-server QemuServer.pm vmconfig_update_disk).
+func ReadAtStart(from, to Spec) map[string][]string {
+	before, after, all := Encode(from), Encode(to), map[string][]string{}
+	for slot := range Diff(from, to).Set {
+		file, was, existed := parseDrive(before[slot])
+		other, is, stays := parseDrive(after[slot])
+		if !IsBusSlot(slot) || !existed || !stays || file != other || is["media"] == "cdrom" {
+			continue
+		}
+		for _, key := range []string{"detect_zeroes", "model", "rerror", "scsiblock", "serial", "snapshot", "werror", "wwn"} {
+			if was[key] != is[key] {
+				all[slot] = append(all[slot], key)
+			}
+		}
+	}
+	return all
+}

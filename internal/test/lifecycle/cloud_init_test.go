@@ -1,6 +1,7 @@
 package lifecycle_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -259,5 +260,87 @@ func TestCreateTakesNoDriveOut(t *testing.T) {
 	}
 	if rig.GuestOf(w, 400).VMID != 0 {
 		t.Error("VM 400 is left")
+	}
+}
+
+// TestNewInstanceIsToldWhereItIsOne: no word of a new instance where PVE's instance-id stays: it is a hash of user data and
+// network data alone, and a snippet with meta data brings its own.
+func TestNewInstanceIsToldWhereItIsOne(t *testing.T) {
+	t.Parallel()
+	body := func(more, ci string) string {
+		return rig.OneDisk + "\nnetworks = { net0 = { bridge = \"vmbr0\"" + more + " } }\ncloud_init = { storage = \"local-zfs\", addresses = { net0 = { ipv4 = \"dhcp\" } }" + ci + " }\n"
+	}
+	const renamed, meta = "#renamed\n", ", custom = { meta = \"local:snippets/user.yaml\" }"
+	for name, c := range map[string]struct {
+		before, after string
+		isNew         bool
+	}{
+		"user":            {body("", ""), body("", ", user = \"ops\""), true},
+		"upgrade as ever": {body("", ""), body("", ", upgrade = true"), false},
+		"bridge":          {body("", ""), strings.Replace(body("", ""), "vmbr0", "vmbr1", 1), false},
+		"storage":         {body("", ""), strings.Replace(body("", ""), "cloud_init = { storage = \"local-zfs\"", "cloud_init = { storage = \"local-lvm\"", 1), false},
+		"name":            {body("", ""), renamed + body("", ""), true},
+		"its own meta":    {body("", meta), renamed + body("", meta), false},
+		"no drive":        {rig.OneDisk + "\n", renamed + rig.OneDisk + "\n", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := rig.NewVM(t, c.before)
+			block := rig.NodeVMBlock(c.after)
+			if strings.HasPrefix(c.after, renamed) {
+				block = strings.Replace(block, "name = \"x\"", "name = \"other\"", 1)
+			}
+			l.World.Reconfigure(t, l.Session, rig.TokenNoSSH, block)
+			pl, err := l.Session.Plan(t.Context())
+			rig.Must(t, err)
+			if is := strings.Contains(pl.Diagnostics.String(), "host keys"); is != c.isNew {
+				t.Errorf("told of a new instance: %v", is)
+			}
+		})
+	}
+}
+
+// TestNewMACReachesTheCloudInitDrive: its network data name the devices by their MAC addresses, so the drive of a running guest
+// is written again with a new one.
+func TestNewMACReachesTheCloudInitDrive(t *testing.T) {
+	t.Parallel()
+	body := rig.OneDisk + "\nnetworks = { net0 = { bridge = \"vmbr0\" } }\ncloud_init = { storage = \"local-zfs\", addresses = { net0 = { ipv4 = \"dhcp\" } } }\n"
+	l := rig.NewVM(t, body)
+	l.To(strings.Replace(body, "\"vmbr0\"", "\"vmbr0\", macaddr = \"BC:24:11:00:00:77\"", 1))
+	if sent := rig.RequestsOf(l.World, "ApplyResourceChange"); !strings.Contains(fmt.Sprint(sent), "/cloudinit") {
+		t.Errorf("sent %v", sent)
+	}
+}
+
+// TestOptionsThatQEMUReadsAtItsStart: PVE stores some options of a disk at once, gives QEMU nothing of them, and reports nothing.
+// The plan says when they count, and that the writes of a guest with snapshot = true are lost.
+func TestOptionsThatQEMUReadsAtItsStart(t *testing.T) {
+	t.Parallel()
+	disk := func(more string) string {
+		return "disks = { scsi0 = { storage = \"local-zfs\", size = \"1G\"" + more + " } }"
+	}
+	for name, c := range map[string]struct {
+		before, after string
+		says          []string
+	}{
+		"serial":        {"", `, serial = "ABC"`, []string{"serial"}},
+		"wwn":           {"", `, wwn = "0x5000000000000001"`, []string{"wwn"}},
+		"detect_zeroes": {"", `, detect_zeroes = false`, []string{"detect_zeroes"}},
+		"werror":        {"", `, werror = "stop"`, []string{"werror"}},
+		"a snapshot":    {"", `, snapshot = true`, []string{"snapshot", "discards the guest's writes"}},
+		"no snapshot":   {`, snapshot = true`, "", []string{"snapshot", "its writes to the disk since its start are lost when it stops"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := rig.NewVM(t, disk(c.before))
+			pl := l.Plan(disk(c.after))
+			l.Warned(`disks["scsi0"]`, append(c.says, "at the next start", "qm reboot 400")...)
+			was := rig.GuestOf(l.World, 400).Running.Booted["scsi0"]
+			rig.Must(t, l.Session.Apply(t.Context(), pl))
+			if is := rig.GuestOf(l.World, 400).Running.Booted["scsi0"]; is != was || is == l.Config()["scsi0"] {
+				t.Errorf("QEMU has %s, the configuration %s", is, l.Config()["scsi0"])
+			}
+			rig.Must(t, l.Session.Converge(t.Context()))
+		})
 	}
 }

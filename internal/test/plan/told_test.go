@@ -134,11 +134,19 @@ func tellings() map[string]told {
 		"a running VM that is not restarted": {before: "cpu = { cores = 1 }\n", after: "cpu = { cores = 2 }\nreboot_policy = \"never\"\n",
 			attribute: "reboot_policy", says: []string{"keeps running with the old values", "cores takes effect at the next stop and start"}},
 		"cloud-init data of a running VM": {before: cloudInit("10.0.0.5/24"), after: cloudInit("10.0.0.6/24"),
-			attribute: "cloud_init", says: []string{"VM 400 on pve1 reads its new cloud-init data at its next start", "action = \"reboot\"", "qm reboot 400"}},
+			attribute: "cloud_init", says: []string{"VM 400 on pve1 reads its new cloud-init data at its next start", "action = \"reboot\"", "qm reboot 400", "new SSH host keys", "cloud_init.custom.meta", "qm cloudinit dump 400 meta"}},
 		"a cloud-init password of a running VM": {before: password(1), after: password(2),
 			attribute: "cloud_init_password_wo_version", says: []string{"VM 400 on pve1 reads its new cloud-init data at its next start", "qm reboot 400"}},
 		"cloud-init data of a VM that is restarted": {before: cloudInit("10.0.0.5/24"), after: cloudInit("10.0.0.6/24") + "cpu = { cores = 2 }\n",
-			says: []string{"will be restarted"}},
+			attribute: "cloud_init", says: []string{"reads its new cloud-init data at the restart by this apply", "new SSH host keys"}},
+		"the MAC address of a VM with a cloud-init drive": {before: cloudInit("dhcp"), after: strings.Replace(cloudInit("dhcp"), "\"vmbr0\"", "\"vmbr0\", macaddr = \"BC:24:11:00:00:77\"", 1),
+			attribute: "networks", says: []string{"at its next start", "new SSH host keys"}},
+		"certificates with BitLocker": {before: disks() + secureBoot("2011"), after: disks() + secureBoot("2023k"),
+			attribute: "efi_disk.ms_cert", says: []string{"BitLocker asks for its recovery key", "manage-bde -protectors -disable"}},
+		"the model of the CPU leaves": {before: disks() + "cpu = { type = \"host\" }\n", after: disks(),
+			attribute: "cpu", says: []string{"cpu.type of VM 400", "kvm64", "Write cpu.type = \"host\" to keep it"}},
+		"the kind of a Windows leaves": {before: disks() + "ostype = \"win10\"\n", after: disks(),
+			attribute: "ostype", says: []string{"Hyper-V", "Write ostype = \"win10\" to keep it"}},
 		"the notes of the provider are lost": {before: disks(), after: disks(), forgets: true,
 			says: []string{"knew of VM 400", "is lost", "notes again what is configured"}},
 	}
@@ -390,4 +398,10 @@ func TestPlanTellsThatARemovedDiskIsUnplugged(t *testing.T) {
 			}
 		})
 	}
+}
+
+// secureBoot is a Windows with a TPM and certificates.
+func secureBoot(certificates string) string {
+	return "bios = \"ovmf\"\nmachine = \"q35\"\nostype = \"win11\"\ntpm_state = { storage = \"local-zfs\", version = \"v2.0\" }\n" +
+		"efi_disk = { storage = \"local-zfs\", type = \"4m\", pre_enrolled_keys = true, ms_cert = \"" + certificates + "\" }\n"
 }

@@ -81,7 +81,7 @@ func hotplug(p engine.Process, g *state.Guest, modified map[string]bool, errs ma
 	for _, opt := range slices.Sorted(maps.Keys(g.Pending)) {
 		if modified[opt] && note(opt, plugOption(p, g, opt, g.Pending[opt], feature)) {
 			g.Config[opt] = g.Pending[opt]
-			booted(g)[opt] = g.Pending[opt]
+			booted(g)[opt] = inQEMU(p, g, opt, g.Pending[opt])
 			delete(g.Pending, opt)
 		}
 	}

@@ -70,3 +70,27 @@ func controllerLeft(g *state.Guest, opt string) string {
 	}
 	return "scsihw" + strconv.Itoa(controller)
 }
+
+// inQEMU is a drive with the values that QEMU was started with, where PVE gives it no others and reports nothing
+// (QemuServer.pm vmconfig_update_disk: its list of values that are not hotpluggable has none of them).
+func inQEMU(p engine.Process, g *state.Guest, opt, value string) string {
+	if !drive.IsDrive(opt) {
+		return value
+	}
+	was, next := drive.Parse(p.Engine, opt, booted(g)[opt]), drive.Parse(p.Engine, opt, value)
+	if was == nil || next == nil || was.File() != next.File() || next.IsCDROM() {
+		return value
+	}
+	isOther := false
+	for _, k := range []string{"detect_zeroes", "model", "rerror", "scsiblock", "serial", "snapshot", "werror", "wwn"} {
+		if isOther = isOther || was[k] != next[k]; was[k] == "" {
+			delete(next, k)
+		} else {
+			next[k] = was[k]
+		}
+	}
+	if !isOther {
+		return value
+	}
+	return drive.Print(p.Engine, opt, next)
+}

@@ -147,30 +147,6 @@ func (p *Change) WarnUnclaimed() {
 			"has set them; %s on node %s does.", command, model.Value(p.Prior.Node)))
 }
 
-// warnOfCloudInit tells that a running guest reads changed cloud-init data at its next start only, where this apply
-// restarts it for nothing else. The drive has them at once (update, regenerateCloudInit).
-func (p restart) warnOfCloudInit(ctx context.Context) {
-	had, has := p.Prior.CloudInit, p.Plan.CloudInit
-	drive := had != nil && had.Volume != nil && has != nil && has.Storage != nil
-	if !drive || !p.Runs() || p.Restarts || p.Plan.EndsStopped() || p.Acting {
-		return
-	}
-	before, after := p.keeping(ctx, plan.Unknowns(p.Config.Raw))
-	change, at := vm.Diff(before, after), "cloud_init"
-	if !slices.ContainsFunc(slices.Concat(slices.Collect(maps.Keys(change.Set)), change.Delete), vm.IsCloudInit) {
-		at = "cloud_init_password_wo_version" // no plan has the password itself
-		version := plan.At(p.Value, at)
-		if !version.IsFullyKnown() || version.Equal(plan.At(p.State, at)) {
-			return
-		}
-	}
-	p.Diags.AddAttributeWarning(path.Root(at),
-		p.Prior.Thing()+" reads its new cloud-init data at its next start",
-		fmt.Sprintf("The apply writes them to the drive of the running guest and does not restart it. To have them in force "+
-			"restart it when it suits: by the action proxmox_vm_power with action = \"reboot\", or by %s on node %s.",
-			shell.Or(shell.VM("qm reboot {vmid}", int(model.Value(p.Prior.VMID))), "a restart"), model.Value(p.Prior.Node)))
-}
-
 // options are those that wait for a restart after the apply, if the VM runs and nothing is taken back.
 func (p restart) options(before, after vm.Spec) []string {
 	running := p.Prior
@@ -278,4 +254,31 @@ func howToStay(plan model.Model, at string) string {
 		return " To keep it, write " + at + " again, also where the clone has it from its template."
 	}
 	return " To keep it, write " + at + " again."
+}
+
+// warnReadAtStart tells of options of a disk that a running guest has at its next start, of which PVE tells nothing. No
+// update restarts the guest for them, since nothing would tell a later one that it has not.
+func (p restart) warnReadAtStart(ctx context.Context) {
+	if !p.Runs() || p.Acting {
+		return
+	}
+	before, after := p.keeping(ctx, plan.Unknowns(p.Config.Raw))
+	all := vm.ReadAtStart(before, after)
+	for _, slot := range model.SortedSlots(all) {
+		keys, said := all[slot], ""
+		if slices.Contains(keys, "snapshot") {
+			said = " QEMU discards the guest's writes to the disk at each stop from then on."
+			if was := before.Disks[slot].Snapshot; was != nil && *was {
+				said = " The guest runs with snapshot = true, so its writes to the disk since its start are lost when it stops."
+			}
+		}
+		if said == "" && (p.Restarts || p.Plan.EndsStopped()) {
+			continue
+		}
+		p.Diags.AddAttributeWarning(path.Root("disks").AtMapKey(slot), fmt.Sprintf("%s of %s changes at the next start",
+			slot, p.Prior.Thing()), fmt.Sprintf("QEMU reads %s at its start, and PVE does not report that the running guest "+
+			"has another value. No apply restarts it for that; %s on node %s does.%s", strings.Join(keys, ", "),
+			shell.Or(shell.VM("qm reboot {vmid}", int(model.Value(p.Prior.VMID))), "a restart"), model.Value(p.Prior.Node),
+			said))
+	}
 }

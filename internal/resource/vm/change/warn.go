@@ -28,6 +28,7 @@ func (p *Change) WarnInPlace(ctx context.Context) {
 	}
 	warnings{p}.warnResets()
 	warnings{p}.warnNotBooted()
+	warnings{p}.warnNewKeys()
 	warnings{p}.warnRemovedDisks(ctx)
 	warnings{p}.warnTakenOver()
 	warnings{p}.warnEjected()
@@ -36,6 +37,7 @@ func (p *Change) WarnInPlace(ctx context.Context) {
 	warnings{p}.refuseWaitWithoutAgent()
 	restart{p}.warn(ctx)
 	restart{p}.warnOfCloudInit(ctx)
+	restart{p}.warnReadAtStart(ctx)
 	restart{p}.warnOfLostDisks(ctx)
 	warnings{p}.warnMigrationUnderHA()
 	warnings{p}.warnStopByHA()
@@ -130,19 +132,41 @@ func (p warnings) isAsPlanned(slot string) bool {
 
 // warnResets tells of options without which a guest may not start any more, where they leave the configuration.
 func (p warnings) warnResets() {
-	for _, option := range []struct{ name, byDefault string }{
+	options := []struct{ name, byDefault string }{
+		{"cpu.type", "kvm64, on which newer systems such as RHEL 9 or Windows 11 do not start"},
 		{"bios", "seabios, which starts no guest that was installed for OVMF"},
 		{"machine", "pc (i440fx), where the guest's devices have other addresses"},
 		{"scsihw", "lsi, for which a guest may have no driver"},
-	} {
-		was, is := model.StringOf(plan.At(p.State, option.name)), plan.At(p.Value, option.name)
+	}
+	if vm.IsWindows(model.Value(p.Prior.OSType)) {
+		options = append(options, struct{ name, byDefault string }{"ostype",
+			"other, with which Windows loses its Hyper-V features and the clock in local time"})
+	}
+	for _, option := range options {
+		steps := strings.Split(option.name, ".")
+		was, is := model.StringOf(plan.At(p.State, steps...)), plan.At(p.Value, steps...)
 		if was != "" && is.IsKnown() && is.IsNull() {
-			p.Diags.AddAttributeWarning(path.Root(option.name), fmt.Sprintf("%s of %s is reset", option.name, p.Prior.Thing()),
+			p.Diags.AddAttributeWarning(path.Root(steps[0]), fmt.Sprintf("%s of %s is reset", option.name, p.Prior.Thing()),
 				fmt.Sprintf("It leaves the configuration, which has set it: %s becomes PVE's default, %s. Write %s = %q to keep "+
 					"it.",
 					was, option.byDefault, option.name, was))
 		}
 	}
+}
+
+// warnNewKeys says what PVE says of certificates that it enrols (qemu-server OVMF.pm drive_change; QemuServer.pm
+// check_efi_vars). The firmware measures them, so the TPM no longer gives BitLocker its key.
+func (p warnings) warnNewKeys() {
+	was, is := p.Prior.EFIDisk, p.Plan.EFIDisk
+	isWindows := vm.IsWindows(model.Value(p.Plan.OSType)) || p.Plan.TPMState != nil
+	if was == nil || is == nil || !isWindows || !strings.HasPrefix(model.Value(is.MSCert), "2023") ||
+		model.Value(was.MSCert) == model.Value(is.MSCert) {
+		return
+	}
+	p.Diags.AddAttributeWarning(path.Root("efi_disk").AtName("ms_cert"), p.Prior.Thing()+" gets other keys for Secure Boot",
+		"PVE enrols the certificates into the EFI disk, since 9.2. A Windows with BitLocker asks for its recovery key at the "+
+			"next boot then. Before the apply run manage-bde -protectors -disable <drive> in the guest for each drive with "+
+			"BitLocker, and have the recovery key at hand.")
 }
 
 // warnUnknownFirewall looks at the firewall of a VM that gets its first one by the configuration: the state of such a
