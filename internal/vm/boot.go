@@ -9,9 +9,9 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/property"
 )
 
-// DefaultBootOrder is the boot order that PVE gives a VM with these slots when it is made: the first disk, optical drive
-// and network device (qemu-server QemuServer.pm get_default_bootdevices). Of a drive the map tells whether it is an
-// optical one, as that of cloud-init is.
+// DefaultBootOrder is the boot order that PVE gives a VM with these slots when it is made: the first disk, optical
+// drive and network device (qemu-server QemuServer.pm get_default_bootdevices). Of a drive the map tells whether it is
+// an optical one, as that of cloud-init is.
 func DefaultBootOrder(slots map[string]bool) []string {
 	first := func(isKind func(slot string) bool) []string {
 		all := slices.DeleteFunc(slices.SortedFunc(maps.Keys(slots), bySlot), func(s string) bool { return !isKind(s) })

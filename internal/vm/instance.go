@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// NewInstance reports whether cloud-init takes the guest for a new one with its changed drive. PVE makes the instance-id
-// of a hash of the user data and the network data (qemu-server QemuServer/Cloudinit.pm nocloud_gen_metadata,
-// configdrive2_gen_metadata). A password does not show here: it is never read.
+// NewInstance reports whether cloud-init takes the guest for a new one with its changed drive. PVE makes the
+// instance-id of a hash of the user data and the network data (qemu-server QemuServer/Cloudinit.pm
+// nocloud_gen_metadata, configdrive2_gen_metadata). A password does not show here: it is never read.
 func NewInstance(before, after Spec) bool {
 	return hasInstance(before) && hasInstance(after) &&
 		!(maps.Equal(userData(before), userData(after)) && maps.Equal(networkData(before), networkData(after)))

@@ -308,3 +308,28 @@ func TestFirstDiskThatIsNotBooted(t *testing.T) {
 	l.Plan(nic + disk)
 	l.Warned(`disks["scsi0"]`, "does not boot from its first disk", `boot_order = ["scsi0"]`)
 }
+
+// TestPlanTellsOfResetsAndNewKeys: the plan names the values of PVE's own that a guest may not start with, and that BitLocker
+// asks for its recovery key once PVE has enrolled other certificates.
+func TestPlanTellsOfResetsAndNewKeys(t *testing.T) {
+	t.Parallel()
+	keys := func(certificates string) string {
+		return withoutFirmware + "ostype = \"win11\"\ntpm_state = { storage = \"local-zfs\", version = \"v2.0\" }\n" +
+			"efi_disk = { storage = \"local-zfs\", type = \"4m\", pre_enrolled_keys = true, ms_cert = \"" + certificates + "\" }\n"
+	}
+	for name, c := range map[string]struct {
+		before, after, at string
+		says              []string
+	}{
+		"certificates": {keys("2011"), keys("2023k"), "efi_disk.ms_cert", []string{"BitLocker asks for its recovery key", "manage-bde -protectors -disable"}},
+		"a CPU":        {rig.OneDisk + "\ncpu = { type = \"host\" }\n", rig.OneDisk, "cpu", []string{"kvm64", "Write cpu.type = \"host\" to keep it"}},
+		"a Windows":    {rig.OneDisk + "\nostype = \"win10\"\n", rig.OneDisk, "ostype", []string{"Hyper-V", "Write ostype = \"win10\" to keep it"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := rig.NewVM(t, c.before)
+			l.Plan(c.after)
+			l.Warned(c.at, c.says...)
+		})
+	}
+}

@@ -47,7 +47,7 @@ func tellings() map[string]told {
 	tpm := `tpm_state = { storage = "local-zfs", version = "v2.0" }` + "\n"
 	const nic = "networks = { net0 = { bridge = \"vmbr0\" } }\n"
 	const drive = "cloud_init = { storage = \"local-zfs\", slot = \"ide2\" }\n"
-	destroys := "removed_disks = \"destroy\"\n"
+	const destroys = "removed_disks = \"destroy\"\n"
 	return map[string]told{
 		"a slot has a volume that the state does not know": {before: disks(), after: disks(imported("scsi1", seven)), volumes: found,
 			has:     map[string]string{"unused0": seven, "scsi1": nine + ",size=1G"},
@@ -141,12 +141,6 @@ func tellings() map[string]told {
 			attribute: "cloud_init", says: []string{"reads its new cloud-init data at the restart by this apply", "new SSH host keys"}},
 		"the MAC address of a VM with a cloud-init drive": {before: cloudInit("dhcp"), after: strings.Replace(cloudInit("dhcp"), "\"vmbr0\"", "\"vmbr0\", macaddr = \"BC:24:11:00:00:77\"", 1),
 			attribute: "networks", says: []string{"at its next start", "new SSH host keys"}},
-		"certificates with BitLocker": {before: disks() + secureBoot("2011"), after: disks() + secureBoot("2023k"),
-			attribute: "efi_disk.ms_cert", says: []string{"BitLocker asks for its recovery key", "manage-bde -protectors -disable"}},
-		"the model of the CPU leaves": {before: disks() + "cpu = { type = \"host\" }\n", after: disks(),
-			attribute: "cpu", says: []string{"cpu.type of VM 400", "kvm64", "Write cpu.type = \"host\" to keep it"}},
-		"the kind of a Windows leaves": {before: disks() + "ostype = \"win10\"\n", after: disks(),
-			attribute: "ostype", says: []string{"Hyper-V", "Write ostype = \"win10\" to keep it"}},
 		"the notes of the provider are lost": {before: disks(), after: disks(), forgets: true,
 			says: []string{"knew of VM 400", "is lost", "notes again what is configured"}},
 	}
@@ -398,10 +392,4 @@ func TestPlanTellsThatARemovedDiskIsUnplugged(t *testing.T) {
 			}
 		})
 	}
-}
-
-// secureBoot is a Windows with a TPM and certificates.
-func secureBoot(certificates string) string {
-	return "bios = \"ovmf\"\nmachine = \"q35\"\nostype = \"win11\"\ntpm_state = { storage = \"local-zfs\", version = \"v2.0\" }\n" +
-		"efi_disk = { storage = \"local-zfs\", type = \"4m\", pre_enrolled_keys = true, ms_cert = \"" + certificates + "\" }\n"
 }

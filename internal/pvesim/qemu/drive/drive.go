@@ -126,8 +126,8 @@ func BootOrder(boot string) []string {
 	return nil
 }
 
-// BootsFrom are the devices that the firmware tries: QEMU runs with -boot strict=on, and PVE gives no other one an index.
-// Without an order that is of the hard disks the one in bootdisk alone (QemuServer.pm device_bootorder,
+// BootsFrom are the devices that the firmware tries: QEMU runs with -boot strict=on, and PVE gives no other one an
+// index. Without an order that is of the hard disks the one in bootdisk alone (QemuServer.pm device_bootorder,
 // bootorder_from_legacy).
 func BootsFrom(e *engine.Engine, conf map[string]string) []string {
 	letters, has := conf["boot"]

@@ -17,8 +17,8 @@ import (
 // DefaultBootOrder is the boot order of a VM whose configuration names none any more, and whether it is one. PVE has a
 // default at a create only. A VM without an order boots from no disk (qemu-server QemuServer.pm device_bootorder,
 // bootorder_from_legacy), so the default of a create takes its place.
-func (p *Change) DefaultBootOrder() (tftypes.Value, bool) {
-	if !p.resetsBootOrder() {
+func DefaultBootOrder(p *Change) (tftypes.Value, bool) {
+	if !resetsBootOrder(p) {
 		return tftypes.Value{}, false
 	}
 	kind := plan.At(p.State, "boot_order").Type()
@@ -28,20 +28,20 @@ func (p *Change) DefaultBootOrder() (tftypes.Value, bool) {
 		}
 	}
 	var order []tftypes.Value
-	for _, device := range p.defaultBootOrder() {
+	for _, device := range defaultBootOrder(p) {
 		order = append(order, model.Text(device))
 	}
 	return tftypes.NewValue(kind, order), true
 }
 
 // resetsBootOrder reports whether a configured boot order leaves the configuration.
-func (p *Change) resetsBootOrder() bool {
+func resetsBootOrder(p *Change) bool {
 	return !p.Creating() && p.Managed("boot_order") && p.Was("boot_order") && p.Config.At("boot_order").IsNull()
 }
 
 // defaultBootOrder is PVE's for the devices that the VM has after the change, those that the state does not know among
 // them.
-func (p *Change) defaultBootOrder() []string {
+func defaultBootOrder(p *Change) []string {
 	has := map[string]bool{} // by slot: whether it is an optical drive
 	for slot := range p.Private.Others {
 		has[slot] = false
@@ -71,7 +71,7 @@ func (p *Change) defaultBootOrder() []string {
 func (p warnings) warnNotBooted() {
 	isDisk := func(slot string) bool { return vm.IsBusSlot(slot) }
 	hadDisk := len(p.Prior.Disks) > 0 || slices.ContainsFunc(slices.Collect(maps.Keys(p.Private.Others)), isDisk)
-	if hadDisk || len(p.Plan.Disks) == 0 || p.resetsBootOrder() || !p.Config.At("boot_order").IsNull() {
+	if hadDisk || len(p.Plan.Disks) == 0 || resetsBootOrder(p.Change) || !p.Config.At("boot_order").IsNull() {
 		return
 	}
 	slot := model.SortedSlots(p.Plan.Disks)[0]

@@ -38,7 +38,7 @@ func (p *Change) PlanConsequences(grows func(volume string) bool) {
 	migrates := p.Swaps("node") // and its local volumes get new names
 	p.consequencesForDisks(c, migrates, grows)
 	p.consequencesForCloudInit(c, migrates)
-	switch isOpen := p.Config.At("boot_order").IsNull() && p.Prior.BootOrder != nil && !p.resetsBootOrder(); {
+	switch isOpen := p.Config.At("boot_order").IsNull() && p.Prior.BootOrder != nil && !resetsBootOrder(p); {
 	case isOpen && p.changesBootOrder():
 		c.unknown["boot_order"] = !c.bootsFromMoved(p)
 	case isOpen:

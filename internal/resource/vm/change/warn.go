@@ -163,9 +163,10 @@ func (p warnings) warnNewKeys() {
 		model.Value(was.MSCert) == model.Value(is.MSCert) {
 		return
 	}
-	p.Diags.AddAttributeWarning(path.Root("efi_disk").AtName("ms_cert"), p.Prior.Thing()+" gets other keys for Secure Boot",
-		"PVE enrols the certificates into the EFI disk, since 9.2. A Windows with BitLocker asks for its recovery key at the "+
-			"next boot then. Before the apply run manage-bde -protectors -disable <drive> in the guest for each drive with "+
+	p.Diags.AddAttributeWarning(path.Root("efi_disk").AtName("ms_cert"),
+		p.Prior.Thing()+" gets other keys for Secure Boot",
+		"PVE enrols the certificates into the EFI disk, since 9.2. A Windows with BitLocker asks for its recovery key at "+
+			"the next boot then. Before the apply run manage-bde -protectors -disable <drive> in the guest for each drive with "+
 			"BitLocker, and have the recovery key at hand.")
 }
 

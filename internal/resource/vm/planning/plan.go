@@ -123,7 +123,7 @@ func (p *Planning) update(ctx context.Context, prior kit.PrivateReader) {
 	p.volumes = p.resolveVolumes(ctx)
 	config := p.WithGrownSizes(p.WithPinnedMachine(p.volumes.withAttached(p.Config.Raw)))
 	p.compute(ctx, config)
-	if order, isReset := p.DefaultBootOrder(); isReset {
+	if order, isReset := change.DefaultBootOrder(&p.Change); isReset {
 		p.compute(ctx, plan.Replace(config, "boot_order", order))
 	}
 	if p.Diags.HasError() {

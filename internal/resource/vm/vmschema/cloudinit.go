@@ -18,10 +18,10 @@ func cloudInitAttributes() map[string]schema.Attribute {
 		"cloud_init": schema.SingleNestedAttribute{Optional: true, Computed: true,
 			MarkdownDescription: "The cloud-init drive, which PVE writes at every start. A running guest reads a change at " +
 				"its next start: the plan says so, and no apply restarts it for that. The drive itself needs " +
-				"`VM.Config.Cloudinit` and `VM.Config.CDROM`.\n\nPVE makes the instance-id of user data and network data: of " +
-				"`name`, `user`, password, `ssh_keys`, `upgrade`, `addresses`, DNS and MAC addresses. After a change of one of them cloud-init " +
-				"takes the guest for a new instance at its next start. It makes new SSH host keys and runs per-instance scripts again. " +
-				"A snippet in `custom.meta` with a fixed instance-id prevents that.",
+				"`VM.Config.Cloudinit` and `VM.Config.CDROM`. PVE makes the instance-id of user data and network data: " +
+				"of `name`, `user`, password, `ssh_keys`, `upgrade`, `addresses`, DNS and MAC addresses. After a change of " +
+				"one of them cloud-init takes the guest for a new instance at its next start. It makes new SSH host keys and " +
+				"runs per-instance scripts again. A snippet in `custom.meta` with a fixed instance-id prevents that.",
 			Attributes: cloudInitGroup()},
 		"cloud_init_password_wo": schema.StringAttribute{Optional: true, WriteOnly: true, Sensitive: true,
 			Validators: []validator.String{secretLine()},

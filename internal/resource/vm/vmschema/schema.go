@@ -160,8 +160,9 @@ func generalAttributes() map[string]schema.Attribute {
 		"boot_order": schema.ListAttribute{Optional: true, Computed: true, ElementType: types.StringType,
 			Validators: []validator.List{listvalidator.UniqueValues(), listvalidator.ValueStringsAre(bootDevice())},
 			MarkdownDescription: "Devices to boot from, first one first: `[\"scsi0\", \"net0\"]`. An empty list: boot from " +
-				"nothing. Default: the first disk, CD-ROM drive and network device that a new VM is made with. An order that leaves " +
-				"the configuration becomes that default, for the devices of then. A disk that comes later is not in it."},
+				"nothing. Default: the first disk, CD-ROM drive and network device that a new VM is made with. An order that " +
+				"leaves the configuration becomes that default, for the devices of then. A disk that comes later is not in " +
+				"it."},
 	}
 }
 
