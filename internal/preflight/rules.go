@@ -67,6 +67,7 @@ const (
 	storageDown         = "inactive storage"
 	storageNoDisks      = "content type"
 	storageFormat       = "format"
+	machineTooOld       = "machine too old"
 	storageTooSmall     = "disks too large"
 	storageSpace        = "space"
 	poolUnknown         = "pool"
@@ -224,6 +225,9 @@ func rulesOfObjects() []Rule {
 		{storageNoDisks, Refused, "Storage … is not for disks", listing,
 			"PVE makes disks only where the content type is images"},
 		{storageFormat, Refused, "There is no format … on storage …", listing, "its type has raw disks only"},
+		{machineTooOld, Refused, "Machine … cannot run from storage …",
+			"`GET /storage`, where a qcow2 disk meets a machine before 10.0",
+			"PVE starts no such guest (qemu-server QemuServer.pm, print_drive_commandline_full)"},
 		{storageTooSmall, Refused, "The disks are larger than storage …", listing,
 			"its type sets the space aside at once, and one VM wants more than it has in all"},
 		{storageSpace, Doubtful, "Storage … may run out of space", listing,

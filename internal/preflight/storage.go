@@ -1,6 +1,7 @@
 package preflight
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -34,6 +35,37 @@ func (p *planCheck) formats(ctx context.Context, c *Checker, wanted []Format) {
 		}
 		p.say(storageFormat, f.Path, fmt.Sprintf("A storage of type %s has %s, so the disk has no format %s on storage %s. "+
 			"Leave format out", storage.PluginType, has, f.Format, f.Storage), f.Format, f.Storage)
+	}
+}
+
+// chained reports disks that a guest of the planned machine is not started with. Those that a running guest has stay as
+// they are.
+func (p *planCheck) chained(ctx context.Context, c *Checker, r Request) {
+	if !r.Started && !r.Running {
+		return
+	}
+	is := demand{p}.after(r)
+	for slot, d := range is.Disks {
+		if format := volid.Format(p.copy.Disks[slot].Volume); r.copies() && d.Format == nil && format != "" {
+			if r.Clone != nil {
+				format = cmp.Or(r.Clone.Format, format)
+			}
+			d.Format = &format
+			is.Disks[slot] = d // of after's own map
+		}
+	}
+	old, had := is.BeforeChains(), r.Prior.BeforeChains()
+	maps.DeleteFunc(old, func(slot, storage string) bool { return r.Running && had[slot] == storage })
+	if len(old) == 0 {
+		return
+	}
+	places, err := c.whereStoragesAre(ctx)
+	for _, slot := range slices.Sorted(maps.Keys(old)) {
+		if path := "disks." + slot + ".storage"; err == nil && places[old[slot]].VolumeChain && !p.isReported(path) {
+			p.say(machineTooOld, path, fmt.Sprintf("%s is to be a qcow2 disk there, and the storage has "+
+				"snapshot-as-volume-chain, with which PVE starts no guest of a machine before 10.0. Set machine to a later "+
+				"version, to which the guest has to be fit, or format = \"raw\"", slot), *is.Machine, old[slot])
+		}
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/shell"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
 // Snapshots are those of one cluster's VMs.
@@ -237,4 +238,23 @@ func (s *Snapshots) Adopt(ctx context.Context, vmid int, name string) (Snapshot,
 // removal is the command that removes a snapshot that is not whole.
 func removal(vmid int, name string) string {
 	return shell.VM("qm delsnapshot {vmid} {} --force", vmid, name)
+}
+
+// isNewEnough refuses a snapshot of a running guest that PVE takes on no machine before 10.0 (qemu-server
+// QemuServer.pm, qemu_volume_snapshot). A machine that is not pinned is of the QEMU that has started it.
+func (t *taking) isNewEnough(ctx context.Context, is vm.Spec) error {
+	old := is.BeforeChains()
+	if len(old) == 0 || t.runs(ctx) != nil {
+		return nil //nolint:nilerr // of a guest that is off the storage takes it
+	}
+	storages, err := t.api.Cluster().StorageConfigs(ctx)
+	for _, slot := range slices.Sorted(maps.Keys(old)) {
+		chains := func(s pve.StorageConfig) bool { return s.ID == old[slot] && s.VolumeChain }
+		if err == nil && slices.ContainsFunc(storages, chains) {
+			return field("vmid", fmt.Sprintf("VM %d runs as machine %s from %s on storage %s, which has "+
+				"snapshot-as-volume-chain: PVE takes snapshots there of machines from 10.0 on. Shut it down first, or give it "+
+				"a later machine", t.want.VMID, *is.Machine, slot, old[slot]))
+		}
+	}
+	return err
 }

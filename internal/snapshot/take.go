@@ -15,6 +15,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/saga"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/shell"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
 // Wanted is a snapshot to be taken.
@@ -170,7 +171,9 @@ func (t *taking) foresee(ctx context.Context, keepsName bool, until Until) error
 	if t.node = listed.Node; !until.Changed {
 		var at guest.Location
 		if at, _, err = t.guests.Find(ctx, guest.Ref{VMID: t.want.VMID, Node: listed.Node}, nil); err == nil {
-			err = t.isFit(at)
+			if err = t.isFit(at); err == nil {
+				err = t.isNewEnough(ctx, vm.Decode(at.Config.Current()))
+			}
 		}
 	}
 	if err == nil && !keepsName {

@@ -1,8 +1,11 @@
 package vm
 
 import (
+	"cmp"
 	"maps"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/property"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
@@ -277,4 +280,29 @@ func (s *Spec) Storages() []string {
 	}
 	slices.Sort(all)
 	return slices.DeleteFunc(slices.Compact(all), func(id string) bool { return id == "" })
+}
+
+// BeforeChains are the storages of the qcow2 disks, by slot, of a VM whose machine is of a version before 10.0. PVE
+// starts no such guest, and takes no snapshot of it while it runs, where one of the storages has
+// snapshot-as-volume-chain (qemu-server QemuServer.pm, print_drive_commandline_full and qemu_volume_snapshot).
+func (s Spec) BeforeChains() map[string]string {
+	all := map[string]string{}
+	if s.Machine == nil {
+		return all
+	}
+	_, version, _ := strings.Cut(strings.TrimPrefix(*s.Machine, "pc-"), "-")
+	major, _, isPinned := strings.Cut(version, ".")
+	if n, err := strconv.Atoi(major); !isPinned || err != nil || n >= 10 {
+		return all
+	}
+	for slot, d := range s.Disks {
+		format := volid.Format(d.Volume)
+		if d.Format != nil {
+			format = *d.Format
+		}
+		if format == "qcow2" {
+			all[slot] = cmp.Or(d.Storage, volid.Storage(d.Volume))
+		}
+	}
+	return all
 }

@@ -180,3 +180,45 @@ func TestGrowthOfAVolumeThatHasTheSize(t *testing.T) {
 		}
 	}
 }
+
+// TestOldMachineOnAStorageOfChains: PVE starts no guest of a machine before 10.0 from a qcow2 disk on a storage with
+// snapshot-as-volume-chain. The plan says so before a disk moves there, or a VM is replaced by one on it.
+func TestOldMachineOnAStorageOfChains(t *testing.T) {
+	t.Parallel()
+	const old, chained = "machine = \"pc-q35-9.2\"\n", "disks = { scsi0 = { storage = \"chain\", format = \"qcow2\", size = \"1G\" } }\n"
+	const plain = "disks = { scsi0 = { storage = \"local-zfs\", size = \"1G\" } }\n"
+	for name, c := range map[string]struct {
+		from, to string
+		taint    bool
+		fits     bool
+	}{
+		"a disk moves, and the guest starts": {from: old + plain + "power_state = \"stopped\"\n", to: old + chained + "power_state = \"running\"\n"},
+		"a disk of a running guest moves":    {from: old + plain, to: old + chained},
+		"it stays off":                       {from: old + plain + "power_state = \"stopped\"\n", to: old + chained + "power_state = \"stopped\"\n", fits: true},
+		"the VM is replaced":                 {from: old + plain, to: old + chained, taint: true},
+		"a new enough machine":               {from: plain, to: chained, taint: true, fits: true},
+		"the machine gets older":             {from: chained, to: old + chained},
+		"nothing of it changes":              {from: old + chained + "power_state = \"stopped\"\n", to: old + chained + "power_state = \"stopped\"\ntags = [\"a\"]\n", fits: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := rig.NewWorld(t)
+			w.Change(func(world *state.World) {
+				world.Storages["chain"] = &state.Storage{ID: "chain", Type: "dir", Path: "/mnt/chain", Content: []string{"images"}, Total: 1 << 40,
+					Options: map[string]string{"snapshot-as-volume-chain": "1"}}
+			})
+			const base = "name = \"x\"\nnode = \"pve1\"\nvmid = 400\n"
+			s := w.Session(t, rig.TokenNoSSH, rig.VMBlock(base+c.from))
+			rig.Must(t, s.Converge(t.Context()))
+			w.Reconfigure(t, s, rig.TokenNoSSH, rig.VMBlock(base+c.to))
+			s.Taint(rig.VMAddress, c.taint)
+			pl, err := s.Plan(t.Context())
+			if !c.fits {
+				rig.MustSay(t, err, "Machine pc-q35-9.2 cannot run from storage chain", "snapshot-as-volume-chain")
+				return
+			}
+			rig.Must(t, err)
+			rig.Must(t, s.Apply(t.Context(), pl))
+		})
+	}
+}

@@ -2,6 +2,8 @@ package power
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -17,6 +19,9 @@ import (
 func startChecks(p engine.Process, g *state.Guest) error {
 	c := g.Config
 	if err := machineRuns(p, g); err != nil {
+		return err
+	}
+	if err := chainsFit(p, g); err != nil {
 		return err
 	}
 	sockets, cores := max(1, perl.Number(c["sockets"])), max(1, perl.Number(c["cores"]))
@@ -50,6 +55,26 @@ func machineRuns(p engine.Process, g *state.Guest) error {
 		return perl.Die("Installed qemu-server (max feature level for %d.%d is pve%d) is too old to run machine type "+
 			"'%s', please upgrade node '%s'",
 			major, minor, highest, machine, g.Node)
+	}
+	return nil
+}
+
+// chainsFit refuses a machine before 10.0 with a qcow2 drive on a storage with snapshot-as-volume-chain (qemu-server
+// QemuServer.pm, print_drive_commandline_full).
+func chainsFit(p engine.Process, g *state.Guest) error {
+	machine := perl.Subvalue(g.Config["machine"], "type", true) // one that is not pinned is of the installed QEMU
+	_, version, isPinned := strings.Cut(strings.TrimPrefix(machine, "pc-"), "-")
+	if major, _ := versionPair(version); !isPinned || major >= 10 {
+		return nil
+	}
+	for _, opt := range slices.Sorted(maps.Keys(g.Config)) {
+		file, _, _ := strings.Cut(g.Config[opt], ",")
+		id, name, _ := state.SplitVolid(file)
+		if s := p.W.Storages[id]; drive.IsDrive(opt) && opt != "efidisk0" && opt != "tpmstate0" && s != nil &&
+			s.Options["snapshot-as-volume-chain"] == "1" && strings.HasSuffix(name, ".qcow2") {
+			return perl.Die("storage for '%s' is configured for snapshots as a volume chain - this requires QEMU machine "+
+				"version >= 10.0. See https://pve.proxmox.com/wiki/QEMU_Machine_Version_Upgrade", file)
+		}
 	}
 	return nil
 }
