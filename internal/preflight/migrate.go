@@ -25,6 +25,13 @@ func (c *Checker) Place(ctx context.Context, nodes []string) string {
 	return node
 }
 
+// IsOff reports whether a node of the cluster is certainly not online.
+func (c *Checker) IsOff(ctx context.Context, name string) bool {
+	resources, err := c.api.Listing().Shared(ctx)
+	node, ok := resources.Node(name)
+	return err == nil && ok && node.Status == "offline"
+}
+
 // CloneSource finds and reads what a clone is copied of. The answer may be some seconds old. A source that has moved
 // since the listing is looked for once more: the plan within an apply must say again what an earlier one said.
 func (c *Checker) CloneSource(ctx context.Context, clone *guest.Clone) (guest.Source, error) {
@@ -71,9 +78,10 @@ func (p *planCheck) moving(ctx context.Context, c *Checker, r Request) {
 		return
 	}
 	refuse := func(path, detail string) { p.say(notMigrated, path, detail, strconv.Itoa(r.ID), p.node) }
-	pairs := vm.StorageMap(r.Prior, r.Prior, r.Planned)
+	pairs, byHA := vm.StorageMap(r.Prior, r.Prior, r.Planned), m.ByHA
 	for _, storage := range slices.Sorted(slices.Values(found.Refused[p.node])) {
-		if to, planned := pairs[storage]; planned && to != storage {
+		to, planned := pairs[storage]
+		if planned = planned && to != storage; planned && !byHA {
 			continue
 		}
 		path := "node"
@@ -83,8 +91,12 @@ func (p *planCheck) moving(ctx context.Context, c *Checker, r Request) {
 				break
 			}
 		}
-		refuse(path, fmt.Sprintf("Drives of the VM are on storage %s, which node %s does not have. Give the disks a "+
-			"storage there in the same change; they are copied to it on the way.", storage, p.node))
+		way := "Give the disks a storage there in the same change; they are copied to it on the way."
+		if byHA {
+			way = "The VM is under HA, which migrates disks to storages of their name alone. Move them in an apply of its own " +
+				"to a storage that both nodes have, or take the VM out of HA in the same change (leave ha out)."
+		}
+		refuse(path, fmt.Sprintf("Drives of the VM are on storage %s, which node %s does not have. %s", storage, p.node, way))
 	}
 	companions(p, r, found)
 	if r.Running && found.Running {

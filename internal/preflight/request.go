@@ -77,6 +77,8 @@ func (r Request) copies() bool {
 type Moving struct {
 	From     string
 	Attached map[string]string // the volumes that slots get by their names
+	// ByHA: HA's manager migrates it, which takes no targetstorage (qemu-server API2/Qemu.pm, migrate_vm).
+	ByHA bool
 }
 
 // Format is the format that a disk is to have on a storage.

@@ -155,7 +155,7 @@ func casesOfVMs() map[string]one {
 		"VM 8000 cannot be migrated to node pve2": {
 			alter(func(w *state.World) { w.Guests[8000].Config["hostpci0"] = "0000:01:00" }),
 			Request{Node: "pve2", ID: 8000, Moving: &Moving{From: "pve1"}}},
-		"The volume for scsi5 of VM 8000 may have": {nil, Request{Node: "pve2", ID: 8000, Moving: &Moving{"pve1", named}}},
+		"The volume for scsi5 of VM 8000 may have": {nil, Request{Node: "pve2", ID: 8000, Moving: &Moving{From: "pve1", Attached: named}}},
 		"scsi1 of VM 8000 is a copy":               {nil, copyOf8000()},
 		"HA moves other guests to node pve2 with VM 8000": {alter(func(w *state.World) {
 			w.Profile = "9.2"
@@ -194,6 +194,11 @@ func casesOfVMs() map[string]one {
 			here(Request{Storages: map[string]string{"disks.scsi0.storage": "local2"}})},
 		"There is no format qcow2": {nil, here(Request{Formats: []Format{{"disks.scsi0.format", "local-zfs",
 			"qcow2"}}})},
+		"Machine pc-q35-9.2 cannot run from": {alter(func(w *state.World) {
+			w.Storages["chain"] = &state.Storage{ID: "chain", Type: "dir", Path: "/mnt/chain", Content: []string{"images"}, Total: 1 << 40,
+				Options: map[string]string{"snapshot-as-volume-chain": "1"}}
+		}), here(Request{Started: true, Planned: vm.Spec{Options: vm.Options{Machine: to("pc-q35-9.2")},
+			Disks: map[string]vm.Disk{"scsi0": {Storage: "chain", Format: to("qcow2")}}}})},
 		"The disks are larger than":        {alter(group(lvm)), here(Request{Planned: disks(lvm, 60, 60)})},
 		"Storage local-zfs may run out of": {nil, here(Request{Planned: disks("local-zfs", 100_000)})},
 		"Unknown pool":                     {nil, here(Request{Pool: "none"})},
@@ -366,7 +371,7 @@ func places() map[string]string {
 		"restore.archive": {"This identity may not read", "The backup could not be read"},
 		"restore.storage": {"The disks in the backup were on storages"},
 		"disks.scsi0.storage": {"Unknown storage", "Storage local2 is not on node pve1", "Storage shared-nfs does not work",
-			"Storage local2 is not for disks", "The disks are larger than", "Storage local-zfs may run out of",
+			"Storage local2 is not for disks", "The disks are larger than", "Machine pc-q35-9.2 cannot run from", "Storage local-zfs may run out of",
 			"A snapshot keeps scsi0 of VM 8000 on its"},
 		"scsi0":              {"A snapshot keeps scsi0 of VM 8000 on node pve1"},
 		"disks.scsi0":        {"VM 8000 is replicated and gets no"},

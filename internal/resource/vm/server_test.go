@@ -108,6 +108,8 @@ func (*fake) CutOff(context.Context, string, int) pve.Task { return pve.Task{} }
 
 func (*fake) Place(context.Context, []string) string { return "" }
 
+func (*fake) IsOff(context.Context, string) bool { return false }
+
 func (*fake) BackupGone(context.Context, string, string) bool { return false }
 
 // CloneSource is one that cannot be read.

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -153,5 +154,70 @@ func TestHARulesOfAServiceInError(t *testing.T) {
 	}
 	if now := rulesOf(w); !maps.Equal(now, map[string]string{"apart": "vm:8000"}) {
 		t.Errorf("the rules are %v", now)
+	}
+}
+
+// TestPlanAfterAFailover: HA has recovered a VM from its configured node, which stays off. The plan follows the VM until that is back, and
+// other resources can be planned and applied.
+func TestPlanAfterAFailover(t *testing.T) {
+	t.Parallel()
+	w := rig.NewWorld(t, pvesim.Options{Nodes: []string{"pve1", "pve2", "pve3"}, Clock: rig.NewFastClock()})
+	config := func(tags string) string {
+		return rig.VMBlock("vmid = 400\n node = \"pve2\"\n ha = { state = \"started\" }\n" + tags +
+			"disks = { scsi0 = { storage = \"shared-nfs\", size = \"1G\" } }\n")
+	}
+	s := w.Session(t, rig.RootTicket, config(""))
+	rig.Must(t, s.Converge(t.Context()))
+	w.Sim.Fence("pve2")
+	w.Sim.Advance(5 * time.Minute)
+	const on = "pve3"
+	w.Change(func(world *state.World) { world.Guests[400].Node = on })
+	pl, err := s.Plan(t.Context())
+	rig.Must(t, err)
+	if !pl.Empty() || !strings.Contains(s.Diagnostics().String(), "stays on node "+on) {
+		t.Errorf("planned %s, said %s", pl, s.Diagnostics())
+	}
+	w.Reconfigure(t, s, rig.RootTicket, config("tags = [\"a\"]\n"))
+	rig.Must(t, s.Converge(t.Context()))
+	if g := rig.GuestOf(w, 400); g.Node != on || g.Config["tags"] != "a" {
+		t.Errorf("it is on %s: %v", g.Node, g.Config)
+	}
+	w.Reconfigure(t, s, rig.RootTicket, strings.Replace(config(""), "pve2", "pve9", 1))
+	_, err = s.Plan(t.Context())
+	rig.MustSay(t, err, `Unknown node "pve9"`)
+	w.Sim.SetNode("pve2", true)
+	w.Reconfigure(t, s, rig.RootTicket, config(""))
+	rig.Must(t, s.Converge(t.Context()))
+	if g := rig.GuestOf(w, 400); g.Node != "pve2" {
+		t.Errorf("it is on %s, and pve2 is back", g.Node)
+	}
+}
+
+// TestMigrationUnderHAToAnotherStorage: PVE hands the migration on to HA without targetstorage. Where the target lacks the old storage, the
+// plan says so.
+func TestMigrationUnderHAToAnotherStorage(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ ha, then, want string }{
+		"under HA": {"ha = { state = \"started\" }\n", "ha = { state = \"started\" }\n", "migrates disks to storages of their name alone"},
+		"without":  {}, "taken out of HA": {ha: "ha = { state = \"started\" }\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := threeNodes(t)
+			config := func(node, storage, ha string) string {
+				return rig.VMBlock("vmid = 400\n node = \"" + node + "\"\n" + ha + "disks = { scsi0 = { storage = \"" + storage + "\", size = \"1G\" } }\n")
+			}
+			s := w.Session(t, rig.RootTicket, config("pve1", "local-zfs", c.ha))
+			rig.Must(t, s.Converge(t.Context()))
+			w.Change(func(world *state.World) { world.Storages["local-zfs"].Nodes = []string{"pve1", "pve3"} })
+			w.Reconfigure(t, s, rig.RootTicket, config("pve2", "local-lvm", c.then))
+			pl, err := s.Plan(t.Context())
+			if c.want != "" {
+				rig.MustSay(t, err, c.want, "leave ha out")
+				return
+			}
+			rig.Must(t, err)
+			rig.Must(t, s.Apply(t.Context(), pl))
+		})
 	}
 }
