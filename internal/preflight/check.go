@@ -117,7 +117,7 @@ func (p *planCheck) look(ctx context.Context, c *Checker, r Request) {
 	p.pool(ctx, c, r.Pool)
 	p.cpus(r.CPUs)
 	p.formats(ctx, c, r.Formats)
-	p.chained(ctx, c, r)
+	chained(ctx, p, c, r)
 	if p.node != "" && asksForBridges(r) {
 		if networks, err := c.nodeNetworks(ctx, p.node); err == nil {
 			p.bridges(ctx, c, r, networks)

@@ -59,7 +59,7 @@ func (p *planCheck) clone(ctx context.Context, c *Checker, r Request) {
 			copied, err = c.api.QEMU(p.origin.Node, p.origin.VMID).SnapshotConfig(ctx, r.Clone.Snapshot)
 		}
 		if err == nil {
-			p.nodesDevices(c, r.Clone.Path(), notLikeThis, copied, id)
+			nodesDevices(p, c, r.Clone.Path(), notLikeThis, copied, id)
 			p.copied(copied, r.Planned, notLikeThis, id)
 		}
 	}

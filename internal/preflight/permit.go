@@ -146,7 +146,7 @@ func (p *planCheck) privileges(ctx context.Context, c *Checker, uses []use) {
 		return
 	}
 	toShow, where := shown(p, lacks)
-	commands, besides := p.grants(ctx, c, lacks, where), c.onlyLooks(ctx)
+	commands, besides := p.grants(ctx, c, lacks, where), onlyLooks(ctx, c)
 	for _, u := range toShow {
 		at, it := u.grantedOn(), "It"
 		if u.detail != "" {
@@ -194,7 +194,7 @@ func (c *Checker) holdsOn(ctx context.Context, u use) bool {
 }
 
 // onlyLooks is a hint for an identity all of whose privileges are for looking, "" for any other one.
-func (c *Checker) onlyLooks(ctx context.Context) string {
+func onlyLooks(ctx context.Context, c *Checker) string {
 	all, err := c.permissions(ctx)
 	if err != nil || len(all) == 0 {
 		return ""

@@ -160,7 +160,7 @@ func (p *planCheck) cloneUses(r Request) []use {
 	source := strconv.Itoa(p.origin.VMID)
 	all := []use{{path: r.Clone.Path(), what: "clone VM " + source, on: []string{"/vms/" + source},
 		anyOf: []string{"VM.Clone"}}}
-	all = append(all, p.copyUses(r.Clone.Path(), "clone VM "+source)...)
+	all = append(all, copyUses(p, r.Clone.Path(), "clone VM "+source)...)
 	for _, slot := range slices.Sorted(maps.Keys(p.copy.CDROMs)) {
 		if p.copy.CDROMs[slot].File == "cdrom" {
 			all = append(all, use{path: r.Clone.Path(), what: fmt.Sprintf("clone VM %s with its %s", source, slot),
@@ -176,7 +176,7 @@ func (p *planCheck) cloneUses(r Request) []use {
 
 // copyUses are the privileges on the bridges and mappings of a copy (qemu-server QemuServer.pm, check_bridge_access and
 // check_mapping_access, which also check_restore_permissions asks).
-func (p *planCheck) copyUses(path, what string) (all []use) {
+func copyUses(p *planCheck, path, what string) (all []use) {
 	for _, slot := range slices.Sorted(maps.Keys(p.copy.Networks)) {
 		all = append(all, bridgeUses(path, fmt.Sprintf("%s with its %s", what, slot), p.copy.Networks[slot])...)
 	}

@@ -54,12 +54,12 @@ func (p *planCheck) restore(ctx context.Context, c *Checker, r Request) {
 	p.copy = vm.Decode(config)
 	if r.Restore.Storage == "" {
 		p.storagesInside(node, config)
-		p.restoredTo(ctx, c, r, config)
+		restoredTo(ctx, p, c, r, config)
 	}
-	p.uses = append(p.uses, p.copyUses(path, "restore the backup")...)
-	p.nodesDevices(c, path, notRestored, config)
+	p.uses = append(p.uses, copyUses(p, path, "restore the backup")...)
+	nodesDevices(p, c, path, notRestored, config)
 	if r.Started && p.node != "" {
-		p.startsWith(ctx, c, r, config)
+		startsWith(ctx, p, c, r, config)
 	}
 	if r.Whole {
 		p.copied(config, r.Planned, notRestored)
@@ -120,7 +120,7 @@ func (p *planCheck) storagesInside(node string, config map[string]string) {
 
 // restoredTo reports storages of the disks in a backup that PVE puts none on. The data of a device of the node goes to
 // the storage "local" (qemu-server QemuServer.pm, $parse_backup_hints).
-func (p *planCheck) restoredTo(ctx context.Context, c *Checker, r Request, config map[string]string) {
+func restoredTo(ctx context.Context, p *planCheck, c *Checker, r Request, config map[string]string) {
 	const path = "restore.storage"
 	to := &uses{}
 	for _, slot := range vm.Slots(config) {
@@ -130,11 +130,11 @@ func (p *planCheck) restoredTo(ctx context.Context, c *Checker, r Request, confi
 		switch on := map[string]string{path: storage}; {
 		case vm.IsOptical(config[slot]) && !volid.IsCloudInit(volume), p.isReported(path):
 		case volid.IsDevice(volume):
-			if to.storage(path, "local"); !p.isForImages("local") {
+			if to.storage(path, "local"); !isForImages(p, "local") {
 				p.say(storageNoDisks, path, fmt.Sprintf("In the backup, %s was the device %s, whose data PVE puts there. Set "+
 					"restore.storage", slot, volume), "local")
 			}
-		case isOwned && !p.isForImages(storage):
+		case isOwned && !isForImages(p, storage):
 			p.say(storageNoDisks, path, fmt.Sprintf("In the backup, %s was on it, and PVE puts it there. Set restore.storage",
 				slot), storage)
 		case isOwned:
@@ -148,7 +148,7 @@ func (p *planCheck) restoredTo(ctx context.Context, c *Checker, r Request, confi
 
 // nodesDevices reports devices of the node that only root may have copied (qemu-server QemuServer.pm,
 // check_mapping_access).
-func (p *planCheck) nodesDevices(c *Checker, path, name string, config map[string]string, source ...string) {
+func nodesDevices(p *planCheck, c *Checker, path, name string, config map[string]string, source ...string) {
 	identity := c.api.Identity()
 	if identity.IsRootTicket() || identity.PlanOnly {
 		return
@@ -164,7 +164,7 @@ func (p *planCheck) nodesDevices(c *Checker, path, name string, config map[strin
 
 // startsWith reports bridges and mappings in a backup that the VM is started with and the node lacks. Of the devices
 // that are configured the plan asks in any case.
-func (p *planCheck) startsWith(ctx context.Context, c *Checker, r Request, config map[string]string) {
+func startsWith(ctx context.Context, p *planCheck, c *Checker, r Request, config map[string]string) {
 	of := Request{Bridges: map[string]string{}}
 	for slot, nic := range p.copy.Networks {
 		if r.Planned.Networks[slot].Bridge == nil && nic.Bridge != nil {

@@ -108,14 +108,13 @@ func casesOfVMs() map[string]one {
 			w.Nodes["pve3"], w.Nodes["pve4"], w.Nodes["pve5"] = &state.Node{Name: "pve3"}, &state.Node{Name: "pve4"},
 				&state.Node{Name: "pve5"}
 		}), here(Request{})},
-		"Unknown node":              {nil, made(Request{Node: "pve9"})},
-		"Node pve2 is not online":   {alter(func(w *state.World) { w.Nodes["pve2"].Online = false }), made(Request{Node: "pve2"})},
-		"None of the nodes":         {nil, made(Request{Nodes: []string{"pve8", "pve9"}})},
-		"No node given":             {nil, made(Request{})},
-		"Node pve1 does not report": {alter(func(w *state.World) { w.Nodes["pve1"].Silent = true }), here(Request{})},
-		"Node pve1 is in maintenance": {alter(func(w *state.World) { w.Nodes["pve1"].Maintenance = true }),
-			here(Request{})},
-		"Node pve1 has": {nil, here(Request{CPUs: 1000})},
+		"Unknown node":                {nil, made(Request{Node: "pve9"})},
+		"Node pve2 is not online":     {alter(func(w *state.World) { w.Nodes["pve2"].Online = false }), made(Request{Node: "pve2"})},
+		"None of the nodes":           {nil, made(Request{Nodes: []string{"pve8", "pve9"}})},
+		"No node given":               {nil, made(Request{})},
+		"Node pve1 does not report":   {alter(func(w *state.World) { w.Nodes["pve1"].Silent = true }), here(Request{})},
+		"Node pve1 is in maintenance": {alter(func(w *state.World) { w.Nodes["pve1"].Maintenance = true }), here(Request{})},
+		"Node pve1 has":               {nil, here(Request{CPUs: 1000})},
 		"Node pve1 may run out of memory": {nil, here(Request{Started: true,
 			Planned: vm.Spec{Memory: vm.Memory{Size: to(int64(1 << 30))}}})},
 		"VMID 8000 is taken":               {nil, here(Request{VMID: 8000})},
@@ -194,14 +193,10 @@ func casesOfVMs() map[string]one {
 			here(Request{Storages: map[string]string{"disks.scsi0.storage": "local2"}})},
 		"There is no format qcow2": {nil, here(Request{Formats: []Format{{"disks.scsi0.format", "local-zfs",
 			"qcow2"}}})},
-		"Machine pc-q35-9.2 cannot run from": {alter(func(w *state.World) {
-			w.Storages["chain"] = &state.Storage{ID: "chain", Type: "dir", Path: "/mnt/chain", Content: []string{"images"}, Total: 1 << 40,
-				Options: map[string]string{"snapshot-as-volume-chain": "1"}}
-		}), here(Request{Started: true, Planned: vm.Spec{Options: vm.Options{Machine: to("pc-q35-9.2")},
-			Disks: map[string]vm.Disk{"scsi0": {Storage: "chain", Format: to("qcow2")}}}})},
-		"The disks are larger than":        {alter(group(lvm)), here(Request{Planned: disks(lvm, 60, 60)})},
-		"Storage local-zfs may run out of": {nil, here(Request{Planned: disks("local-zfs", 100_000)})},
-		"Unknown pool":                     {nil, here(Request{Pool: "none"})},
+		"Machine pc-q35-9.2 cannot run from": {alter(withChains), here(Request{Started: true, Planned: vm.Spec{Options: vm.Options{Machine: to("pc-q35-9.2")}, Disks: map[string]vm.Disk{"scsi0": {Storage: "chain", Format: to("qcow2")}}}})},
+		"The disks are larger than":          {alter(group(lvm)), here(Request{Planned: disks(lvm, 60, 60)})},
+		"Storage local-zfs may run out of":   {nil, here(Request{Planned: disks("local-zfs", 100_000)})},
+		"Unknown pool":                       {nil, here(Request{Pool: "none"})},
 		`Unknown bridge "vmbr9" as error`: {alter(func(w *state.World) { lose(w, "SDN.Use") }),
 			here(Request{Bridges: map[string]string{"networks.net0.bridge": "vmbr9"}})},
 		`Unknown bridge "vmbr9"`: {nil, here(Request{Bridges: map[string]string{"networks.net0.bridge": "vmbr9"}})},
@@ -394,6 +389,12 @@ func places() map[string]string {
 		}
 	}
 	return all
+}
+
+// withChains has a storage with snapshot-as-volume-chain.
+func withChains(w *state.World) {
+	w.Storages["chain"] = &state.Storage{ID: "chain", Type: "dir", Path: "/mnt/chain", Content: []string{"images"}, Total: 1 << 40,
+		Options: map[string]string{"snapshot-as-volume-chain": "1"}}
 }
 
 // TestRules: every rule of the table is said by a plan that breaks it, on its attribute, as bad as the table has it, and

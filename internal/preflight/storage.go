@@ -40,7 +40,7 @@ func (p *planCheck) formats(ctx context.Context, c *Checker, wanted []Format) {
 
 // chained reports disks that a guest of the planned machine is not started with. Those that a running guest has stay as
 // they are.
-func (p *planCheck) chained(ctx context.Context, c *Checker, r Request) {
+func chained(ctx context.Context, p *planCheck, c *Checker, r Request) {
 	if !r.Started && !r.Running {
 		return
 	}
@@ -208,7 +208,7 @@ func (p *planCheck) storages(ctx context.Context, c *Checker, wanted map[string]
 }
 
 // isForImages reports whether PVE may make disks on a storage of the node; one that is not listed may be for them.
-func (p *planCheck) isForImages(id string) bool {
+func isForImages(p *planCheck, id string) bool {
 	storage, ok := p.resources.Storage(p.node, id)
 	return !ok || storage.Content == "" || slices.Contains(strings.Split(storage.Content, ","), "images")
 }
@@ -231,7 +231,7 @@ func UnknownStorages(ctx context.Context, c *Checker, wanted map[string]string) 
 func (p *planCheck) images(r Request) {
 	for _, path := range slices.Sorted(maps.Keys(r.Storages)) {
 		id := r.Storages[path]
-		if p.isForImages(id) || p.isReported(path) ||
+		if isForImages(p, id) || p.isReported(path) ||
 			path == "vmstatestorage" || path == "import_working_storage" ||
 			slices.ContainsFunc(r.Adopts, func(volume string) bool { return volid.Storage(volume) == id }) {
 			continue

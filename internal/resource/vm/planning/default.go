@@ -137,18 +137,18 @@ func (p *Planning) defaultTags() (tags []string, known bool) {
 	return p.Session.Defaults.Tags, true
 }
 
-// withNodeOfHA is a configuration with the present node of a VM under HA in the place of the configured one, where that is
-// off: HA has recovered the VM elsewhere, and no plan could bring it back. Terraform takes a planned value that is the
-// one in state (terraform internal/plans/objchange, assertPlannedValueValid).
+// withNodeOfHA is a configuration with the present node of a VM under HA in the place of the configured one, where that
+// is off: HA has recovered the VM elsewhere, and no plan could bring it back. Terraform takes a planned value that is
+// the one in state (terraform internal/plans/objchange, assertPlannedValueValid).
 func (p *Planning) withNodeOfHA(ctx context.Context, config tftypes.Value) tftypes.Value {
 	is, wanted := p.Prior.Node, p.Config.Text("node")
-	if is == nil || wanted == "" || wanted == *is || p.Prior.HA == nil || !p.Config.IsSet("ha") || p.Machines == nil ||
-		!p.Machines.IsOff(ctx, wanted) {
+	isUnderHA := p.Prior.HA != nil && p.Config.IsSet("ha")
+	if is == nil || wanted == "" || wanted == *is || !isUnderHA || p.Machines == nil || !p.Machines.IsOff(ctx, wanted) {
 		return config
 	}
 	p.Diags.AddAttributeWarning(path.Root("node"), fmt.Sprintf("%s stays on node %s", p.Prior.Thing(), *is),
-		fmt.Sprintf("It is under HA, and its node %s is not online. The plan follows it meanwhile, and migrates it back once "+
-			"node %s is online again. To follow it for good, leave node out, or set nodes.", wanted, wanted))
+		fmt.Sprintf("It is under HA, and its node %s is not online. The plan follows it meanwhile, and migrates it back "+
+			"once node %s is online again. To follow it for good, leave node out, or set nodes.", wanted, wanted))
 	return plan.Replace(config, "node", model.Text(*is))
 }
 
