@@ -102,6 +102,7 @@ func (p *planCheck) look(ctx context.Context, c *Checker, r Request) {
 	hears(ctx, p, c, r)
 	p.clone(ctx, c, r)
 	p.restore(ctx, c, r)
+	displaced(p, r)
 	if !r.Creating {
 		p.change = vm.Diff(r.Prior, r.Planned)
 		lostCopies(ctx, p, c, r)

@@ -38,6 +38,8 @@ func casesOfClones() map[string]one {
 			w.sim.SetFaults([]fault.Rule{{Match: fault.Match{Path: "/nodes/{node}/qemu/{vmid}/config"}, Phase: fault.Before,
 				Times: -1, Status: 500, Reason: "got timeout"}})
 		}, of("")},
+		"The disk that the copy has in scsi0": {nil, Request{Creating: true, Node: "pve1", Clone: &guest.Clone{VMID: 8000},
+			Imported: []string{"scsi0"}}},
 		"The copy has no cloud-init drive": {func(w *world) {
 			w.change(func(w *state.World) { w.Guests[8000].Config["ide2"] = "local-zfs:vm-8000-cloudinit,media=cdrom" })
 		}, Request{Creating: true, Node: "pve1", Clone: &guest.Clone{VMID: 8000}, Whole: true,

@@ -25,6 +25,7 @@ type Request struct {
 	Formats  []Format // of new disks
 	CPUs     int64    // with which the VM is started
 	Orphans  bool     // volumes that carry VMID are to be destroyed
+	Imported []string // the slots of a new VM that get volumes by their names
 	Adopts   []string // those of them that are to be disks of the VM
 	Nodes    []string // instead of Node, of a create: the first of them that is online
 	NodeOpen bool     // the node is not known yet

@@ -80,6 +80,18 @@ func ownBackupUses(r Request) []use {
 			"address and vmid first, and take VM %d out of the configuration after that", owner)}}
 }
 
+// displaced warns of the disks of a copy whose slots get other volumes: PVE detaches them (qemu-server API2/Qemu.pm,
+// update_vm_api).
+func displaced(p *planCheck, r Request) {
+	for _, slot := range r.Imported {
+		if of := p.copy.Disks[slot]; of.Volume != "" && r.copies() && !r.Acting {
+			p.say(diskGoes, "disks."+slot+".imported_disk", fmt.Sprintf("Its source has %s there. The copy of that becomes an "+
+				"unused disk of the VM (unused_volumes), whose data the guest does not see, and is destroyed with the VM. To "+
+				"keep it in a slot, give imported_disk another one", of.Volume), slot)
+		}
+	}
+}
+
 // unreadable reports a backup that certainly does not exist, by a listing that shows all backups that this identity may
 // restore. If it exists, or the listing fails, the report only says that it could not be read now.
 func (p *planCheck) unreadable(ctx context.Context, c *Checker, node, archive string, cause error) {

@@ -48,6 +48,7 @@ const (
 	linkedElsewhere = "linked clone"
 	notLikeThis     = "clone's shape"
 	driveGoes       = "cloud-init drive"
+	diskGoes        = "displaced disk"
 	cloneRefused    = "clone's storages"
 	snapshotMissing = "clone's snapshot"
 	tpmRuns         = "clone's TPM state"
@@ -165,6 +166,8 @@ func rulesOfSources() []Rule {
 				"may copy a device of a node"},
 		{driveGoes, Doubtful, "The copy has no cloud-init drive", "the configuration of the source, or in the backup",
 			"another drive is configured in its slot, which may be meant"},
+		{diskGoes, Doubtful, "The disk that the copy has in … is detached", "the configuration of the source, or in the " +
+			"backup", "`imported_disk` puts another volume into its slot, which may be meant"},
 		{cloneRefused, Refused, "PVE makes no such clone of VM …", "`GET …/qemu/N/feature`, where a snapshot is cloned, or " +
 			"the source's configuration does not show that it works", "PVE's own answer, by which clone_vm decides"},
 		{snapshotMissing, Refused, "VM … has no snapshot \"…\"", "the same; `GET …/qemu/N/snapshot`", "PVE has just said " +

@@ -381,3 +381,22 @@ func TestReplacementByABackupThatPVERefuses(t *testing.T) {
 		})
 	}
 }
+
+// TestRestoreBesideADisk: a disk takes the slot of one in the backup, whose data become an unused disk. The plan says so.
+func TestRestoreBesideADisk(t *testing.T) {
+	t.Parallel()
+	for slot, warns := range map[string]bool{"scsi1": true, "scsi9": false} {
+		w := restoreWorld(t, nil)
+		s := w.Session(t, rig.TokenNoSSH, rig.DiskBlock(`size = "1G"`, `storage = "local-zfs"`)+restoredVM("vmid = 400\nprotection = false\n"+
+			"disks = { "+slot+" = { imported_disk = { volume = proxmox_disk.data.volume } } }\n"))
+		pl, err := s.Plan(t.Context())
+		rig.Must(t, err)
+		if said := s.Diagnostics().String(); strings.Contains(said, "The disk that the copy has in scsi1 is detached") != warns {
+			t.Errorf("%s: the plan says %q", slot, said)
+		}
+		rig.Must(t, s.Apply(t.Context(), pl))
+		if unused := rig.GuestOf(w, 400).Config["unused0"]; (unused != "") != warns {
+			t.Errorf("%s: unused0 is %q", slot, unused)
+		}
+	}
+}

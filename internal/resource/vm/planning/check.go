@@ -185,9 +185,11 @@ func (p serverCheck) describe(q *preflight.Request) {
 		firewallOptionsDiffer(is, was)
 	if p.Creating() {
 		q.Planned = plan.Spec(plan.Copies())
-		for slot, d := range plan.Disks {
-			if d.Imported != nil && d.Volume == nil { // adopted, if it is not known yet which
-				delete(q.Planned.Disks, slot)
+		for _, slot := range model.SortedSlots(plan.Disks) {
+			if d := plan.Disks[slot]; d.Imported != nil {
+				if q.Imported = append(q.Imported, slot); d.Volume == nil { // adopted, if it is not known yet which
+					delete(q.Planned.Disks, slot)
+				}
 			}
 		}
 		return
