@@ -71,13 +71,7 @@ func unastray(ctx context.Context, d *destruction, node string, now pve.PendingC
 	}
 	d.copied[astray.From] = fmt.Sprintf("%s, with %s, and nothing shows that these came along", wasThere,
 		strings.Join(astray.Volumes, ", "))
-	there, err := astray.IsOn(ctx, d.d.guests, node, vmid)
-	if err != nil || len(there) == 0 {
-		return err
-	}
-	astray.Volumes = there
-	return &guest.FieldError{Path: "node", Summary: fmt.Sprintf("VM %d may have disks of others", vmid),
-		Detail: astray.Detail(vmid, node, touched)}
+	return astray.Refusal(ctx, d.d.guests, node, vmid, touched)
 }
 
 // howToFree says how to remove a volume that is not proven to be ours, unless a guest, a program or another cluster may

@@ -314,6 +314,17 @@ func (a Astray) IsOn(ctx context.Context, g *Guests, node string, vmid int) ([]s
 	}), err
 }
 
+// Refusal refuses to take those of them of which the node where the VM is has a volume of that name, or may have one.
+func (a Astray) Refusal(ctx context.Context, g *Guests, node string, vmid int, touched string) error {
+	there, err := a.IsOn(ctx, g, node, vmid)
+	if err != nil || len(there) == 0 {
+		return err
+	}
+	a.Volumes = there
+	return &FieldError{Path: "node", Summary: fmt.Sprintf("VM %d may have disks of others", vmid),
+		Detail: a.Detail(vmid, node, touched)}
+}
+
 // Detail says what is in doubt, and what to do. touched says what was done.
 func (a Astray) Detail(vmid int, node, touched string) string {
 	var looks []string
@@ -323,7 +334,7 @@ func (a Astray) Detail(vmid int, node, touched string) string {
 	slices.Sort(looks)
 	return fmt.Sprintf("The VM was on node %[1]s and is on node %[2]s, and nothing shows that these disks came along: "+
 		"%[3]s. HA's recovery from a fenced node moves the configuration alone, and so does an administrator by hand. On "+
-		"node %[2]s their names may mean volumes of others, so no destroy and no migration takes them. %[4]s.\nLook at "+
+		"node %[2]s their names may mean volumes of others, so nothing changes, destroys or migrates them. %[4]s.\nLook at "+
 		"both nodes: %[5]s. If the VM's disks are on node %[1]s, stop the VM and move %[6]d.conf back, from "+
 		"/etc/pve/nodes/%[2]s/qemu-server to /etc/pve/nodes/%[1]s/qemu-server. If they are on node %[2]s, remove those of "+
 		"these names on node %[1]s, and the next refresh finds that. Where node %[1]s does not come back, \"terraform "+

@@ -23,6 +23,9 @@ func (c *Changer) Update(ctx context.Context, r Request) (guest.Guest, []guest.W
 	if err := stillLeft(r, at.Config); err != nil {
 		return guest.Guest{}, nil, err // not the VM: it is not of this state
 	}
+	if err := unastray(ctx, c.guests, r, at); err != nil {
+		return guest.Guest{}, nil, err
+	}
 	if r.Protect {
 		r.Prior.Protection = vm.Decode(at.Config.Merged()).Protection
 	}
@@ -40,6 +43,19 @@ func (c *Changer) Update(ctx context.Context, r Request) (guest.Guest, []guest.W
 		err = &UnfinishedError{u.reached, err}
 	}
 	return changed, u.warnings, err
+}
+
+// unastray refuses to change a VM that a refresh has found with disks that may be others' (guest.Astray): its guest
+// would write to them, and they would grow or change their slots. A migration has its own look.
+func unastray(ctx context.Context, g *guest.Guests, r Request, at guest.Location) error {
+	if len(r.Ref.Astray.Volumes) == 0 || r.Node != "" && r.Node != at.Node {
+		return nil
+	}
+	astray, err := guest.Strays(ctx, g, r.Ref, at.Node, at.Config.Current(), at.Config.Merged())
+	if err != nil {
+		return err
+	}
+	return astray.Refusal(ctx, g, at.Node, r.Ref.VMID, "The VM was not changed")
 }
 
 // carryOut does the update, and returns the VM as it is then.

@@ -198,39 +198,58 @@ func TestMigrationBroughtTheDisksAlong(t *testing.T) {
 	}
 }
 
-// TestRecoveryByHAIsKeptInMindWithoutHA: the former node stays off, and the user takes the VM out of HA. That proves nothing of the
-// disk: neither its removal from the configuration nor a destroy takes another's volume.
+// TestRecoveryByHAIsKeptInMindWithoutHA: the former node stays off, and the VM leaves HA. That proves nothing of the disk: neither
+// its removal from the configuration nor a destroy takes another's volume.
 func TestRecoveryByHAIsKeptInMindWithoutHA(t *testing.T) {
 	t.Parallel()
-	const inHA, disk = `ha = { state = "stopped" }`, `scsi1 = { storage = "local-zfs", size = "1G" }`
-	config := func(ha, disk string) string {
-		both := strings.Replace(fmt.Sprintf(recoveredVM, onAny+"\n removed_disks = \"destroy\"\n"+ha), "local-zfs", "shared-nfs", 1)
-		return strings.Replace(both, "scsi0", disk+"\n scsi0", 1)
-	}
 	for _, destroyed := range []bool{false, true} {
-		w := rig.NewWorld(t)
-		s := w.Session(t, rig.RootTicket, config(inHA, disk))
-		rig.Must(t, s.Converge(t.Context()))
-		w.Change(func(world *state.World) {
-			world.Nodes[world.Guests[400].Node].Online, world.Guests[400].Node = false, "pve2"
-			world.Put(&state.Volume{Storage: "local-zfs", Node: "pve2", Name: "vm-400-disk-0", VMID: 400, Content: "images",
-				Format: "raw", Size: 1 << 30, Data: "theirs"})
-		})
+		w, s := recovered(t, rig.RootTicket, 1, onAny)
+		w.Change(func(world *state.World) { world.Nodes["pve1"].Online = false })
 		rig.Must(t, s.Refresh(t.Context()))
-		w.Reconfigure(t, s, rig.RootTicket, config("", disk))
-		rig.Must(t, s.Run(t.Context()))
+		w.Change(func(world *state.World) { delete(world.HA, "vm:400") })
+		rig.Must(t, s.Refresh(t.Context()))
 		var err error
 		if destroyed {
 			err = s.Destroy(t.Context())
 		} else {
-			w.Reconfigure(t, s, rig.RootTicket, config("", ""))
+			w.Reconfigure(t, s, rig.RootTicket, strings.Replace(fmt.Sprintf(recoveredVM, onAny), "disks ", "removed_disks = \"destroy\" #", 1))
 			err = s.Run(t.Context())
 		}
 		if err == nil || !strings.Contains(err.Error(), "may have disks of others") {
 			t.Errorf("destroyed %t: the apply says %v", destroyed, err)
 		}
-		if _, others := disksOn(w); others != "pve2" {
-			t.Errorf("destroyed %t: another's disk is on %q", destroyed, others)
+		if own, others := disksOn(w); own != "pve1" || others != "pve2" {
+			t.Errorf("destroyed %t: the VM's disk is on %q, another's on %q", destroyed, own, others)
+		}
+	}
+}
+
+// TestRecoveryByHAIsNotChanged: while a disk may be another's, the guest is not started on it, and it neither grows nor gets
+// another slot.
+func TestRecoveryByHAIsNotChanged(t *testing.T) {
+	t.Parallel()
+	base := fmt.Sprintf(recoveredVM, onAny)
+	for name, config := range map[string]string{
+		"grown":    strings.Replace(base, `"1G"`, `"2G"`, 1),
+		"started":  strings.Replace(base, `"stopped"`, `"running"`, 1),
+		"template": strings.Replace(base, "vmid        = 400", "vmid = 400\n template = true", 1),
+		"in another slot": strings.Replace(strings.Replace(base, "scsi0", "scsi1", 1), `size = "1G"`,
+			`size = "1G", imported_disk = { volume = "local-zfs:vm-400-disk-0" }`, 1),
+	} {
+		w, s := recovered(t, rig.RootTicket, 1, onAny)
+		look := func() (seen string) {
+			w.Change(func(world *state.World) {
+				volume := world.Volume("pve2", "local-zfs:vm-400-disk-0")
+				g := world.Guests[400]
+				seen = fmt.Sprint(volume.Size, g.Running != nil, g.Config["scsi0"], g.Config["template"])
+			})
+			return seen
+		}
+		before := look()
+		w.Reconfigure(t, s, rig.RootTicket, config)
+		err := s.Run(t.Context())
+		if err == nil || !strings.Contains(err.Error(), "may have disks of others") || look() != before {
+			t.Errorf("%s: %s became %s: %v", name, before, look(), err)
 		}
 	}
 }
