@@ -137,8 +137,9 @@ func unadopted(d *destruction) error {
 // another that PVE has given the name of a removed one. So it is with a snapshot (snapped). touched says what was done
 // already.
 func unforeseen(ctx context.Context, d *destruction, node string, now pve.PendingConfig, touched string) error {
-	if err := errors.Join(snapped(ctx, d, node, now, touched), unastray(ctx, d, node, now, touched)); err != nil ||
-		d.r.Slots == nil {
+	err := errors.Join(guest.CheckGeneration(d.r.Ref, now, touched), snapped(ctx, d, node, now, touched),
+		unastray(ctx, d, node, now, touched))
+	if err != nil || d.r.Slots == nil {
 		return err
 	}
 	look := slotLook{Disks: d.r.Disks, d: d.d, vmid: d.r.Ref.VMID, node: node, resources: d.resources,

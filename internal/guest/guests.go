@@ -175,6 +175,8 @@ type Ref struct {
 	Proof *Proof
 	// Astray is what an earlier look has found astray.
 	Astray Astray
+	// Generation is its generation id in state; "" if that has none.
+	Generation string
 }
 
 // Guest is a VM as it was read from the server.

@@ -112,7 +112,8 @@ func (v volumes) checkSnapshots(ctx context.Context, t todo) error {
 	if len(removed) == 0 {
 		return nil
 	}
-	if err := v.checkSizes(t, removed, config); err != nil {
+	err = errors.Join(guest.CheckGeneration(v.r.Ref, config, "Nothing was changed"), v.checkSizes(t, removed, config))
+	if err != nil {
 		return err
 	}
 	for _, slot := range slices.Sorted(maps.Keys(removed)) {

@@ -273,7 +273,7 @@ func (m *Model) Ref(private PrivateState) guest.Ref {
 		next = Value(m.SMBIOS.UUID)
 	}
 	return guest.Ref{VMID: int(Value(m.VMID)), Node: Value(m.Node), Identity: identity, NextUUID: next,
-		Proof: private.Proof, Astray: private.Astray,
+		Proof: private.Proof, Astray: private.Astray, Generation: Value(m.VMGenID),
 		Status: Value(m.Status),
 		Agent: agent.Memory{Enabled: m.Agent != nil && Value(m.Agent.Enabled) && !slices.Contains(m.PendingChanges, "agent"),
 			Silent: private.Silent},

@@ -1,0 +1,26 @@
+package guest
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+)
+
+// CheckGeneration refuses to destroy disks of a VM that was restored over itself or rolled back since its state was
+// read: uuid, names and sizes are what they were, and the content is another. PVE writes another generation id with
+// each restore and roll-back (qemu-server QemuServer.pm restore_update_config_line, QemuConfig.pm
+// __snapshot_rollback_hook). A VM without one, or whose state has none, is not judged. touched says what was done.
+func CheckGeneration(ref Ref, now pve.PendingConfig, touched string) error {
+	is := func(config map[string]string) bool {
+		id := config["vmgenid"]
+		return !strings.Contains(id, "-") || strings.EqualFold(id, ref.Generation)
+	}
+	if !strings.Contains(ref.Generation, "-") || is(now.Current()) || is(now.Merged()) { // "1" and "0" are none
+		return nil
+	}
+	return &FieldError{Path: "vmgenid", Summary: fmt.Sprintf("VM %d was restored or rolled back since the plan", ref.VMID),
+		Detail: fmt.Sprintf("It has another generation id than the plan knows, which PVE gives a VM with each restore and "+
+			"roll-back. So its disks may hold data that the plan does not know of. %s. A new plan, with a refresh, destroys "+
+			"them", touched)}
+}
