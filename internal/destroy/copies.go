@@ -41,6 +41,9 @@ func (d *destruction) nameCopies(ctx context.Context, r *removal, left []saga.Re
 				at.storage, at.why, err))
 		}
 		for _, v := range volumes {
+			if at.only != nil && !at.only(v.ID) || r.of(v.ID).letGo && at.node == r.Baseline.Node { // a note names it
+				continue
+			}
 			named := slices.ContainsFunc(left, func(l saga.Residue) bool { return l.ID == v.ID && l.Node == at.node })
 			if !named && !(r.view.at() == at.node && guest.Uses(r.view.has(), v.ID)) { // else it is the VM's, which stands
 				seen[v.ID+" on node "+at.node] = fmt.Sprintf("(%s)%s", at.why, d.howToFree(ctx, at.node, v.ID))
@@ -86,8 +89,11 @@ func (d *destruction) howToFree(ctx context.Context, node, volume string) string
 	return ": " + shell.ByHand
 }
 
-// location is a storage on a node on which the VM may have left volumes.
-type location struct{ node, storage, why string }
+// location is a storage on a node on which the VM may have left volumes; only those, if it is not nil.
+type location struct {
+	node, storage, why string
+	only               func(volume string) bool
+}
 
 // locations are the places to look at: of nodes that may have copies all storages that hold disks and, if the VM has
 // had a cloud-init drive, the block storages of its own node. PVE cannot free such a drive when it moves it off one
@@ -97,7 +103,7 @@ func (d *destruction) locations() []location {
 	for _, node := range slices.Sorted(maps.Keys(d.copied)) {
 		for _, storage := range d.resources.Storages(node) {
 			if guest.HoldsImages(storage) && (!storage.Shared || node == d.node) {
-				all = append(all, location{node, storage.Storage, d.copied[node]})
+				all = append(all, location{node, storage.Storage, d.copied[node], nil})
 			}
 		}
 	}
@@ -110,7 +116,7 @@ func (d *destruction) locations() []location {
 		if guest.HoldsImages(storage) && !looked && slices.Contains([]string{"zfspool", "zfs", "lvm", "lvmthin", "rbd"},
 			storage.PluginType) {
 			all = append(all, location{d.node, storage.Storage, "PVE leaves a cloud-init drive that is moved while the guest " +
-				"runs"})
+				"runs", volid.IsCloudInit})
 		}
 	}
 	return all
@@ -285,8 +291,8 @@ func isIn(r *removal, node string, config map[string]string, volume string) bool
 	return guest.Uses(config, volume) && (node == r.Baseline.Node || !r.of(volume).copied)
 }
 
-// stray is a disk that stayed on the node of a VM that another user or HA had moved there, where no look of its removal
-// lists the volumes.
+// stray is a volume that stayed where no look of its removal lists the volumes, as on the node of a VM that another user
+// or HA had moved there.
 type stray struct{ node, volume, why string }
 
 // noteStrays notes the disks that stayed, by the log of the destroy, on another node than that of the baseline. Where

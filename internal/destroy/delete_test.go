@@ -273,7 +273,7 @@ func TestGoneFromThePool(t *testing.T) {
 
 // TestDestroyNamesVolumesOfEarlierMoves: a cloud-init drive that was moved while the guest ran has left its old
 // volume on a block storage, which no configuration names. Any other change that left a volume where the VM's disks
-// are has done the same. If another user has the id by then they may be theirs, and are not named.
+// are has done the same; of a disk elsewhere nothing is said. If another user has the id by then they may be theirs, and are not named.
 func TestDestroyNamesVolumesOfEarlierMoves(t *testing.T) {
 	for _, taken := range []bool{false, true} {
 		r := newRig(t, asToken)
@@ -285,6 +285,7 @@ func TestDestroyNamesVolumesOfEarlierMoves(t *testing.T) {
 			put(w, "local-zfs", "vm-300-cloudinit")
 			put(w, "local-lvm", "vm-300-cloudinit")
 			put(w, "local-zfs", "vm-300-disk-7")
+			put(w, "local-lvm", "vm-300-disk-8")
 			w.Guests[300].Config["ide2"] = "local-zfs:vm-300-cloudinit,media=cdrom"
 		})
 		r.answered = func(method, path string) {
@@ -308,7 +309,8 @@ func TestDestroyNamesVolumesOfEarlierMoves(t *testing.T) {
 				t.Errorf("taken %t: said of %s: %s", taken, volume, said)
 			}
 		}
-		if strings.Contains(said, "vm-300-cloudinit on node pve1 (") == taken || strings.Contains(said, "local-zfs:vm-300-cloudinit") {
+		if strings.Contains(said, "vm-300-cloudinit on node pve1 (") == taken || strings.Contains(said, "local-zfs:vm-300-cloudinit") ||
+			strings.Contains(said, "disk-8") {
 			t.Errorf("taken %t: said %s", taken, said)
 		}
 	}
