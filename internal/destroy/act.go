@@ -203,6 +203,7 @@ func (r *removal) rememberDestroy(ctx context.Context, config map[string]string,
 	endCopies(ctx, r, task, config)
 	noteStrays(ctx, r, task, config)
 	stayed := notRemoved(result.Log)
+	noteFleecing(r, task, stayed)
 	r.remember(stayed)
 	if result.Warnings > len(stayed) {
 		r.notes = append(r.notes, Note{Text: "PVE removed it with warnings:\n" + strings.Join(result.Log, "\n")})

@@ -144,3 +144,24 @@ func TestPurgedIsNamed(t *testing.T) {
 		})
 	}
 }
+
+// TestFleecingImageThatStays: a killed backup has left an image on a storage that has no disk of the VM, and PVE cannot free
+// it as it destroys the VM: its record goes with the configuration. It is a leftover like a disk, which the next destroy frees.
+func TestFleecingImageThatStays(t *testing.T) {
+	const image = "local-lvm:vm-300-fleece-0"
+	r := newRig(t, asRoot)
+	ref := r.vm(300)
+	r.change(func(w *state.World) {
+		w.Put(&state.Volume{Storage: "local-lvm", Node: "pve1", Name: "vm-300-fleece-0", VMID: 300, Content: "images", Format: "raw", Size: 1 << 30})
+		w.Guests[300].Fleecing, w.Storages["local-lvm"].BusyFrees = []string{image}, -1
+	})
+	left, _, err := r.s.Delete(t.Context(), Request{Ref: ref})
+	if err == nil || len(left) != 1 || left[0].ID != image || !strings.Contains(left[0].Reason, "fleecing image") {
+		t.Errorf("left %+v: %v", left, err)
+	}
+	r.change(func(w *state.World) { w.Storages["local-lvm"].BusyFrees = 0 })
+	left, _, err = r.s.Delete(t.Context(), Request{Ref: ref, Left: left})
+	if is, kept := r.has(300, image); err != nil || len(left) > 0 || is || kept {
+		t.Errorf("the next destroy leaves %+v, VM %t, image %t: %v", left, is, kept, err)
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -249,9 +250,10 @@ func (d *Destroyer) RecordHalfMade(ctx context.Context, t Target) {
 
 // couldNot are the beginnings of the lines in which a destroy says that it has left a volume; the task still ends well.
 // Until qemu-server 9.1.19 the first does not even count as a warning, and the second ends the task (qemu-server
-// QemuServer.pm destroy_vm, 2e85e6d7).
+// QemuServer.pm destroy_vm, 2e85e6d7). The last is about an image of a backup that was killed, which the configuration
+// names apart (QemuConfig.pm cleanup_fleecing_images).
 func couldNot() []string {
-	return []string{"Could not remove disk '", "failed to get path and owner of volume '"}
+	return []string{"Could not remove disk '", "failed to get path and owner of volume '", "error removing fleecing image '"}
 }
 
 // logLines is more than a destroy of 256 volumes says.
@@ -270,6 +272,16 @@ func notRemoved(log []string) map[string]string {
 		}
 	}
 	return stayed
+}
+
+// noteFleecing notes the fleecing images that stayed by the log of the destroy: their record went with the configuration,
+// and their storage may have no other volume of the VM (qemu-server VZDump/QemuServer.pm allocate_fleecing_images).
+func noteFleecing(r *removal, destroyed pve.UPID, stayed map[string]string) {
+	for _, volume := range slices.Sorted(maps.Keys(stayed)) {
+		if owner, _ := volid.Owner(volume); owner == r.VMID && strings.Contains(volume, "-fleece-") {
+			r.deleted.strays = append(r.deleted.strays, stray{destroyed.Node(), volume, stayed[volume]})
+		}
+	}
 }
 
 // tellsNotFreed reports whether a task says of a volume that it could not be freed: by name or, of a volume that it

@@ -138,6 +138,8 @@ type Guest struct {
 	Running *Running                     `json:"running,omitempty"` // nil when stopped
 	// Cloudinit is [special:cloudinit]: the values that the image was made of, where the guest has others now.
 	Cloudinit map[string]string `json:"cloudinit,omitempty"`
+	// Fleecing is [special:fleecing]: the images that a killed backup has left.
+	Fleecing []string `json:"fleecing,omitempty"`
 	// Agent scripts the guest's agent; nil is a guest whose agent answers with lo and one address per NIC.
 	Agent *Agent `json:"agent,omitempty"`
 	// Ignores lists what the guest's operating system does not react to: "shutdown", "unplug". A QEMU that

@@ -63,6 +63,7 @@ func destroyWorker(r *engine.Request, w *engine.Worker, skiplock bool) error {
 		return err
 	}
 	p := engine.Process{Request: r, Worker: w}
+	cleanupFleecing(p, g)
 	if err := checkBases(p, g); err != nil {
 		return err
 	}
@@ -86,6 +87,19 @@ func destroyWorker(r *engine.Request, w *engine.Worker, skiplock bool) error {
 	}
 	delete(r.W.Guests, vmid)
 	return nil
+}
+
+// cleanupFleecing frees the images that a killed backup has left, whose record is dropped first (qemu-server
+// QemuConfig.pm cleanup_fleecing_images).
+func cleanupFleecing(p engine.Process, g *state.Guest) {
+	images := g.Fleecing
+	g.Fleecing = nil
+	for _, volid := range images {
+		p.Worker.Logf("removing (old) fleecing image '%s'", volid)
+		if err := volume.Free(p, g.Node, volid); err != nil {
+			p.Worker.Warnf("error removing fleecing image '%s' - %s", volid, perl.Message(err))
+		}
+	}
 }
 
 // checkBases refuses to destroy a template with linked clones, as far as the storage knows of them.
