@@ -4,19 +4,22 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/ownership"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 )
 
 // CheckGeneration refuses to destroy disks of a VM that was restored over itself or rolled back since its state was
 // read: uuid, names and sizes are what they were, and the content is another. PVE writes another generation id with
 // each restore and roll-back (qemu-server QemuServer.pm restore_update_config_line, QemuConfig.pm
-// __snapshot_rollback_hook). A VM without one, or whose state has none, is not judged. touched says what was done.
+// __snapshot_rollback_hook). A VM without one, or whose state has none, is not judged, nor is the empty one under which a
+// destroy takes volumes away, which bears a mark. touched says what was done.
 func CheckGeneration(ref Ref, now pve.PendingConfig, touched string) error {
 	is := func(config map[string]string) bool {
 		id := config["vmgenid"]
 		return !strings.Contains(id, "-") || strings.EqualFold(id, ref.Generation)
 	}
-	if !strings.Contains(ref.Generation, "-") || is(now.Current()) || is(now.Merged()) { // "1" and "0" are none
+	if !strings.Contains(ref.Generation, "-") || is(now.Current()) || is(now.Merged()) || // "1" and "0" are none
+		ownership.IsMark(now.Current()["description"]) {
 		return nil
 	}
 	return &FieldError{Path: "vmgenid", Summary: fmt.Sprintf("VM %d was restored or rolled back since the plan", ref.VMID),
