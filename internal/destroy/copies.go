@@ -291,8 +291,8 @@ func isIn(r *removal, node string, config map[string]string, volume string) bool
 	return guest.Uses(config, volume) && (node == r.Baseline.Node || !r.of(volume).copied)
 }
 
-// stray is a volume that stayed where no look of its removal lists the volumes, as on the node of a VM that another user
-// or HA had moved there.
+// stray is a volume that stayed where no look of its removal lists the volumes, as on the node of a VM that another
+// user or HA had moved there.
 type stray struct{ node, volume, why string }
 
 // noteStrays notes the disks that stayed, by the log of the destroy, on another node than that of the baseline. Where

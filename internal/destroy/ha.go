@@ -118,8 +118,8 @@ func (k *kept) putBack(ctx context.Context, d *destruction) error {
 		shell.Or(k.command(vmid), shell.ByHand), err)
 }
 
-// standing is the node on which the VM stands by now: it may have been migrated meanwhile. guard.ErrNotOurs: it is gone,
-// or only the lock of its destroy is left.
+// standing is the node on which the VM stands by now: it may have been migrated meanwhile. guard.ErrNotOurs: it is
+// gone, or only the lock of its destroy is left.
 func (d *destruction) standing(ctx context.Context) (string, error) {
 	at, seen, err := d.d.guests.Find(ctx, d.r.Ref, d.resources)
 	if seen == guest.Gone || err == nil && (!d.mine(at.Config.Current()) || guest.IsHalfDestroyed(at.Config.Current())) {

@@ -253,7 +253,8 @@ func (d *Destroyer) RecordHalfMade(ctx context.Context, t Target) {
 // QemuServer.pm destroy_vm, 2e85e6d7). The last is about an image of a backup that was killed, which the configuration
 // names apart (QemuConfig.pm cleanup_fleecing_images).
 func couldNot() []string {
-	return []string{"Could not remove disk '", "failed to get path and owner of volume '", "error removing fleecing image '"}
+	return []string{"Could not remove disk '", "failed to get path and owner of volume '",
+		"error removing fleecing image '"}
 }
 
 // logLines is more than a destroy of 256 volumes says.
@@ -274,8 +275,9 @@ func notRemoved(log []string) map[string]string {
 	return stayed
 }
 
-// noteFleecing notes the fleecing images that stayed by the log of the destroy: their record went with the configuration,
-// and their storage may have no other volume of the VM (qemu-server VZDump/QemuServer.pm allocate_fleecing_images).
+// noteFleecing notes the fleecing images that stayed by the log of the destroy: their record went with the
+// configuration, and their storage may have no other volume of the VM (qemu-server VZDump/QemuServer.pm
+// allocate_fleecing_images).
 func noteFleecing(r *removal, destroyed pve.UPID, stayed map[string]string) {
 	for _, volume := range slices.Sorted(maps.Keys(stayed)) {
 		if owner, _ := volid.Owner(volume); owner == r.VMID && strings.Contains(volume, "-fleece-") {
