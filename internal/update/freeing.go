@@ -8,14 +8,13 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/fault"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/task"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
-
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guard"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/fault"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/task"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
 )
 
 // This file has all requests of an update that destroy something or stop the guest hard.
@@ -222,7 +221,7 @@ func movedFrom(current map[string]string, moves []vm.Move) map[string]string {
 // it cannot, since QEMU still has a cloud-init drive open or a storage is busy, it only logs that and ends with OK
 // (qemu-server API2/Qemu.pm move_vm_disk). By now the guest has let go: PVE gives it the new cloud-init drive when that
 // is regenerated (QemuServer.pm vmconfig_update_cloudinit_drive). Only the task's log proves that the volume is the one
-// that was left: a third party may have made a volume of that name since.
+// that was left: a third party may have made a volume of that name since. The node is that of the move.
 func (v volumes) freeMoved(ctx context.Context, moved map[string]string,
 	isLeft func(context.Context, string) (bool, error)) {
 	if len(moved) == 0 {
@@ -230,8 +229,15 @@ func (v volumes) freeMoved(ctx context.Context, moved map[string]string,
 	}
 	left, err := v.stillThere(ctx, moved)
 	if err != nil {
+		had, drives := slices.Sorted(maps.Values(moved)), "" // as where a third party has migrated the VM since
+		for _, volume := range had {
+			if volid.IsCloudInit(volume) {
+				drives += fmt.Sprintf(" PVE leaves a cloud-init drive that is moved while the guest runs: %s removes it.",
+					v.freeCommand(ctx, volume, v.view.Node()))
+			}
+		}
 		v.warn(fmt.Sprintf("Whether disks of VM %d have left volumes is unknown", v.vmid),
-			fmt.Sprintf("They have left %s: %s.", listed(slices.Sorted(maps.Values(moved))), err))
+			fmt.Sprintf("They have left %s on node %s: %s.%s", listed(had), v.view.Node(), err, drives))
 		return
 	}
 	for _, volume := range left {

@@ -164,6 +164,22 @@ func TestLeftVolumeWentWithItsVM(t *testing.T) {
 	}
 }
 
+// TestLeftDriveOfAVMThatWasMigrated: a cloud-init drive has left its volume, and a third party migrates the VM before that is freed.
+// It stays on the former node, which the warning names with a command that looks first. Of a disk no command is printed.
+func TestLeftDriveOfAVMThatWasMigrated(t *testing.T) {
+	w := newWorld(t, nil)
+	w.put("local-lvm", "vm-400-cloudinit", theVM, "")
+	w.put("local-lvm", "vm-400-disk-7", theVM, "")
+	u := w.updating()
+	w.alter(func(g *state.Guest) { g.Node = "pve2" })
+	volumes{u}.freeMoved(t.Context(), map[string]string{"ide2": "local-lvm:vm-400-cloudinit", "scsi0": "local-lvm:vm-400-disk-7"},
+		func(context.Context, string) (bool, error) { return true, nil })
+	said := text(u.warnings)
+	if !strings.Contains(said, "[ $? = 1 ] && pvesm free local-lvm:vm-400-cloudinit` on node pve1") || strings.Contains(said, "free local-lvm:vm-400-disk-7") {
+		t.Errorf("says %q", said)
+	}
+}
+
 // TestLeftVolumeThatPVEDoesNotList: a disk moves off a storage that is not configured for images any more, so PVE lists none there. The
 // old volume, which PVE could not free, is freed all the same, or named. One that went is not.
 func TestLeftVolumeThatPVEDoesNotList(t *testing.T) {
