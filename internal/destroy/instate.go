@@ -138,7 +138,7 @@ func (d *destruction) removeStopped(ctx context.Context) ([]saga.Residue, error)
 	d.warnings = append(d.warnings, d.nameCopies(ctx, r, left)...)
 	if r.deleted.gone {
 		d.warnings = slices.Concat(d.warnings, snapshotsLeft(d.resources, vmid, d.snapshots),
-			mediaLeft(vmid, d.node, d.media(r)), d.nameAlong(ctx))
+			mediaLeft(vmid, d.node, d.media(r)), d.nameAlong(ctx), beingZeroed(ctx, d))
 	}
 	return left, err
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guard"
@@ -12,6 +13,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/backoff"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
 )
 
 // ownerless is how long a lock that no task holds is waited for: a program outside PVE may have set it and take it
@@ -153,4 +155,38 @@ func (r *removal) awaitUnlocked(ctx context.Context, f *facts) (outcome, error) 
 		err = final{err}
 	}
 	return nextPass, err
+}
+
+// beingZeroed warns of disks of a destroyed VM that no list shows any more, and whose space is not free: LVM with
+// saferemove renames a volume, and a task of its own zeroes it at 10 MB/s (pve-storage LVMPlugin.pm
+// free_lvm_volumes_locked, Storage.pm vdisk_free).
+func beingZeroed(ctx context.Context, d *destruction) []guest.Warning {
+	onLVM := slices.DeleteFunc(d.ownVolumes(), func(volume string) bool {
+		storage, _ := d.resources.Storage(d.node, volid.Storage(volume))
+		return storage.PluginType != "lvm"
+	})
+	if len(onLVM) == 0 || len(d.tasks.UPIDs) == 0 {
+		return nil
+	}
+	tasks, _ := d.d.api.Tasks().List(ctx, d.node, pve.TaskFilter{RunningOnly: true}) // the VM is gone in any case
+	var lines []string
+	for _, t := range tasks {
+		if t.UPID.Type() != "imgdel" || t.StartTime.Before(d.tasks.UPIDs[0].Start()) {
+			continue
+		}
+		log, _ := d.d.api.Tasks().Log(ctx, t.UPID, 50) // likewise
+		for _, volume := range onLVM {
+			_, name, _ := strings.Cut(volume, ":")
+			if strings.Contains(strings.Join(log, "\n"), "zero-out data on image "+name+" ") {
+				lines = append(lines, fmt.Sprintf("  %s by task %s", volume, t.UPID))
+			}
+		}
+	}
+	if len(lines) == 0 {
+		return nil
+	}
+	return []guest.Warning{{Summary: fmt.Sprintf("Disks of VM %d are still being zeroed", d.r.Ref.VMID),
+		Detail: fmt.Sprintf("The VM is gone. Its storage has saferemove, so PVE zeroes on node %s before it frees the "+
+			"space:\n%s\nUntil then a disk of the same name cannot be destroyed. If such a task fails, the volume stays with "+
+			"\"del-\" before its name, and `lvs` alone shows it", d.node, strings.Join(lines, "\n"))}}
 }

@@ -34,20 +34,20 @@ func (c *Checker) Check(ctx context.Context, r Request) Findings {
 			return cannotLook(err)
 		}
 		if p := c.check(ctx, r, resources); len(p.found) == 0 {
-			return p.findings(c, r)
+			return p.findings(ctx, c, r)
 		}
 	}
 	resources, err := c.api.Listing().Shared(ctx)
 	if err != nil {
 		return cannotLook(err)
 	}
-	return c.check(ctx, r, resources).findings(c, r)
+	return c.check(ctx, r, resources).findings(ctx, c, r)
 }
 
 // findings are the problems of the plan, by itself or together with all others.
-func (p *planCheck) findings(c *Checker, r Request) Findings {
+func (p *planCheck) findings(ctx context.Context, c *Checker, r Request) Findings {
 	if len(p.found) == 0 {
-		demand{p}.addUp(c, r)
+		demand{p}.addUp(ctx, c, r)
 	}
 	return Findings{Refused: p.found, Doubtful: p.doubts}
 }

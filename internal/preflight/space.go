@@ -2,6 +2,7 @@ package preflight
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -76,7 +77,7 @@ func (t *tally) begin() {
 }
 
 // addUp compares the demand of all plans of this run with the supply.
-func (d demand) addUp(c *Checker, r Request) {
+func (d demand) addUp(ctx context.Context, c *Checker, r Request) {
 	if r.Acting {
 		c.total.begin()
 		return
@@ -84,7 +85,7 @@ func (d demand) addUp(c *Checker, r Request) {
 	was, is := d.before(r), d.after(r)
 	all := d.spaces(r, was, is)
 	for _, id := range slices.Sorted(maps.Keys(byStorage(all))) {
-		d.space(c, r, id, byStorage(all)[id])
+		d.space(ctx, c, r, id, byStorage(all)[id])
 	}
 	d.memory(c, r, is)
 }
@@ -155,7 +156,7 @@ func byStorage(all []demanded) map[string][]demanded {
 
 // space compares the disks of the plan with the free space of a storage. LVM allocates all of a disk when it is made
 // (pve-storage LVMPlugin.pm, alloc_image). No destroy adds to a storage's total.
-func (d demand) space(c *Checker, r Request, id string, wanted []demanded) {
+func (d demand) space(ctx context.Context, c *Checker, r Request, id string, wanted []demanded) {
 	storage, ok := d.resources.Storage(d.node, id)
 	if !ok || storage.MaxDisk <= 0 {
 		return
@@ -186,6 +187,10 @@ func (d demand) space(c *Checker, r Request, id string, wanted []demanded) {
 	if thick {
 		then = "A storage of type lvm sets the whole of a disk aside when it is made, so the apply fails where nothing " +
 			"is freed before"
+		if places, err := c.whereStoragesAre(ctx); err == nil && places[id].SafeRemove {
+			then = "This one sets the whole of a disk aside when it is made, and zeroes a freed disk for hours before its " +
+				"space is free (saferemove): a replacement destroys the VM and cannot make the new one. Make room first"
+		}
 	}
 	d.say(storageSpace, path, fmt.Sprintf("With this VM the plan so far has %s whose new disks may take %s of it, and "+
 		"%s of its %s are free. "+

@@ -32,8 +32,16 @@ type StorageConfig struct {
 	Portal, Target            string
 	// Base is the volume that a volume group is on.
 	Base string
+	StorageTraits
+}
+
+// StorageTraits are settings of a storage that change what its volumes do.
+type StorageTraits struct {
 	// VolumeChain is snapshot-as-volume-chain: the snapshots of a qcow2 volume are volumes of their own.
 	VolumeChain bool
+	// SafeRemove: a volume that is freed is zeroed before its space is free, which takes hours (pve-storage LVMPlugin.pm
+	// free_lvm_volumes_locked).
+	SafeRemove bool
 }
 
 // RBDPool is the pool with its namespace (pve-storage RBDPlugin.pm get_rbd_path).
@@ -69,6 +77,7 @@ type storageConfigWire struct {
 	Target       wire.String     `json:"target"`
 	Base         wire.String     `json:"base"`
 	VolumeChain  wire.Bool       `json:"snapshot-as-volume-chain"`
+	SafeRemove   wire.Bool       `json:"saferemove"`
 }
 
 // StorageConfigs lists the configurations of the storages on which this identity has Datastore.Audit or
@@ -87,7 +96,8 @@ func (c ClusterReader) StorageConfigs(ctx context.Context) ([]StorageConfig, err
 			ContentDirs: string(w.ContentDirs), Server: string(w.Server), Subdir: string(w.Subdir),
 			Export: string(cmp.Or(w.Export, w.Share, w.Volume, w.FSName)), Pool: string(w.Pool),
 			Namespace: string(w.Namespace), Monitors: strings.Join(monitors, ","), VGName: string(w.VGName),
-			Portal: string(w.Portal), Target: string(w.Target), Base: string(w.Base), VolumeChain: bool(w.VolumeChain)}
+			Portal: string(w.Portal), Target: string(w.Target), Base: string(w.Base),
+			StorageTraits: StorageTraits{VolumeChain: bool(w.VolumeChain), SafeRemove: bool(w.SafeRemove)}}
 		if s.Type == "cephfs" {
 			s.Server = s.Monitors
 		}

@@ -221,6 +221,9 @@ func (w *World) Used(node string, s *Storage) int64 {
 			sum += v.Size
 		}
 	}
+	for _, size := range s.Zeroed {
+		sum += size
+	}
 	return sum
 }
 
@@ -262,9 +265,22 @@ func (w *World) Free(node, storage, name string) (warning string, err error) {
 	if openedBy(w, node, v) != 0 && (s.Type == "zfspool" || s.Type == "lvm" || s.Type == "lvmthin") {
 		return "", s.busyError(n)
 	}
+	if s.SafeRemoves() {
+		if s.Zeroed[name] != 0 {
+			return "", fmt.Errorf("lvrename '%s/%s' error:   Existing logical volume \"del-%s\" was found", s.VG(), name, name)
+		}
+		if s.Zeroed == nil {
+			s.Zeroed = map[string]int64{}
+		}
+		s.Zeroed[name] = v.Size
+	}
 	delete(w.Volumes, s.Key(node, name))
 	return "", nil
 }
+
+// SafeRemoves reports whether the storage only renames a freed volume, and a task of its own zeroes it (pve-storage
+// LVMPlugin.pm free_lvm_volumes_locked, Storage.pm vdisk_free). No list shows it by then.
+func (s *Storage) SafeRemoves() bool { return s.Type == "lvm" && s.Options["saferemove"] == "1" }
 
 // busyError is what the storage's tool says of a volume that is open.
 func (s *Storage) busyError(n VolumeName) error {

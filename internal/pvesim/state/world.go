@@ -205,6 +205,7 @@ type Storage struct {
 	// BusyFrees is how many of the next frees of a volume fail because it is busy; a negative number: all.
 	BusyFrees int                        `json:"busy_frees,omitempty"`
 	Options   map[string]string          `json:"options,omitempty"` // the other settings of the entry, as they were given
+	Zeroed    map[string]int64           `json:"zeroed,omitempty"`  // sizes of freed volumes, by name (saferemove)
 	dropped   map[string]map[string]bool // content directories that are gone, by node, until the storage is activated
 }
 

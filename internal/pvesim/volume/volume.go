@@ -45,6 +45,10 @@ func Free(p engine.Process, node, volid string) error {
 	switch {
 	case warning != "":
 		p.Logf("%s", warning)
+	case err == nil && known && p.W.Storages[storage].SafeRemoves(): // for hours: a test ends it
+		w := p.Engine.NewWorker(node, "imgdel", "", p.Auth)
+		w.ThirdParty = true
+		w.Logf("zero-out data on image %s (/dev/%s/del-%s)", name, p.W.Storages[storage].VG(), name)
 	case err == nil && known && IsLVM(p.W.Storages[storage]):
 		p.Logf("  Logical volume \"%s\" successfully removed.", name)
 	}
