@@ -103,23 +103,33 @@ func (i *idChooser) configured(ctx context.Context) (guest.Baselines, error) {
 	if err != nil || len(i.leftovers(all)) == 0 {
 		return all, err
 	}
-	orphans := strings.Join(i.leftovers(all), ", ")
+	var at, named []string // the volumes of each node; those of shared storages once
+	for _, f := range all {
+		volumes := slices.DeleteFunc(i.leftovers(guest.Baselines{f}), func(volume string) bool {
+			listed, _ := i.resources.Storage(f.Node, volid.Storage(volume))
+			return listed.Shared && slices.Contains(named, volume)
+		})
+		if named = append(named, volumes...); len(volumes) > 0 {
+			at = append(at, fmt.Sprintf("%s on node %s", strings.Join(volumes, ", "), f.Node))
+		}
+	}
+	orphans := strings.Join(at, "; ")
 	switch {
 	case i.creator.guests.Destroyed.Has(vmid):
 		i.warnings = append(i.warnings, guest.Warning{Summary: fmt.Sprintf("Volumes with the id %d were left", vmid),
-			Detail: fmt.Sprintf("On node %s there are volumes with the id of the VM that this apply has removed, and they "+
+			Detail: fmt.Sprintf("There are volumes with the id of the VM that this apply has removed, and they "+
 				"were none of its disks: %s. They were not touched: on_orphaned_volumes is about what earlier VMs have left. Look "+
-				"whose they are before you remove any", all.Nodes(), orphans)})
+				"whose they are before you remove any", orphans)})
 		return all, nil
 	case slices.ContainsFunc(i.leftovers(all), i.isSource):
 		return nil, &guest.FieldError{Path: "vmid", Summary: fmt.Sprintf("Volumes of another VM %d are still there", vmid),
-			Detail: fmt.Sprintf("On node %s there are volumes with this id that no VM owns: %s. %s", all.Nodes(), orphans,
+			Detail: fmt.Sprintf("There are volumes with this id that no VM owns: %s. %s", orphans,
 				guest.SourceUnderItsID)}
 	case i.request.OnOrphans != DestroyOrphans:
 		return nil, &guest.FieldError{Path: "vmid", Summary: fmt.Sprintf("Volumes of another VM %d are still there", vmid),
-			Detail: fmt.Sprintf("On node %s there are volumes with this id that no VM owns: %s. They may hold another user's "+
+			Detail: fmt.Sprintf("There are volumes with this id that no VM owns: %s. They may hold another user's "+
 				"data, so they were not touched. Find their owner and remove them, choose another vmid, set on_orphaned_volumes = "+
-				"\"destroy\", or take them over as disks with imported_disk", all.Nodes(), orphans)}
+				"\"destroy\", or take them over as disks with imported_disk", orphans)}
 	}
 	return all, i.destroyOrphans(ctx, all)
 }

@@ -139,3 +139,16 @@ func TestLostFirstAnswers(t *testing.T) {
 		}
 	}
 }
+
+// TestOrphansAreNamedOnTheirNode: a clone to another node looks on two, and the refusal names the one that has them.
+func TestOrphansAreNamedOnTheirNode(t *testing.T) {
+	b := newBench(t, ticket)
+	b.change(func(w *state.World) {
+		w.Put(&state.Volume{Storage: "local-zfs", Node: "pve2", Name: "vm-150-disk-7", VMID: 150, Content: "images", Format: "raw",
+			Size: 1 << 30})
+	})
+	_, err := b.Create(t.Context(), Request{VMID: 150, Node: "pve2", Clone: ofTemplate().Clone})
+	if err == nil || !strings.Contains(err.Error(), "no VM owns: local-zfs:vm-150-disk-7 on node pve2.") {
+		t.Errorf("said: %v", err)
+	}
+}

@@ -108,15 +108,6 @@ func (fs Baselines) Orphans() []string {
 	return all
 }
 
-// Nodes names the nodes, for people.
-func (fs Baselines) Nodes() string {
-	var names []string
-	for _, f := range fs {
-		names = append(names, f.Node)
-	}
-	return strings.Join(names, ", ")
-}
-
 // NewBaseline lists, storage by storage and never from a cache, the volumes that carry vmid on node. storages are
 // those that our volumes can be on; resources tell their kinds.
 func (g *Guests) NewBaseline(ctx context.Context, resources pve.Resources, node string, vmid int,
