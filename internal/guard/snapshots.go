@@ -214,12 +214,21 @@ func (s Snapshots) prove(ctx context.Context, c SnapshotClaim) (Evidence, map[st
 	switch {
 	case err != nil:
 		return Evidence{}, nil, err
-	case !maps.Equal(before, now) || c.back && !slices.Equal(freed, freedBy(now, e.config.Values)):
+	case !isAlike(before, now) || c.back && !slices.Equal(freed, freedBy(now, e.config.Values)):
 		return Evidence{}, nil, fmt.Errorf("snapshot %s of VM %d on node %s changed while it was looked at; it was not "+
 			"touched", c.Name, c.VMID,
 			c.Node)
 	}
 	return e, now, c.Owns(now)
+}
+
+// isAlike reports whether a snapshot is as before but for its parent, which changes where that one is removed
+// (pve-guest-common AbstractConfig.pm snapshot_delete).
+func isAlike(before, now map[string]string) bool {
+	before, now = maps.Clone(before), maps.Clone(now)
+	delete(before, "parent")
+	delete(now, "parent")
+	return maps.Equal(before, now)
 }
 
 // read reads the options that the snapshot keeps. ErrNoSnapshot is certain: where the VM itself is missing, it may have

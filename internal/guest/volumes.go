@@ -15,10 +15,18 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
 )
 
-// VolumeOf is the volume id in a drive or unusedN option.
+// VolumeOf is the volume id in a drive or unusedN option, wherever a hand has written it (qemu-server
+// QemuServer/Drive.pm, $drivedesc_base: the key file is the default one, and volume another name of it).
 func VolumeOf(value string) string {
-	id, _, _ := strings.Cut(value, ",")
-	return strings.TrimPrefix(id, "file=")
+	for part := range strings.SplitSeq(value, ",") {
+		switch key, volume, isPair := strings.Cut(part, "="); {
+		case !isPair || strings.ContainsAny(key, ":/"):
+			return part
+		case key == "file" || key == "volume":
+			return volume
+		}
+	}
+	return ""
 }
 
 // HoldsVolume reports whether an option of a VM, or of a snapshot, has a volume: a drive, a detached disk or saved

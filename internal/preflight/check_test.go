@@ -275,6 +275,12 @@ func TestCheckMigration(t *testing.T) {
 			"only a VM's own"}},
 		"a device of the node": {alter: func(config map[string]string, _ *Request) { config["hostpci0"] = "0000:01:00" },
 			want: []string{"hostpci0: VM 400 cannot be migrated to node pve2: …is a device of node pve1"}},
+		"a disk of the node by its path": {alter: func(config map[string]string, _ *Request) {
+			config["scsi3"] = "/dev/disk/by-id/ata-x,size=4G"
+		}, want: []string{"disks.scsi3: VM 400 cannot be migrated to node pve2: …is a device or file of node pve1"}},
+		"a disk of all nodes by its path": {alter: func(config map[string]string, _ *Request) {
+			config["scsi3"] = "/dev/disk/by-id/ata-x,shared=1,size=4G"
+		}},
 		"a bridge that goes": {alter: func(_ map[string]string, m *Request) { m.Running = true },
 			then: func(w *world, r *Request) {
 				w.change(func(all *state.World) { all.Nodes["pve2"].Bridges = []string{"vmbr1"} })

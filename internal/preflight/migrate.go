@@ -98,6 +98,14 @@ func (p *planCheck) moving(ctx context.Context, c *Checker, r Request) {
 		}
 		refuse(path, fmt.Sprintf("Drives of the VM are on storage %s, which node %s does not have. %s", storage, p.node, way))
 	}
+	for _, slot := range slices.Sorted(maps.Keys(r.Prior.Disks)) {
+		disk := r.Prior.Disks[slot]
+		if strings.HasPrefix(disk.Volume, "/") && (disk.Shared == nil || !*disk.Shared) {
+			// QemuMigrate.pm scan_local_volumes: "local file/device"; the preconditions do not list it
+			refuse("disks."+slot, fmt.Sprintf("%s is a device or file of node %s. Detach it in an apply of its own, or set "+
+				"shared = true if it is the same one on node %s.", disk.Volume, m.From, p.node))
+		}
+	}
 	companions(p, r, found)
 	if r.Running && found.Running {
 		offTarget(ctx, p, c, r)

@@ -50,6 +50,8 @@ func (s *Snapshots) delete(ctx context.Context, ref Ref) ([]guest.Warning, error
 	switch {
 	case errors.Is(err, guard.ErrNoSnapshot):
 		half, err = false, nil
+	case err != nil && strings.Contains(err.Error(), refusedTPM):
+		err = fmt.Errorf("%w. %s", err, stopFirst)
 	case err != nil && len(claim.Tasks.UPIDs) > 0:
 		err = s.halfRemoved(ctx, claim, before, err)
 	}
@@ -65,6 +67,36 @@ func (s *Snapshots) delete(ctx context.Context, ref Ref) ([]guest.Warning, error
 	}
 	return warnings, err
 }
+
+// ForeseeRemoval is why PVE would not remove a snapshot while the guest runs, nil for none: it is the top-most one of a
+// TPM state whose snapshots are volumes of their own (qemu-server API2/Qemu.pm, assert_tpm_snapshot_delete_possible).
+// The answer is that of the last refresh, where there was one.
+func (s *Snapshots) ForeseeRemoval(ctx context.Context, ref Ref) *guest.FieldError {
+	seen, err := s.seenBy(ctx, ref.VM)
+	volume := guest.VolumeOf(seen.config["tpmstate0"])
+	if err != nil || seen.config["parent"] != ref.Name || !strings.HasSuffix(volume, ".qcow2") {
+		return nil
+	}
+	places, err := s.guard.Places(ctx)
+	if err != nil || !places[volid.Storage(volume)].VolumeChain {
+		return nil
+	}
+	status, err := s.api.QEMU(seen.node, ref.VM.VMID).Status(ctx)
+	if err != nil || !status.IsRunning() {
+		return nil
+	}
+	return &guest.FieldError{Path: "name",
+		Summary: fmt.Sprintf("Snapshot %s of VM %d cannot be removed while the guest runs", ref.Name, ref.VM.VMID),
+		Detail: "It is the latest one, and keeps a TPM state whose snapshots are volumes of their own " +
+			"(snapshot-as-volume-chain). " + stopFirst}
+}
+
+// stopFirst is the next step where PVE refuses to remove a snapshot of a running guest.
+const stopFirst = "Shut the guest down first (power_state = \"stopped\" in an apply of its own), and start it again after " +
+	"the removal"
+
+// refusedTPM is PVE's refusal to remove a snapshot with a TPM state while the guest runs.
+const refusedTPM = "top-most snapshot of TPM state"
 
 // claim is the claim on a snapshot in state.
 func (s *Snapshots) claim(ref Ref, node string) guard.SnapshotClaim {

@@ -27,6 +27,7 @@ type Snapshots struct {
 	guests *guest.Guests
 	guard  *guard.Guard
 	seen   request.Recent[view]
+	names  names
 }
 
 // view is where a VM was found, the options that identify it, and its snapshots.
@@ -114,15 +115,16 @@ func (s *Snapshots) Read(ctx context.Context, ref Ref) (Snapshot, error) {
 // Refresh is Read for a refresh, whose results are those of its beginning: all snapshots of a VM share one read, until
 // this process changes the VM. Do not change anything by it.
 func (s *Snapshots) Refresh(ctx context.Context, ref Ref) (Snapshot, error) {
-	key := fmt.Sprintf("%s/%d/%d", ref.VM.Node, ref.VM.VMID, s.api.Listing().Changes(ref.VM.VMID))
-	seen, err := s.seen.Get(ctx, s.jobs.Clock, key, func(ctx context.Context) (view,
-		error) {
-		return s.look(ctx, ref.VM)
-	})
+	seen, err := s.seenBy(ctx, ref.VM)
 	if err != nil {
 		return Snapshot{}, err
 	}
 	return seen.find(ref)
+}
+
+func (s *Snapshots) seenBy(ctx context.Context, vm guest.Ref) (view, error) {
+	key := fmt.Sprintf("%s/%d/%d", vm.Node, vm.VMID, s.api.Listing().Changes(vm.VMID))
+	return s.seen.Get(ctx, s.jobs.Clock, key, func(ctx context.Context) (view, error) { return s.look(ctx, vm) })
 }
 
 // look finds the VM with the VMID of one in state, and its snapshots.
@@ -138,8 +140,7 @@ func (s *Snapshots) look(ctx context.Context, vm guest.Ref) (view, error) {
 	all, err := s.api.QEMU(at.Node, vm.VMID).Snapshots(ctx)
 	config := at.Config.Current()
 	maps.DeleteFunc(config, func(option, _ string) bool {
-		return option != "smbios1" && option != "meta" &&
-			option != "lock"
+		return option != "smbios1" && option != "meta" && option != "lock" && option != "parent" && option != "tpmstate0"
 	})
 	return view{node: at.Node, config: config, all: all}, err
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -14,7 +13,6 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/saga"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/shell"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
@@ -131,12 +129,13 @@ type Until struct {
 
 // Foresee is why a snapshot that replaces one in state cannot be taken, nil for none: the old one is removed first, and
 // none would be left. keepsName: the old one has its name. A look that fails refuses nothing, and of a VM that changes
-// in place only that is looked at which stays.
-func (s *Snapshots) Foresee(ctx context.Context, want Wanted, keepsName bool, until Until) *guest.FieldError {
+// in place only that is looked at which stays. way is a snapshot that has its name.
+func (s *Snapshots) Foresee(ctx context.Context, want Wanted, keepsName bool, until Until) (way InTheWay,
+	refused *guest.FieldError) {
 	t := &taking{Snapshots: s, want: want, mark: newMark(want.VMID)}
-	var refused *guest.FieldError
-	if !errors.As(t.foresee(ctx, keepsName, until), &refused) {
-		return nil
+	way, err := t.foresee(ctx, keepsName, until)
+	if !errors.As(err, &refused) {
+		return way, nil
 	}
 	if refused.Detail != "" {
 		refused.Detail += ". "
@@ -146,7 +145,7 @@ func (s *Snapshots) Foresee(ctx context.Context, want Wanted, keepsName bool, un
 	if refused.Path == "uuid" {
 		refused.Detail += ". To take it of this VM all the same, correct vmid or uuid"
 	}
-	return refused
+	return InTheWay{}, refused
 }
 
 // ForeseeFirst is why no snapshot of a VM can be taken that none is replaced by, nil for none: a disk of it takes none.
@@ -163,10 +162,10 @@ func (s *Snapshots) ForeseeFirst(ctx context.Context, vmid int) *guest.FieldErro
 }
 
 // foresee looks as a create does, without a wait. A VM that is not there may be made first.
-func (t *taking) foresee(ctx context.Context, keepsName bool, until Until) error {
+func (t *taking) foresee(ctx context.Context, keepsName bool, until Until) (way InTheWay, err error) {
 	listed, ok, err := t.api.Listing().Guest(ctx, t.want.VMID)
 	if err != nil || !ok {
-		return err
+		return InTheWay{}, err
 	}
 	if t.node = listed.Node; !until.Changed {
 		var at guest.Location
@@ -177,7 +176,7 @@ func (t *taking) foresee(ctx context.Context, keepsName bool, until Until) error
 		}
 	}
 	if err == nil && !keepsName {
-		err = t.lookAtName(ctx)
+		way, err = t.foreseeName(ctx)
 	}
 	switch {
 	case err != nil || !t.want.Memory:
@@ -189,7 +188,7 @@ func (t *taking) foresee(ctx context.Context, keepsName bool, until Until) error
 	if err == nil && !until.Disks {
 		err = t.hasFeature(ctx)
 	}
-	return err
+	return way, err
 }
 
 // hasFeature refuses a snapshot of a VM with a disk on a storage without snapshots (AbstractConfig.pm
@@ -214,30 +213,6 @@ func refuse(config map[string]string) string {
 		return "is being made, or was left half made"
 	}
 	return ""
-}
-
-// lookAtName refuses a name that is taken: a snapshot of that name is not this one.
-func (t *taking) lookAtName(ctx context.Context) error {
-	all, err := t.api.QEMU(t.node, t.want.VMID).Snapshots(ctx)
-	if err != nil {
-		return err
-	}
-	i := slices.IndexFunc(all, func(found pve.Snapshot) bool {
-		return found.Name == t.want.Name && !t.mark.isOn(found.Description)
-	})
-	if i < 0 {
-		return nil
-	}
-	text := fmt.Sprintf("VM %d on node %s has a snapshot %s already, taken at %s", t.want.VMID, t.node, t.want.Name,
-		moment(all[i].Taken))
-	if isMarked(all[i].Description) {
-		return field("name", fmt.Sprintf("%s by a run of Terraform that is at work, or was killed. If no task is at work "+
-			"on the VM, %s as root on node %s removes it", text,
-			shell.Or(removal(t.want.VMID, t.want.Name), "a command that you write yourself"), t.node))
-	}
-	return field("name", fmt.Sprintf("%s. Take another name, or take that one over: its import id "+
-		"is %d/%s", text,
-		t.want.VMID, t.want.Name))
 }
 
 // take sends the request. During a wait for a lock the VMID may get another VM, so each try first proves which VM has

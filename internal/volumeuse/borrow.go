@@ -157,7 +157,8 @@ func WhyNotBorrowed(err error) string {
 			"another VM"
 	case errors.As(err, &taken):
 		return "Two guests on one disk destroy what is on it. Detach it there first, or delete the snapshot. If this apply " +
-			"takes it from another VM, let this VM depend on that one (depends_on)"
+			"takes it from another VM, let this VM depend on that one (depends_on). If it is the VM that this one replaces, " +
+			"leave create_before_destroy out: that VM lets go of the disk when it is destroyed, which comes after this create"
 	}
 	return "Whether another guest has it could not be looked at"
 }

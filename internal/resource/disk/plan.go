@@ -27,7 +27,9 @@ func planChange(plan *model, state model) (moves bool, diags diag.Diagnostics) {
 			state.vmid()))
 	case !plan.VMID.IsUnknown() && !plan.VMID.Equal(state.VMID):
 		refuse("vmid", "The VM that holds the disk keeps its id. Another proxmox_disk is another, empty disk: remove this "+
-			"one from the configuration, or leave vmid as it is.")
+			"one from the configuration, or leave vmid as it is. Where count has another disk at this index by now, move each "+
+			"disk to the address with its vmid: moved { from = OLD, to = NEW }, or `terraform state mv OLD NEW`. "+
+			kit.ToDestroyAll+".")
 	case !plan.Size.IsUnknown() && bytes(plan.Size) < bytes(state.Size):
 		refuse("size", fmt.Sprintf("It has %s, and PVE shrinks no disk. Write size = %q.", state.Size.ValueString(),
 			state.Size.ValueString()))

@@ -3,11 +3,14 @@ package snapshot
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
 	"strings"
 
+	"github.com/hashicorp/terraform-plugin-framework/diag"
+	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
@@ -68,17 +71,8 @@ func (r *Resource) ModifyPlan(ctx context.Context, req resource.ModifyPlanReques
 			r.run.NoteSnapshotGoes(m.vmid(), m.Name.ValueString(), m.SnapTime.ValueInt64())
 		}
 	}
-	if was := prior; ok && !req.State.Raw.IsNull() {
-		goes := req.Plan.Raw.IsNull()
-		if goes {
-			was = m
-		}
-		object := fmt.Sprintf("snapshot %d/%s %d", was.vmid(), was.Name.ValueString(), was.SnapTime.ValueInt64())
-		thing := r.attempt("", &was).Thing
-		resp.Diagnostics.Append(kit.RefuseSplit(r.Session, object, thing, thing, goes || m.replaces(&prior))...)
-		if !goes && m.replaces(&prior) {
-			resp.Diagnostics.Append(kit.RefuseImported(ctx, req.Private, thing, r.attempt("", &m).Thing)...)
-		}
+	if ok && !req.State.Raw.IsNull() {
+		r.meetOthers(ctx, &m, &prior, req, resp)
 	}
 	if ok && m.SnapTime.IsUnknown() {
 		r.run.NoteSnapshotComes(m.vmid())
@@ -93,14 +87,64 @@ func (r *Resource) ModifyPlan(ctx context.Context, req resource.ModifyPlanReques
 			AnyOf: []string{privilege}}
 	}
 	lacks := r.Session.VMs.Permit(ctx, take("see", "VM.Audit"), take(verb, "VM.Snapshot"))
+	var doubts []*guest.FieldError
 	if len(lacks) == 0 && !req.Plan.Raw.IsNull() {
-		lacks = r.foresee(ctx, req.State.Raw.IsNull(), &m, &prior)
+		lacks = r.foresee(ctx, req.State.Raw.IsNull(), &m, &prior, resp)
+	} else if stays := r.Session.VMs.Snapshots.ForeseeRemoval(ctx, m.ref()); len(lacks) == 0 && stays != nil {
+		doubts = append(doubts, stays)
 	}
-	resp.Diagnostics.Append(kit.Verdicts(r.attempt("check", &m), lacks, nil)...)
+	resp.Diagnostics.Append(kit.Verdicts(r.attempt("check", &m), lacks, doubts)...)
+}
+
+// inTheWay is the note of a plan, for the removal of the old snapshot, that another one has the name of the new one.
+const inTheWay kit.Note[*snapshot.InTheWay] = "in_the_way"
+
+// meetOthers holds what becomes of a snapshot in state against the other plans of the run.
+func (r *Resource) meetOthers(ctx context.Context, m, prior *model, req resource.ModifyPlanRequest,
+	resp *resource.ModifyPlanResponse) {
+	was, goes := prior, req.Plan.Raw.IsNull()
+	if goes {
+		was = m
+	}
+	object := fmt.Sprintf("snapshot %d/%s %d", was.vmid(), was.Name.ValueString(), was.SnapTime.ValueInt64())
+	thing := r.attempt("", was).Thing
+	resp.Diagnostics.Append(kit.RefuseSplit(r.Session, object, thing, thing, goes || m.replaces(prior))...)
+	if !goes && m.replaces(prior) {
+		resp.Diagnostics.Append(kit.RefuseImported(ctx, req.Private, thing, r.attempt("", m).Thing)...)
+	}
+	if !goes && !m.Name.IsUnknown() && !m.VMID.IsUnknown() {
+		resp.Diagnostics.Append(r.meetName(m, m.replaces(prior))...)
+	}
+}
+
+// meetName refuses the second of two plans one of which takes a snapshot by the name that the other one keeps.
+func (r *Resource) meetName(m *model, comes bool) (diags diag.Diagnostics) {
+	thing, fate, other := r.attempt("", m).Thing, kit.Stays, kit.Comes
+	if comes {
+		fate, other = kit.Comes, kit.Stays
+	}
+	if len(kit.Meet(r.Session, "name of "+thing, thing, fate, other)) > 0 {
+		diags.AddAttributeError(path.Root("name"), "Two resources want "+thing, "One has it in state and keeps it, and "+
+			"another one is replaced by it. Nothing was changed. Take another name. "+kit.ToDestroyAll+".")
+	}
+	return diags
+}
+
+// InState notes a snapshot that a state file has (package fastpath).
+func (r *Resource) InState(stored []byte) {
+	var object struct {
+		VMID     int    `json:"vmid"`
+		Name     string `json:"name"`
+		SnapTime int64  `json:"snaptime"`
+	}
+	if r.Session.Known() && json.Unmarshal(stored, &object) == nil {
+		r.Session.VMs.Snapshots.InState(object.VMID, object.Name, object.SnapTime)
+	}
 }
 
 // foresee is why a snapshot that is new, or replaces one, cannot be taken.
-func (r *Resource) foresee(ctx context.Context, isNew bool, m, prior *model) []*guest.FieldError {
+func (r *Resource) foresee(ctx context.Context, isNew bool, m, prior *model,
+	resp *resource.ModifyPlanResponse) []*guest.FieldError {
 	var refused *guest.FieldError
 	switch snapshots, until := r.Session.VMs.Snapshots, r.run.UntilSnapshot(m.vmid()); {
 	case until.Another, isNew && until.Changed: // it is not yet as it will be
@@ -108,7 +152,13 @@ func (r *Resource) foresee(ctx context.Context, isNew bool, m, prior *model) []*
 		refused = snapshots.ForeseeFirst(ctx, m.vmid())
 	case m.replaces(prior):
 		keepsName := m.vmid() == prior.vmid() && m.Name.Equal(prior.Name)
-		refused = snapshots.Foresee(ctx, m.wanted(), keepsName, until)
+		var way snapshot.InTheWay
+		if way, refused = snapshots.Foresee(ctx, m.wanted(), keepsName, until); way.Says != nil {
+			resp.Diagnostics.Append(inTheWay.Write(ctx, resp.Private, &way)...)
+			if !way.Known {
+				resp.Diagnostics.Append(kit.Verdicts(r.attempt("check", m), nil, []*guest.FieldError{way.Says})...)
+			}
+		}
 	}
 	if refused == nil {
 		return nil
@@ -184,7 +234,14 @@ func (r *Resource) Delete(ctx context.Context, req resource.DeleteRequest, resp 
 	var state model
 	resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
 	limit := kit.Duration(state.Timeouts.Limits().Delete, kit.DeleteTimeout)
+	way, diags := inTheWay.Read(ctx, req.Private)
+	resp.Diagnostics.Append(diags...)
 	r.Do(ctx, &resp.Diagnostics, limit, r.attempt("remove", &state), func(ctx context.Context) error {
+		if way != nil { // of the create that follows
+			if err := r.Session.VMs.Snapshots.MayFollow(ctx, state.ref(), *way); err != nil {
+				return err
+			}
+		}
 		warnings, err := r.Session.VMs.Snapshots.Delete(ctx, state.ref())
 		resp.Diagnostics.Append(kit.Warn(warnings)...)
 		return err

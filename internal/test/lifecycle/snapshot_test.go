@@ -250,3 +250,56 @@ func TestSnapshotReplacedBesideAChangeThatFails(t *testing.T) {
 		}
 	}
 }
+
+// TestSnapshotsOfACountThatLosesOne: the snapshots after the one that left the list get the names that the next ones have, and each
+// waits for the removal of the one in its way. One that no object in state has, or that another object keeps, is in the way as before.
+func TestSnapshotsOfACountThatLosesOne(t *testing.T) {
+	t.Parallel()
+	counted := func(names string) string {
+		return "resource \"proxmox_vm_snapshot\" \"s\" {\n count = length(" + names + ")\n vmid = 200\n name = " + names + "[count.index]\n}\n"
+	}
+	for name, c := range map[string]struct{ names, refused, left string }{
+		"the middle one":   {names: `["s-a", "s-c", "s-d"]`},
+		"the first":        {names: `["s-b", "s-c", "s-d"]`},
+		"a swap":           {names: `["s-b", "s-a", "s-c", "s-d"]`},
+		"one's that stays": {names: `["s-a", "s-d", "s-c", "s-d"]`, refused: "Two resources want snapshot s-d"},
+		"a third party's":  {names: `["s-a", "theirs"]`, left: "has a snapshot theirs already"},
+	} {
+		for _, opts := range [][]terraformtest.PlanOption{nil, {terraformtest.WithoutRefresh()}} {
+			t.Run(fmt.Sprint(name, len(opts)), func(t *testing.T) {
+				inTime(t, func(t *testing.T, w *rig.World) {
+					vm := "resource \"proxmox_vm\" \"x\" {\n  node = \"pve1\"\n  vmid = 200\n  power_state = \"stopped\"\n  " + rig.OneDisk + "\n}\n"
+					s := w.Session(t, rig.TokenNoSSH, vm)
+					rig.Must(t, s.Run(t.Context()))
+					w.Reconfigure(t, s, rig.TokenNoSSH, vm+counted(`["s-a", "s-b", "s-c", "s-d"]`))
+					rig.Must(t, s.Converge(t.Context()))
+					w.Change(func(world *state.World) {
+						world.Guests[200].Snaps["theirs"] = map[string]string{"snaptime": "1700000000"}
+					})
+					s.Parallelism = 10
+					w.Reconfigure(t, s, rig.TokenNoSSH, vm+counted(c.names))
+					pl, err := s.Plan(t.Context(), opts...)
+					if c.refused != "" {
+						rig.MustSay(t, err, c.refused)
+						return
+					}
+					rig.Must(t, err)
+					err = s.Apply(t.Context(), pl)
+					if c.left != "" {
+						rig.MustSayAll(t, fmt.Sprint(pl.Diagnostics), c.left, "waits for")
+						rig.MustSay(t, err, c.left, "the old one was not removed")
+						if rig.GuestOf(w, 200).Snaps["s-b"] == nil {
+							t.Error("the old snapshot is gone")
+						}
+						return
+					}
+					rig.Must(t, err)
+					rig.Must(t, s.Converge(t.Context()))
+					if had, want := len(rig.GuestOf(w, 200).Snaps), strings.Count(c.names, ",")+2; had != want {
+						t.Errorf("%d snapshots instead of %d", had, want)
+					}
+				})
+			})
+		}
+	}
+}
