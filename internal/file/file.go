@@ -91,7 +91,8 @@ type Files struct {
 func New(runner *request.Runner, guard *guard.Guard, shell Shell) *Files {
 	return &Files{api: runner.API, clock: runner.Clock, runner: runner, guard: guard.Files(), shell: shell,
 		turns: map[string][]turn{}, sources: map[string]Source{}, owned: places{}, reused: places{},
-		found: places{}, leaving: places{}, finders: places{}, yielded: places{}, gone: places{}, claims: map[string][]Claim{}, fetched: map[string][]fetch{},
+		found: places{}, leaving: places{}, finders: places{}, yielded: places{}, gone: places{},
+		claims: map[string][]Claim{}, fetched: map[string][]fetch{},
 		heads: request.Recent[about]{Life: time.Minute}, asking: make(chan struct{}, 1)}
 }
 
@@ -245,8 +246,8 @@ func (f *Files) IsFound(ctx context.Context, node, volume string) bool {
 }
 
 // Yield leaves the file of a deposed object to the one that has found it there, unless this process has destroyed that
-// one. Only the destroy of a deposed object is planned once more within the apply, and so in the process that carries it
-// out (terraform internal/terraform, node_resource_destroy_deposed.go): any other goes with its file.
+// one. Only the destroy of a deposed object is planned once more within the apply, and so in the process that carries
+// it out (terraform internal/terraform, node_resource_destroy_deposed.go): any other goes with its file.
 func (f *Files) Yield(ctx context.Context, node, volume string) {
 	at := place{node, volume}
 	if !f.isAmong(ctx, f.leaving, at) || f.isAmong(ctx, f.gone, at) {

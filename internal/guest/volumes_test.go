@@ -14,3 +14,20 @@ func TestUses(t *testing.T) {
 		}
 	}
 }
+
+// TestVolumeOfADriveByHand: the volume is found wherever it stands in an option that was written by hand.
+func TestVolumeOfADriveByHand(t *testing.T) {
+	for value, want := range map[string]string{
+		"local-zfs:vm-1-disk-0,size=1G":        "local-zfs:vm-1-disk-0",
+		"file=local-zfs:vm-1-disk-0,size=1G":   "local-zfs:vm-1-disk-0",
+		"size=1G,local-zfs:vm-1-disk-0":        "local-zfs:vm-1-disk-0",
+		"size=1G,volume=local-zfs:vm-1-disk-0": "local-zfs:vm-1-disk-0",
+		"/dev/disk/by-id/a=b,size=1G":          "/dev/disk/by-id/a=b",
+		"none,media=cdrom":                     "none",
+		"":                                     "",
+	} {
+		if got := VolumeOf(value); got != want {
+			t.Errorf("VolumeOf(%q) = %q, want %q", value, got, want)
+		}
+	}
+}

@@ -92,8 +92,8 @@ func (s *Snapshots) ForeseeRemoval(ctx context.Context, ref Ref) *guest.FieldErr
 }
 
 // stopFirst is the next step where PVE refuses to remove a snapshot of a running guest.
-const stopFirst = "Shut the guest down first (power_state = \"stopped\" in an apply of its own), and start it again after " +
-	"the removal"
+const stopFirst = "Shut the guest down first (power_state = \"stopped\" in an apply of its own), and start it again " +
+	"after the removal"
 
 // refusedTPM is PVE's refusal to remove a snapshot with a TPM state while the guest runs.
 const refusedTPM = "top-most snapshot of TPM state"

@@ -77,8 +77,8 @@ func (s *Snapshots) MayFollow(ctx context.Context, old Ref, way InTheWay) error 
 			way.Known = true
 		case pve.Elapsed(since, s.jobs.Clock.Now()) > stateTime:
 			refused := errTaken(way.VMID, seen.node, &seen.all[i])
-			refused.Detail = "A new snapshot was to get this name. Nothing was touched: the old one was not removed. Where an " +
-				"object in state has the name and goes, Terraform did not come to it in time (-parallelism): apply again"
+			refused.Detail = "A new snapshot was to get this name. Nothing was touched: the old one was not removed. Where " +
+				"an object in state has the name and goes, Terraform did not come to it in time (-parallelism): apply again"
 			return refused
 		}
 		if err := s.jobs.Pause(ctx, try); err != nil {
@@ -129,8 +129,8 @@ func (t *taking) foreseeName(ctx context.Context) (way InTheWay, err error) {
 		return InTheWay{}, err
 	}
 	says := errTaken(t.want.VMID, t.node, found)
-	says.Detail = "Where another object in state has it, and lets go of it in the same apply, the new snapshot waits for " +
-		"that. Otherwise the apply refuses the change, and leaves the old snapshot"
+	says.Detail = "Where another object in state has it, and lets go of it in the same apply, the new snapshot waits " +
+		"for that. Otherwise the apply refuses the change, and leaves the old snapshot"
 	return InTheWay{VMID: t.want.VMID, Name: found.Name, Taken: found.Taken, Says: says,
 		Known: t.names.has(&t.names.inState, t.want.VMID, found)}, nil
 }

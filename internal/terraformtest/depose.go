@@ -13,7 +13,7 @@ import (
 
 // Depose puts the object that a saved state has at an address beside the present one, as a CLI leaves it that was killed before
 // the last destroys.
-func (s *Session) Depose(saved SavedState, address string) {
+func Depose(s *Session, saved SavedState, address string) {
 	s.state[address+deposed+")"] = saved.instances[address]
 }
 

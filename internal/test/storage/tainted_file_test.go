@@ -152,7 +152,7 @@ func TestDeposedFileStaysForItsSuccessor(t *testing.T) {
 				if said := fmt.Sprint(s.Diagnostics()); !strings.Contains(said, "No resource removes it from now on") {
 					t.Errorf("no word of the owner: %s", said)
 				}
-				s.Depose(saved, address)
+				terraformtest.Depose(s, saved, address)
 				rig.Must(t, s.Run(t.Context()))
 				if left := c.left(w); len(left) != 1 {
 					t.Errorf("the file of the current object: %v", left)
