@@ -64,8 +64,9 @@ func serverArguments() map[string]schema.Attribute {
 				"login in 30 seconds with it, so parallel runs need `api_token`. Variable: `PROXMOX_VE_TOTP_SECRET`."},
 		"otp": schema.StringAttribute{Optional: true, Sensitive: true,
 			MarkdownDescription: "One-time code of the second factor. It is good for one login only, such as that of " +
-				"`terraform plan`. `terraform apply` logs in twice, to plan and to apply, also where it asks in between; the apply of a " +
-				"saved plan needs another code than the plan. `totp_secret` is good for all. Variable: `PROXMOX_VE_OTP`."},
+				"`terraform plan`. `terraform apply` logs in twice, to plan and to apply, also where it asks in between; " +
+				"the apply of a saved plan needs another code than the plan. `totp_secret` is good for all. " +
+				"Variable: `PROXMOX_VE_OTP`."},
 		"ca_certificate": schema.StringAttribute{Optional: true,
 			MarkdownDescription: "Certificates in PEM form to trust in addition to the system's: the content of the cluster's " +
 				"`/etc/pve/pve-root-ca.pem`. Variable: `PROXMOX_VE_CA_CERTIFICATE`."},
