@@ -16,6 +16,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/clock"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
 // TestDeleteSparesWhatAnotherRunCompleted: a create fails and cannot take its VM back, so state has it, tainted. A run of
@@ -158,4 +159,56 @@ func TestRunningVMOfADeadRunOnAnotherNode(t *testing.T) {
 	if moved == 0 {
 		t.Error("no kill has left a guest that runs")
 	}
+}
+
+// TestHalfATemplateIsFinished: a run is killed while the conversion of its VM fails at its second disk. The create that
+// goes on with it converts the rest, or fails. It does not commit half a template.
+func TestHalfATemplateIsFinished(t *testing.T) {
+	request := func() Request {
+		r := onZFS()
+		r.VMID, r.Spec.Name, r.Spec.Template = 150, to("web"), to(true)
+		r.Spec.Disks = map[string]vm.Disk{"scsi0": r.Spec.Disks["scsi0"], "scsi1": r.Spec.Disks["scsi0"]}
+		return r
+	}
+	for _, phase := range []fault.Phase{fault.Task, fault.KillTask} {
+		halves := 0
+		for n, died := 1, true; died && n < 60; n++ {
+			synctest.Test(t, func(t *testing.T) {
+				b := benchOf(t, pvesim.Options{Clock: clock.Real{}, Latency: -1}, token)
+				died = b.killConverting(t, request(), n, phase)
+				if len(guest.Unconverted(150, b.vms()[150])) == 0 {
+					return
+				}
+				halves++
+				_, err := b.Create(t.Context(), request())
+				now := b.vms()[150]
+				if left := guest.Unconverted(150, now); err == nil && len(left) > 0 {
+					t.Errorf("%s, killed at %d: the create ends well, and the VM is %v", phase, n, now)
+				}
+			})
+		}
+		if halves == 0 {
+			t.Errorf("%s: no half a template was left", phase)
+		}
+	}
+}
+
+func (b bench) killConverting(t *testing.T, r Request, n int, phase fault.Phase) (died bool) {
+	t.Helper()
+	process := deadProcess(t, b.Creator)
+	config := pve.Config{Endpoint: b.sim.Endpoint(), CACertificate: b.sim.CAPEM(), DialTLSContext: b.sim.DialTLSContext,
+		Clock: mortal{b.jobs.Clock, b.sim, 1}}
+	token(&config, b.sim.Credentials())
+	b.guests.Process = process
+	doomed := creatorWith(t, config)
+	doomed.guests.Process = process
+	rules := []fault.Rule{{Match: fault.Match{Method: http.MethodPost, Path: "/nodes/{node}/qemu/{vmid}/template"},
+		Phase: phase}}
+	for k := range 60 {
+		rules = append(rules, fault.Rule{Match: fault.Match{Nth: n + k}, Phase: fault.Before})
+	}
+	b.sim.SetFaults(rules)
+	_, err := doomed.Create(t.Context(), r)
+	b.sim.SetFaults(nil)
+	return err != nil
 }

@@ -330,3 +330,19 @@ func Backups(ctx context.Context, api pve.Reader, node, archive string) ([]pve.V
 func BackupGone(all []pve.Volume, archive string) bool {
 	return !slices.ContainsFunc(all, func(v pve.Volume) bool { return v.ID == archive })
 }
+
+// Unconverted are the slots of a template whose volumes are no base images. PVE writes template = 1 before it converts
+// the disks one by one, and leaves those whose storage has no base images (qemu-server QemuServer.pm template_create).
+func Unconverted(vmid int, config map[string]string) []string {
+	var slots []string
+	for _, slot := range vm.Slots(config) {
+		volume := VolumeOf(config[slot])
+		owner, owned := volid.Owner(volume)
+		_, name, _ := strings.Cut(volume, ":")
+		isBase := strings.HasPrefix(name[strings.LastIndexByte(name, '/')+1:], "base-")
+		if config["template"] == "1" && owned && owner == vmid && !isBase && !volid.IsCloudInit(volume) {
+			slots = append(slots, slot)
+		}
+	}
+	return slots
+}

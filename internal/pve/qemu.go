@@ -44,6 +44,13 @@ func (q QEMUClient) ConvertToTemplate(ctx context.Context) (UPID, error) {
 	return q.client.start(ctx, "convert "+q.name()+" to a template", http.MethodPost, q.path("/template"), nil)
 }
 
+// ConvertDisk starts turning one disk of a template into a base image, which does nothing where its storage has none
+// (qemu-server QemuServer.pm template_create).
+func (q QEMUClient) ConvertDisk(ctx context.Context, slot string) (UPID, error) {
+	return q.client.start(ctx, "convert "+slot+" of "+q.name()+" to a base image", http.MethodPost, q.path("/template"),
+		Params{"disk": slot})
+}
+
 // Migrate starts moving a VM to the node p["target"]. For an HA-managed VM the task only files the request.
 func (q QEMUClient) Migrate(ctx context.Context, p Params) (UPID, error) {
 	return q.client.start(ctx, "migrate "+q.name()+" to node "+p["target"], http.MethodPost, q.path("/migrate"), p)

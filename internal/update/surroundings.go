@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
+	"strings"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/shell"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
 )
@@ -267,7 +269,23 @@ func (u *update) convertToTemplate(ctx context.Context, t todo) error {
 		Send: func(ctx context.Context) (pve.UPID, error) {
 			return u.changer.api.QEMU(u.view.Node(), u.vmid).ConvertToTemplate(ctx)
 		}}, u.checkTemplate)
-	return err
+	if err == nil {
+		return nil
+	}
+	late, cancel := u.changer.jobs.LookAfter(ctx)
+	defer cancel()
+	config, failed := u.view.Fresh(late)
+	slots := guest.Unconverted(u.vmid, config.Current())
+	if failed != nil || len(slots) == 0 {
+		return err
+	}
+	commands := make([]string, len(slots))
+	for i, slot := range slots {
+		commands[i] = shell.VM("qm template {vmid} --disk {}", u.vmid, slot)
+	}
+	return &guest.FieldError{Path: "template", Summary: fmt.Sprintf("VM %d is a template only in part", u.vmid),
+		Detail: fmt.Sprintf("PVE has made it a template, and has not converted %s. No later apply does that. As root on node "+
+			"%s: %s", strings.Join(slots, ", "), u.view.Node(), strings.Join(commands, "; ")), Err: err}
 }
 
 // checkTemplate refuses to convert a VM to a template if another guest uses its disks: PVE renames them.
