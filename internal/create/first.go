@@ -8,6 +8,7 @@ import (
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/fault"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guard"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
@@ -150,4 +151,32 @@ func (a *attempt) cloned(ctx context.Context) (bool, error) {
 			}
 		}
 	}
+}
+
+// convert makes the VM a template. PVE renames all its disks, and asks neither whose they are nor who else has them
+// (qemu-server QemuServer.pm template_create), so that is looked at right before. The conversion of a dead run may have
+// failed at a disk, and is continued.
+func (a *attempt) convert(ctx context.Context) error {
+	at, last := a.creator.api.QEMU(a.node, a.vmid), a.view.Last().Current()
+	if !a.resumed || last["template"] != "1" {
+		return convertBy(ctx, a, at.ConvertToTemplate)
+	}
+	for _, slot := range guest.Unconverted(a.vmid, last) {
+		send := func(ctx context.Context) (pve.UPID, error) { return at.ConvertDisk(ctx, slot) }
+		if err := convertBy(ctx, a, send); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func convertBy(ctx context.Context, a *attempt, send func(context.Context) (pve.UPID, error)) error {
+	_, err := a.perform(ctx, request.Request{Type: "qmtemplate", Send: send}, func(ctx context.Context) error {
+		if err := guard.CheckMade(ctx, a.creator.destroyer.Guard, a.node, a.mark, time.Time{}); err != nil {
+			return &guest.FieldError{Path: "template", Summary: fmt.Sprintf("VM %d was not made a template", a.vmid),
+				Detail: "PVE renames the disks of a template, and another guest that uses one would lose it", Err: err}
+		}
+		return a.look(ctx)
+	})
+	return err
 }
