@@ -1,6 +1,7 @@
 package guest
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -58,5 +59,22 @@ func TestNamedUsesBeforeAStartThatNoListShows(t *testing.T) {
 				t.Errorf("%s: %s was named: %q", name, is.UPID, p.Used)
 			}
 		}
+	}
+}
+
+// TestNoDestroyIsAwaitedThatHasNotBegun: with -parallelism=1 Terraform begins no destroy while a create is at work, so
+// a create that awaited one would wait for ever. Each destroy at work holds a place of its own.
+func TestNoDestroyIsAwaitedThatHasNotBegun(t *testing.T) {
+	var d Departures
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel() // whatever is awaited fails
+	for want := range 3 {
+		if begun, err := d.Await(ctx, 400); err != nil && want == 0 || begun > want {
+			t.Errorf("after %d destroys: %d, %v", want, begun, err)
+		}
+		if begun, err := d.Await(t.Context(), 400); err != nil || begun != want {
+			t.Errorf("after %d destroys: %d, %v", want, begun, err)
+		}
+		d.Begin(400)()
 	}
 }
