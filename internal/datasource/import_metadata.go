@@ -205,8 +205,8 @@ func (i *ImportMetadata) fill(ctx context.Context, m *importModel) error {
 	return nil
 }
 
-// describe sets PVE's proposal: the options of a create, and the facts beside them. PVE leaves out cores and sockets that
-// are 1. A warning of PVE says that the variables of an EFI disk are lost.
+// describe sets PVE's proposal: the options of a create, and the facts beside them. PVE leaves out cores and sockets
+// that are 1. A warning of PVE says that the variables of an EFI disk are lost.
 func (i *importModel) describe(found pve.ImportMetadata) {
 	spec := vm.Decode(found.Options)
 	i.Name, i.OSType, i.BIOS, i.SCSIHW, i.BootOrder = spec.Name, spec.OSType, spec.BIOS, spec.SCSIHW, spec.BootOrder

@@ -11,8 +11,8 @@ import (
 // CheckGeneration refuses to destroy disks of a VM that was restored over itself or rolled back since its state was
 // read: uuid, names and sizes are what they were, and the content is another. PVE writes another generation id with
 // each restore and roll-back (qemu-server QemuServer.pm restore_update_config_line, QemuConfig.pm
-// __snapshot_rollback_hook). A VM without one, or whose state has none, is not judged, nor is the empty one under which a
-// destroy takes volumes away, which bears a mark. touched says what was done.
+// __snapshot_rollback_hook). A VM without one, or whose state has none, is not judged, nor is the empty one under which
+// a destroy takes volumes away, which bears a mark. touched says what was done.
 func CheckGeneration(ref Ref, now pve.PendingConfig, touched string) error {
 	is := func(config map[string]string) bool {
 		id := config["vmgenid"]

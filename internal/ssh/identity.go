@@ -41,8 +41,8 @@ func (n *node) confirmed(ctx context.Context) (*connection, error) {
 // confirm has the host of a connection say its name, which is that of a node in many clusters, and compares its
 // certificate with the one that the API has for the node. It does so once per connection: a command asks for the name
 // again itself (frame), SFTP cannot. Where the two differ the certificate may have been renewed between the two
-// answers, so both are asked again. Where one side has no certificate the name decides alone: a refusal would leave every
-// roll-back undone there, for a host that is nearly always the right one. lost: the connection is of no more use.
+// answers, so both are asked again. Where one side has no certificate the name decides alone: a refusal would leave
+// every roll-back undone there, for a host that is nearly always the right one. lost: the connection is of no more use.
 func (n *node) confirm(ctx context.Context, c *connection) (lost bool, err error) {
 	certificate := n.shell.cfg.Certificate
 	for attempt := 1; !c.isNode.Load(); attempt++ {
