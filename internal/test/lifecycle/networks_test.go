@@ -47,7 +47,7 @@ cloud_init = { storage = "local-zfs", addresses = { net5 = { ipv6 = "auto" },`, 
 		"a rate":                    {old: `firewall = true`, to: `firewall = true, rate = 12.5`, options: " net2"},
 		"another model, same MAC":   {old: `tag = 5`, to: `tag = 5, model = "e1000"`, options: " net1"},
 		"queues, which it replugs":  {old: `tag = 5`, to: `tag = 5, queues = 4`, options: " net1"},
-		"a MAC that is configured":  {old: `tag = 5`, to: `tag = 5, macaddr = "bc:24:11:00:00:77"`, options: " net1", check: func(t *testing.T, _, after map[string]string) { wantMAC(t, after, "BC:24:11:00:00:77") }},
+		"a MAC that is configured":  {old: `tag = 5`, to: `tag = 5, macaddr = "bc:24:11:00:00:77"`, options: " net1", renewed: true, check: func(t *testing.T, _, after map[string]string) { wantMAC(t, after, "BC:24:11:00:00:77") }},
 		"the MAC that it has, said": {old: `tag = 5`, to: `tag = 5, macaddr = "<net1>"`},
 	} {
 		for _, power := range []string{"running", "stopped"} {

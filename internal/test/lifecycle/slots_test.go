@@ -173,7 +173,8 @@ func TestBootOrderOfADiskThatComesBack(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			l := rig.NewVM(t, with+"boot_order = [\"sata1\", \"scsi0\"]\n")
+			l := rig.NewVM(t, with)
+			l.Guest(func(_ *state.World, g *state.Guest) { g.Config["boot"] = "order=sata1;scsi0" })
 			set := func(order string) {
 				if order != "" {
 					l.Guest(func(_ *state.World, g *state.Guest) { g.Pending["boot"] = order })

@@ -45,7 +45,7 @@ func TestTaintedVMKeepsItsDetachedDisk(t *testing.T) {
 			rig.Must(t, err)
 			rig.Must(t, s.Apply(t.Context(), pl))
 			said := fmt.Sprint(s.Diagnostics())
-			if named := strings.Contains(said, "none of its disks: local-zfs:vm-400-by-hand-unused1."); named != c.theirs {
+			if named := strings.Contains(said, "none of its disks: local-zfs:vm-400-by-hand-unused1 on node pve1."); named != c.theirs {
 				t.Errorf("the apply says %s", said)
 			}
 			w.Change(func(world *state.World) {
