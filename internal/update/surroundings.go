@@ -272,6 +272,10 @@ func (u *update) convertToTemplate(ctx context.Context, t todo) error {
 	if err == nil {
 		return nil
 	}
+	var ended *pve.TaskError
+	if !errors.As(err, &ended) { // the task may be at work, or was never begun
+		return err
+	}
 	late, cancel := u.changer.jobs.LookAfter(ctx)
 	defer cancel()
 	config, failed := u.view.Fresh(late)
@@ -284,8 +288,9 @@ func (u *update) convertToTemplate(ctx context.Context, t todo) error {
 		commands[i] = shell.VM("qm template {vmid} --disk {}", u.vmid, slot)
 	}
 	return &guest.FieldError{Path: "template", Summary: fmt.Sprintf("VM %d is a template only in part", u.vmid),
-		Detail: fmt.Sprintf("PVE has made it a template, and has not converted %s. No later apply does that. As root on "+
-			"node %s: %s", strings.Join(slots, ", "), u.view.Node(), strings.Join(commands, "; ")), Err: err}
+		Detail: fmt.Sprintf("PVE has made it a template, and has not converted %s. No later apply does that. Unless their "+
+			"storages have no base images, as root on node %s: %s", strings.Join(slots, ", "), u.view.Node(),
+			strings.Join(commands, "; ")), Err: err}
 }
 
 // checkTemplate refuses to convert a VM to a template if another guest uses its disks: PVE renames them.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
@@ -45,10 +46,10 @@ func (c *Changer) Update(ctx context.Context, r Request) (guest.Guest, []guest.W
 	return changed, u.warnings, err
 }
 
-// unastray refuses to change a VM that a refresh has found with disks that may be others' (guest.Astray): its guest
-// would write to them, and they would grow or change their slots. A migration has its own look.
+// unastray refuses to start or change disks that may be others', by a refresh (guest.Astray): the guest would write to
+// them, and they would grow or change their slots. A migration has its own look.
 func unastray(ctx context.Context, g *guest.Guests, r Request, at guest.Location) error {
-	if len(r.Ref.Astray.Volumes) == 0 || r.Node != "" && r.Node != at.Node {
+	if len(r.Ref.Astray.Volumes) == 0 || r.Node != "" && r.Node != at.Node || !r.usesDisks(at) {
 		return nil
 	}
 	astray, err := guest.Strays(ctx, g, r.Ref, at.Node, at.Config.Current(), at.Config.Merged())
@@ -56,6 +57,16 @@ func unastray(ctx context.Context, g *guest.Guests, r Request, at guest.Location
 		return err
 	}
 	return astray.Refusal(ctx, g, at.Node, r.Ref.VMID, "The VM was not changed")
+}
+
+// usesDisks reports whether the update changes disks, makes a template of them, or may start the guest on them.
+func (r Request) usesDisks(at guest.Location) bool {
+	change := vm.Diff(r.Prior, r.Planned)
+	changed := slices.Concat(slices.Collect(maps.Keys(change.Set)), change.Delete)
+	starts := r.PowerState == guest.Running && at.Listed.Status != string(guest.Running) || r.HA != nil && r.PriorHA == nil
+	restarts := len(r.Due)+len(vm.NeedsRestart(r.Prior, r.Planned)) > 0
+	return starts || restarts || len(change.Moves)+len(change.Grow) > 0 ||
+		slices.ContainsFunc(changed, func(option string) bool { return vm.IsSlot(option) || option == "template" })
 }
 
 // carryOut does the update, and returns the VM as it is then.

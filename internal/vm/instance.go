@@ -42,6 +42,10 @@ func cloudInitFormat(s Spec) string {
 	return "nocloud"
 }
 
+// IsNoCloud reports whether the drive has the form that cloud-init reads on most guests. The meta data of the others
+// are more than an id.
+func IsNoCloud(s Spec) bool { return cloudInitFormat(s) == "nocloud" }
+
 // userData are the options of which PVE makes the user data, or their snippet (cloudinit_userdata).
 func userData(s Spec) map[string]string {
 	if c := s.CloudInit.Custom; c != nil && c.User != nil {

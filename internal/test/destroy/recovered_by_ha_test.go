@@ -252,4 +252,9 @@ func TestRecoveryByHAIsNotChanged(t *testing.T) {
 			t.Errorf("%s: %s became %s: %v", name, before, look(), err)
 		}
 	}
+	w, s := recovered(t, rig.RootTicket, 1, onAny)
+	w.Reconfigure(t, s, rig.RootTicket, strings.Replace(base, "vmid        = 400", "vmid = 400\n tags = [\"db\"]", 1))
+	if err := s.Run(t.Context()); err != nil {
+		t.Errorf("tags: %v", err)
+	}
 }

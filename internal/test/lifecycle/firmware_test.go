@@ -290,6 +290,16 @@ func TestBootOrderThatLeavesBecomesPVEsDefault(t *testing.T) {
 				}
 			})
 			rig.Must(t, l.Session.Converge(t.Context()))
+			later := strings.Replace(c.after, "disks = {", "disks = { ide1 = { storage = \"local-zfs\", size = \"1G\" },", 1)
+			if strings.Contains(c.after, "ide1") || later == c.after {
+				return
+			}
+			l.To(later)
+			l.Guest(func(_ *state.World, g *state.Guest) {
+				if g.Config["boot"] != "order="+c.want {
+					t.Errorf("a disk that comes later makes it %q", g.Config["boot"])
+				}
+			})
 		})
 	}
 }

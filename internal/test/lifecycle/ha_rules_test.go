@@ -199,6 +199,7 @@ func TestMigrationUnderHAToAnotherStorage(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ ha, then, want string }{
 		"under HA": {"ha = { state = \"started\" }\n", "ha = { state = \"started\" }\n", "migrates disks to storages of their name alone"},
+		"ignored":  {ha: "ha = { state = \"ignored\" }\n", then: "ha = { state = \"ignored\" }\n"},
 		"without":  {}, "taken out of HA": {ha: "ha = { state = \"started\" }\n"},
 	} {
 		t.Run(name, func(t *testing.T) {

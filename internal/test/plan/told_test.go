@@ -134,7 +134,7 @@ func tellings() map[string]told {
 		"a running VM that is not restarted": {before: "cpu = { cores = 1 }\n", after: "cpu = { cores = 2 }\nreboot_policy = \"never\"\n",
 			attribute: "reboot_policy", says: []string{"keeps running with the old values", "cores takes effect at the next stop and start"}},
 		"cloud-init data of a running VM": {before: cloudInit("10.0.0.5/24"), after: cloudInit("10.0.0.6/24"),
-			attribute: "cloud_init", says: []string{"VM 400 on pve1 reads its new cloud-init data at its next start", "action = \"reboot\"", "qm reboot 400", "new SSH host keys", "cloud_init.custom.meta", "qm cloudinit dump 400 meta"}},
+			attribute: "cloud_init", says: []string{"VM 400 on pve1 reads its new cloud-init data at its next start", "action = \"reboot\"", "qm reboot 400", "new SSH host keys", "cloud_init.custom.meta", "cloud-init query instance_id"}},
 		"a cloud-init password of a running VM": {before: password(1), after: password(2),
 			attribute: "cloud_init_password_wo_version", says: []string{"VM 400 on pve1 reads its new cloud-init data at its next start", "qm reboot 400"}},
 		"cloud-init data of a VM that is restarted": {before: cloudInit("10.0.0.5/24"), after: cloudInit("10.0.0.6/24") + "cpu = { cores = 2 }\n",

@@ -39,6 +39,10 @@ func resetsBootOrder(p *Change) bool {
 	return !p.Creating() && p.Managed("boot_order") && p.Was("boot_order") && p.Config.At("boot_order").IsNull()
 }
 
+// letsBootOrder reports whether an order leaves the configuration that is the default. It is to be noted that it is
+// configured no more: the next change would work out the default again, with devices that have come since.
+func letsBootOrder(p *Change) bool { return resetsBootOrder(p) && p.Compare("boot_order") == Same }
+
 // defaultBootOrder is PVE's for the devices that the VM has after the change, those that the state does not know among
 // them.
 func defaultBootOrder(p *Change) []string {

@@ -33,20 +33,23 @@ func (p restart) warnOfCloudInit(ctx context.Context) {
 		return
 	}
 	var text []string
-	when, vmid := "its next start", int(model.Value(p.Prior.VMID))
+	when := "its next start"
 	if p.Restarts {
 		when = "the restart by this apply"
 	}
 	if isRead {
 		text = append(text, fmt.Sprintf("The apply writes them to the drive of the running guest and does not restart it. "+
 			"To have them in force restart it when it suits: by the action proxmox_vm_power with action = \"reboot\", or by "+
-			"%s on node %s.", shell.Or(shell.VM("qm reboot {vmid}", vmid), "a restart"), model.Value(p.Prior.Node)))
+			"%s on node %s.", shell.Or(shell.VM("qm reboot {vmid}", int(model.Value(p.Prior.VMID))), "a restart"),
+			model.Value(p.Prior.Node)))
 	}
 	if isNew {
-		text = append(text, fmt.Sprintf("They change the instance-id, so cloud-init takes the guest for a new one then: it "+
-			"makes new SSH host keys, and runs scripts that run once per instance again. To prevent that put the present meta "+
-			"data into a snippet before the apply, and name it in cloud_init.custom.meta; %s on node %s prints them.",
-			shell.Or(shell.VM("qm cloudinit dump {vmid} meta", vmid), "a dump"), model.Value(p.Prior.Node)))
+		text = append(text, "They change the instance-id, so cloud-init takes a guest that has run before for a new one "+
+			"then: it makes new SSH host keys, and runs scripts that run once per instance again.")
+	}
+	if isNew && vm.IsNoCloud(after) {
+		text = append(text, "To prevent that write its present id, which \"cloud-init query instance_id\" in the guest tells, "+
+			"into a snippet before the apply, as \"instance-id: ID\", and name the snippet in cloud_init.custom.meta.")
 	}
 	p.Diags.AddAttributeWarning(path.Root(at), p.Prior.Thing()+" reads its new cloud-init data at "+when,
 		strings.Join(text, " "))

@@ -11,11 +11,12 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
-// PlanPendingChanges plans the restart that an earlier apply owes. It also has Terraform keep notes that were lost and
-// are made again, which it does of an update only. It reports whether it plans one of the two.
+// PlanPendingChanges plans the restart that an earlier apply owes. It also has Terraform keep notes, which it does of
+// an update only: those that were lost and are made again, and that a boot order which is the default is configured no
+// more. It reports whether it plans one of them.
 func (p *Change) PlanPendingChanges() bool {
 	owed := model.PendingRestart(p.Prior, p.Plan, p.Private)
-	if len(owed) == 0 && !p.Private.Lost {
+	if len(owed) == 0 && !p.Private.Lost && !letsBootOrder(p) {
 		return false
 	}
 	unknown := map[string]bool{"pending_changes": true}

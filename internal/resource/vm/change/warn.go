@@ -252,7 +252,7 @@ func (p *Change) WarnFormer() {
 
 // warnMigrationUnderHA tells of a migration that HA may undo: the node of a guest under HA is HA's to choose.
 func (p warnings) warnMigrationUnderHA() {
-	if model.Differ(p.Prior.Node, p.Plan.Node) && p.Prior.HA != nil && p.Plan.HA != nil {
+	if model.Differ(p.Prior.Node, p.Plan.Node) && p.Plan.StaysUnderHA(p.Prior) {
 		p.Diags.AddAttributeWarning(path.Root("node"), p.Prior.Thing()+" is under HA",
 			fmt.Sprintf("It is migrated to %s through the HA manager, which may move it elsewhere again: a group or a rule, "+
 				"a failed node, a rebalance. Then the next plan migrates it back. Leave node out, or set nodes, to follow it "+

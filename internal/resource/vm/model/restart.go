@@ -105,11 +105,16 @@ func (m *Model) IsStoppedByHA(prior Model) bool {
 		keepsOff(m.HA) && !keepsOff(prior.HA)
 }
 
-// IsShutDownByHA reports whether PVE leaves the shutdown of a guest that runs to HA: the entry stays, and HA does not
-// ignore the VM (pve-ha-manager HA/Config.pm vm_is_ha_managed).
+// IsShutDownByHA reports whether PVE leaves the shutdown of a guest that runs to HA.
 func (m *Model) IsShutDownByHA(prior Model) bool {
 	return Value(prior.Status) == string(guest.Running) && Value(m.PowerState) == string(guest.Stopped) &&
-		m.HA != nil && prior.HA != nil && (prior.HA.State == nil || *prior.HA.State != "ignored")
+		m.StaysUnderHA(prior)
+}
+
+// StaysUnderHA reports whether HA has the VM in its hands before the change and after it: PVE does not count a VM that
+// HA ignores (pve-ha-manager HA/Config.pm vm_is_ha_managed).
+func (m *Model) StaysUnderHA(prior Model) bool {
+	return m.HA != nil && prior.HA != nil && (prior.HA.State == nil || *prior.HA.State != "ignored")
 }
 
 // manages tells whether the configuration has set an attribute, or one below it that is no option of its own, as

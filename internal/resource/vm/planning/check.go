@@ -107,7 +107,7 @@ func (p serverCheck) request() preflight.Request {
 		Whole: p.Config.Raw.IsFullyKnown(), Started: p.IsStarted() && !p.Runs(), Running: p.Runs()}
 	p.describe(&q)
 	if model.Differ(prior.Node, plan.Node) { // everything is asked of the node that it goes to
-		q.Moving = &preflight.Moving{From: *prior.Node, Attached: p.Attached, ByHA: prior.HA != nil && plan.HA != nil}
+		q.Moving = &preflight.Moving{From: *prior.Node, Attached: p.Attached, ByHA: plan.StaysUnderHA(prior)}
 		prior = model.Model{Pool: prior.Pool, CDROMs: prior.CDROMs, Options: vm.Options{VMStateStorage: prior.VMStateStorage}}
 	}
 	if creating {

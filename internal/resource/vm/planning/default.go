@@ -148,7 +148,8 @@ func (p *Planning) withNodeOfHA(ctx context.Context, config tftypes.Value) tftyp
 	}
 	p.Diags.AddAttributeWarning(path.Root("node"), fmt.Sprintf("%s stays on node %s", p.Prior.Thing(), *is),
 		fmt.Sprintf("It is under HA, and its node %s is not online. The plan follows it meanwhile, and migrates it back "+
-			"once node %s is online again. To follow it for good, leave node out, or set nodes.", wanted, wanted))
+			"once node %s is online again. If that is so before the apply, Terraform calls the plan inconsistent, which is no "+
+			"bug: plan again. To follow the VM for good, leave node out, or set nodes.", wanted, wanted))
 	return plan.Replace(config, "node", model.Text(*is))
 }
 
