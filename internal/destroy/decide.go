@@ -189,6 +189,8 @@ func (d *Destroyer) linkedClones(ctx context.Context, resources pve.Resources, n
 // guest.BackupGone. Destroys within some seconds share a listing.
 func (d *Destroyer) BackupGone(ctx context.Context, node, archive string) bool {
 	all, err := d.archives.Get(ctx, d.clock, node+" "+volid.Storage(archive),
-		func(ctx context.Context) ([]pve.Volume, error) { return guest.Backups(ctx, d.api.Reader(), node, archive) })
+		func(ctx context.Context) ([]pve.Volume, error) {
+			return guest.Backups(ctx, d.api.Reader(), node, archive)
+		})
 	return err == nil && guest.BackupGone(all, archive)
 }

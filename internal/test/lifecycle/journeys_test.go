@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/share"
 )
@@ -289,5 +290,30 @@ func travel(t *testing.T, j journey, power string) {
 	w.MustBeClean(t)
 	if left := s.Addresses(); len(left) != 0 {
 		t.Error(fmt.Sprint("in state: ", left))
+	}
+}
+
+// TestHalfATemplateNamesItsDisks: PVE notes that a VM is a template before it converts the disks. Where that ends at one of
+// them, no later plan shows it, so the error names the disks and the commands.
+func TestHalfATemplateNamesItsDisks(t *testing.T) {
+	t.Parallel()
+	const disks = "disks = { scsi0 = { storage = \"local-zfs\", size = \"1G\" }, scsi1 = { storage = \"local-zfs\", size = \"2G\" } }\npower_state = \"stopped\"\n"
+	halves := 0
+	for _, phase := range []fault.Phase{fault.Task, fault.KillTask, fault.Partial} {
+		l := rig.NewVM(t, disks)
+		l.World.Sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: "POST", Path: "/nodes/{node}/qemu/{vmid}/template"}, Phase: phase}})
+		l.Configure(disks + "template = true\n")
+		err := l.Session.Run(t.Context())
+		config := l.Config()
+		isHalf := config["template"] == "1" && strings.Contains(config["scsi1"], ":vm-400")
+		if is := err != nil && strings.Contains(err.Error(), "qm template 400 --disk scsi1"); is != isHalf {
+			t.Errorf("%s: the configuration is %v, and the apply says %v", phase, config, err)
+		}
+		if isHalf {
+			halves++
+		}
+	}
+	if halves == 0 {
+		t.Error("no fault leaves half a template")
 	}
 }

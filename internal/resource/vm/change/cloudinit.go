@@ -48,8 +48,8 @@ func (p restart) warnOfCloudInit(ctx context.Context) {
 			"then: it makes new SSH host keys, and runs scripts that run once per instance again.")
 	}
 	if isNew && vm.IsNoCloud(after) {
-		text = append(text, "To prevent that write its present id, which \"cloud-init query instance_id\" in the guest tells, "+
-			"into a snippet before the apply, as \"instance-id: ID\", and name the snippet in cloud_init.custom.meta.")
+		text = append(text, "To prevent that write its present id, which \"cloud-init query instance_id\" in the guest "+
+			"tells, into a snippet before the apply, as \"instance-id: ID\", and name the snippet in cloud_init.custom.meta.")
 	}
 	p.Diags.AddAttributeWarning(path.Root(at), p.Prior.Thing()+" reads its new cloud-init data at "+when,
 		strings.Join(text, " "))
