@@ -60,17 +60,8 @@ func (a *attempt) configureRead(ctx context.Context, config pve.PendingConfig) e
 		return err
 	}
 	change := a.change
-	if len(change.Set) > 0 || a.isToRenew() { // what is known of the copy by now binds the mark to it
-		a.mark.UUID = a.view.Identity().UUID
-		if _, changes := a.change.Set["smbios1"]; changes { // the uuid may be another one with this write
-			a.mark.UUID = vm.UUID(a.change.Set)
-		}
-		if maker := makerOf(&a.view.Tasks, a.mark.By); maker != "" {
-			a.mark.Task = string(maker)
-		}
-		a.mark, change.Set = a.creator.guests.Renewed(a.mark), map[string]string{}
-		maps.Copy(change.Set, a.change.Set)
-		change.Set["description"] = a.mark.String()
+	if len(change.Set) > 0 || a.isToRenew() {
+		change.Set = withMark(a, change.Set)
 	}
 	if err := guard.CheckCopies(ctx, a.creator.destroyer.Guard, a.node, change.Copies()); err != nil {
 		return err
@@ -89,6 +80,24 @@ func (a *attempt) configureRead(ctx context.Context, config pve.PendingConfig) e
 		}
 	}
 	return err
+}
+
+// withMark is the options with the mark renewed: what is known of the copy by now binds the mark to it.
+func withMark(a *attempt, options map[string]string) map[string]string {
+	a.mark.UUID = a.view.Identity().UUID
+	if _, changes := options["smbios1"]; changes { // the uuid may be another one with this write
+		a.mark.UUID = vm.UUID(options)
+	}
+	if maker := makerOf(&a.view.Tasks, a.mark.By); maker != "" {
+		a.mark.Task = string(maker)
+	}
+	a.mark = a.creator.guests.Renewed(a.mark)
+	marked := maps.Clone(options)
+	if marked == nil {
+		marked = map[string]string{}
+	}
+	marked["description"] = a.mark.String()
+	return marked
 }
 
 // checkSlots refuses a VM that was read with disks which a third party has put into its slots since it was made: those

@@ -23,16 +23,7 @@ func (d *destruction) nameCopies(ctx context.Context, r *removal, left []saga.Re
 		return nil // they belong to the guest that has the VMID now
 	}
 	seen := map[string]string{} // by volume and node: why it may be the VM's
-	var lines []string
-	if r.deleted.gone {
-		media := d.media(r)
-		for _, volume := range r.Baseline.Others { // as likely another user's, so no command is given that frees it
-			if r.of(volume).letGo || r.of(volume).snapshotOnly || slices.Contains(media, volume) { // a note names it
-				continue
-			}
-			lines = append(lines, fmt.Sprintf("  %s on node %s, which its configuration did not name", volume, r.Baseline.Node))
-		}
-	}
+	lines := d.unnamed(r)
 	var unseen []string
 	for _, at := range d.locations() {
 		volumes, err := d.d.api.Storage(at.node, at.storage).Content(ctx, "images", d.r.Ref.VMID)
@@ -59,6 +50,22 @@ func (d *destruction) nameCopies(ctx context.Context, r *removal, left []saga.Re
 	return []guest.Warning{{Summary: fmt.Sprintf("Volumes with the id of VM %d are left, and may be its own",
 		d.r.Ref.VMID),
 		Detail: "Nothing proves whose they are, so they were not touched:\n" + strings.Join(lines, "\n")}}
+}
+
+// unnamed are volumes with the VMID that the configuration of a VM that is gone did not name. They are as likely
+// another user's, so no command is given that frees one.
+func (d *destruction) unnamed(r *removal) (lines []string) {
+	if !r.deleted.gone {
+		return nil
+	}
+	media := d.media(r)
+	for _, volume := range r.Baseline.Others {
+		if r.of(volume).letGo || r.of(volume).snapshotOnly || slices.Contains(media, volume) { // a note names it
+			continue
+		}
+		lines = append(lines, fmt.Sprintf("  %s on node %s, which its configuration did not name", volume, r.Baseline.Node))
+	}
+	return lines
 }
 
 // unastray refuses to destroy a VM with a volume that it may have by name alone (guest.Astray): PVE would free

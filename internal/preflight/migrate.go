@@ -78,7 +78,37 @@ func (p *planCheck) moving(ctx context.Context, c *Checker, r Request) {
 		return
 	}
 	refuse := func(path, detail string) { p.say(notMigrated, path, detail, strconv.Itoa(r.ID), p.node) }
-	pairs, byHA := vm.StorageMap(r.Prior, r.Prior, r.Planned), m.ByHA
+	drives(p, r, found, refuse)
+	companions(p, r, found)
+	if r.Running && found.Running {
+		offTarget(ctx, p, c, r)
+	}
+	p.crossing(ctx, c, r)
+	devices(p, r, found, refuse)
+	kept{p}.byNode(ctx, c, r, found.LocalDisks)
+	for _, disk := range found.LocalDisks {
+		path := "node"
+		if disk.Drive != "" {
+			path = disk.Drive
+		}
+		owner, owned := volid.Owner(disk.Volume)
+		switch {
+		case owned && owner != r.ID: // QemuMigrate.pm scan_local_volumes: "owned by other VM"
+			refuse(path, fmt.Sprintf("The volume %s is on a storage of node %s alone and carries the id of VM %d, and PVE "+
+				"migrates only "+
+				"a VM's own. Detach it in an apply of its own, or have it on a shared storage.", disk.Volume, m.From, owner))
+		case disk.CDROM && !strings.Contains(disk.Volume, "-cloudinit"):
+			refuse(medium(r, disk, path))
+		case volid.Base(disk.Volume) != "" && !disk.CDROM:
+			refuse(path, fmt.Sprintf("The volume %s is a linked clone of a base image that only node %s has. Make the VM a "+
+				"full clone, or use a shared storage.", disk.Volume, m.From))
+		}
+	}
+}
+
+// drives reports storages of drives that the target lacks, and disks that are no volumes.
+func drives(p *planCheck, r Request, found pve.Preconditions, refuse func(path, detail string)) {
+	pairs, byHA := vm.StorageMap(r.Prior, r.Prior, r.Planned), r.Moving.ByHA
 	for _, storage := range slices.Sorted(slices.Values(found.Refused[p.node])) {
 		to, planned := pairs[storage]
 		if planned = planned && to != storage; planned && !byHA {
@@ -103,32 +133,7 @@ func (p *planCheck) moving(ctx context.Context, c *Checker, r Request) {
 		if strings.HasPrefix(disk.Volume, "/") && (disk.Shared == nil || !*disk.Shared) {
 			// QemuMigrate.pm scan_local_volumes: "local file/device"; the preconditions do not list it
 			refuse("disks."+slot, fmt.Sprintf("%s is a device or file of node %s. Detach it in an apply of its own, or set "+
-				"shared = true if it is the same one on node %s.", disk.Volume, m.From, p.node))
-		}
-	}
-	companions(p, r, found)
-	if r.Running && found.Running {
-		offTarget(ctx, p, c, r)
-	}
-	p.crossing(ctx, c, r)
-	devices(p, r, found, refuse)
-	kept{p}.byNode(ctx, c, r, found.LocalDisks)
-	for _, disk := range found.LocalDisks {
-		path := "node"
-		if disk.Drive != "" {
-			path = disk.Drive
-		}
-		owner, owned := volid.Owner(disk.Volume)
-		switch {
-		case owned && owner != r.ID: // QemuMigrate.pm scan_local_volumes: "owned by other VM"
-			refuse(path, fmt.Sprintf("The volume %s is on a storage of node %s alone and carries the id of VM %d, and PVE "+
-				"migrates only "+
-				"a VM's own. Detach it in an apply of its own, or have it on a shared storage.", disk.Volume, m.From, owner))
-		case disk.CDROM && !strings.Contains(disk.Volume, "-cloudinit"):
-			refuse(medium(r, disk, path))
-		case volid.Base(disk.Volume) != "" && !disk.CDROM:
-			refuse(path, fmt.Sprintf("The volume %s is a linked clone of a base image that only node %s has. Make the VM a "+
-				"full clone, or use a shared storage.", disk.Volume, m.From))
+				"shared = true if it is the same one on node %s.", disk.Volume, r.Moving.From, p.node))
 		}
 	}
 }

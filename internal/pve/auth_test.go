@@ -280,7 +280,7 @@ func totpServer(t *testing.T, wrong bool) (s *server, sent *[]string) {
 			data(w, `{"version":"8.4.1"}`)
 			return
 		}
-		switch p := url.Values(r.form).Get("password"); {
+		switch p := r.form.Get("password"); {
 		case strings.HasPrefix(p, "totp:") && (wrong || used[p]):
 			codes = append(codes, p)
 			reply(w, 401, "authentication failure", `{"data":null,"message":"authentication failure\n"}`)

@@ -247,7 +247,7 @@ func TestTaskList(t *testing.T) {
 
 // TestWaitBearsAnOutageByTheAgeOfTheTask: the roll-back of a clone would await its end, and then destroy it.
 func TestWaitBearsAnOutageByTheAgeOfTheTask(t *testing.T) {
-	minute := func(n time.Duration) time.Duration { return n * time.Minute }
+	minute := func(n int) time.Duration { return time.Duration(n) * time.Minute }
 	for age, want := range map[time.Duration]bool{0: true, minute(6): true, minute(60): false} {
 		var lost lostPolls
 		begin := time.Unix(0, 0)

@@ -2,6 +2,7 @@ package cost_test
 
 import (
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -136,7 +137,7 @@ func TestCostReplacementOfCopies(t *testing.T) {
 			w.Sim.Advance(20e9)
 			ops := requestsOf(t, w, func() error { return s.Apply(t.Context(), planned) })
 			looks := slices.DeleteFunc(slices.Clone(ops), func(op pvesim.Op) bool {
-				return op.Method != "GET" || op.Path != c.path || c.name == "clone" && op.VMID != 9000 ||
+				return op.Method != http.MethodGet || op.Path != c.path || c.name == "clone" && op.VMID != 9000 ||
 					c.name == "backup" && !strings.Contains(fmt.Sprint(op), "backup")
 			})
 			if len(looks) > 1+n/4 {

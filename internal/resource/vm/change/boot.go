@@ -73,8 +73,7 @@ func defaultBootOrder(p *Change) []string {
 // (qemu-server API2/Qemu.pm update_vm_api), and the firmware boots from nothing else (QemuServer.pm config_to_command,
 // "strict=on").
 func (p warnings) warnNotBooted() {
-	isDisk := func(slot string) bool { return vm.IsBusSlot(slot) }
-	hadDisk := len(p.Prior.Disks) > 0 || slices.ContainsFunc(slices.Collect(maps.Keys(p.Private.Others)), isDisk)
+	hadDisk := len(p.Prior.Disks) > 0 || slices.ContainsFunc(slices.Collect(maps.Keys(p.Private.Others)), vm.IsBusSlot)
 	if hadDisk || len(p.Plan.Disks) == 0 || resetsBootOrder(p.Change) || !p.Config.At("boot_order").IsNull() {
 		return
 	}
