@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/fault"
@@ -56,7 +57,7 @@ func (a *attempt) sendFirst(ctx context.Context, r request.Request) error {
 	}
 	var ended *pve.TaskError
 	isRefused := len(a.view.Tasks.UPIDs) == 0 && a.r.Clone != nil
-	if a.first.strayed = isRefused && pve.IsKind(err, pve.NotFound); a.first.strayed {
+	if a.first.strayed = isRefused && isMissing(err, a.from.vmid); a.first.strayed {
 		a.first.sent = false // PVE reads the source first (qemu-server API2/Qemu.pm clone_vm)
 	}
 	a.first.bare = errors.As(err, &ended) && ended.LeavesVolumes()
@@ -80,25 +81,29 @@ func (a *attempt) sendFirst(ctx context.Context, r request.Request) error {
 	return err
 }
 
+// isMissing reports whether the node has no configuration of a VM. A missing pool, storage or snapshot is NotFound, too.
+// PVE says it as check_running or load_config does (qemu-server QemuConfig.pm, pve-guest-common AbstractConfig.pm).
+func isMissing(err error, vmid int) bool {
+	return fault.IsGuestGone(err, vmid) ||
+		err != nil && strings.Contains(err.Error(), fmt.Sprintf("unable to find configuration file for VM %d on node", vmid))
+}
+
 // repeated finds out whether a VMID is taken by this very request: something in front of PVE may have sent it twice,
-// and have given the second answer. The mark tells, and before PVE has written it the one task that was begun since.
+// and have given the second answer. Only this attempt's mark tells. PVE writes it when the first disk of a clone, or all
+// disks of a new VM are made (qemu-server API2/Qemu.pm clone_vm, create_vm). Before that nothing tells our VM from that
+// of another process of this identity.
 func repeated(ctx context.Context, a *attempt, r request.Request, since time.Time, refusal error) (pve.UPID, error) {
 	config, err := a.creator.api.QEMU(r.Node, a.vmid).Config(ctx)
-	isOurs := err == nil && a.mark.Proves(a.vmid, config.Values)
-	isYoung := err == nil && guest.IsOwnLock(config.Values["lock"]) && config.Values["description"] == ""
-	if !isOurs && !isYoung {
+	if err != nil || !a.mark.Proves(a.vmid, config.Values) {
 		return "", refusal
 	}
 	found, err := a.creator.jobs.Search(ctx, &a.view.Tasks, r, since, 1)
-	switch {
-	case found != "":
+	if found != "" {
 		a.view.Tasks.Guess(found)
 		return found, nil
-	case isOurs:
-		return "", &pve.Error{Op: fmt.Sprintf("create VM %d on node %s", a.vmid, r.Node), Kind: pve.Ambiguous,
-			Message: "something in front of Proxmox VE has sent the request twice", Err: errors.Join(refusal, err)}
 	}
-	return "", refusal
+	return "", &pve.Error{Op: fmt.Sprintf("create VM %d on node %s", a.vmid, r.Node), Kind: pve.Ambiguous,
+		Message: "something in front of Proxmox VE has sent the request twice", Err: errors.Join(refusal, err)}
 }
 
 // verify proves that the VM of a task which a search took for ours is ours. Another process with the same identity may

@@ -158,3 +158,48 @@ func TestVMIDOfAVMThatIsDestroyed(t *testing.T) {
 		})
 	}
 }
+
+// TestTwoProcessesRaceForAnID: another process of the same identity takes the automatic id right before the first
+// request, and has no mark yet. Its VM is not this create's, so the next id is taken at once, also where its task fails.
+func TestTwoProcessesRaceForAnID(t *testing.T) {
+	for _, failing := range []bool{false, true} {
+		t.Run(fmt.Sprint("failing ", failing), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { raceForAnID(t, failing) })
+		})
+	}
+}
+
+func raceForAnID(t *testing.T, failing bool) {
+	b := benchOf(t, pvesim.Options{Clock: clock.Real{}, Latency: -1}, token)
+	other, came := creatorOf(t, b.sim, token), time.Time{}
+	races := func(_ context.Context, _ string, fields map[string]string) {
+		if !came.IsZero() || fields["path"] != "/access/permissions" {
+			return
+		}
+		came = time.Now()
+		b.sim.SetTaskTime(5 * time.Minute)
+		defer b.sim.SetTaskTime(time.Second)
+		if failing {
+			b.sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: http.MethodPost, Path: "/nodes/{node}/qemu"},
+				Phase: fault.Task}})
+		}
+		params := pve.Params{"vmid": "100", "scsi0": "local-zfs:1"}
+		if _, err := other.api.Node("pve1").CreateVM(t.Context(), params); err != nil {
+			t.Error(err)
+		}
+	}
+	config := pve.Config{Endpoint: b.sim.Endpoint(), CACertificate: b.sim.CAPEM(), DialTLSContext: b.sim.DialTLSContext,
+		Clock: b.jobs.Clock, Trace: races}
+	token(&config, b.sim.Credentials())
+	ours := creatorWith(t, config)
+	created, err := ours.Create(t.Context(), onZFS())
+	if err != nil || created.Guest.VMID == 100 || b.asked(http.MethodPost, "/nodes/{node}/qemu", 100) != 2 {
+		t.Fatalf("VM %d, %v", created.Guest.VMID, err)
+	}
+	if took := time.Since(came); took > time.Minute {
+		t.Errorf("the other's task was awaited: %s", took)
+	}
+	if refused := b.asked(http.MethodDelete, "/nodes/{node}/qemu/{vmid}", 100); refused != 0 || b.vms()[100]["lock"] == "" {
+		t.Errorf("the other's VM was touched: %d, %v", refused, b.vms()[100])
+	}
+}

@@ -139,7 +139,8 @@ func sentTwice(t *testing.T, w *rig.World) {
 }
 
 // TestFirstWriteThatABalancerRepeats: PVE says "VM 100 already exists" of this create's own VM. The create goes on with
-// it; another id would leave it behind.
+// it where PVE has written its mark, as here, where tasks take no time. Before that it is a collision
+// (TestTwoProcessesRaceForAnID).
 func TestFirstWriteThatABalancerRepeats(t *testing.T) {
 	disks := "disks = { scsi0 = { storage = \"local-zfs\", size = \"1G\" } }\n"
 	for name, config := range map[string]string{
