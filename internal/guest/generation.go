@@ -24,6 +24,6 @@ func CheckGeneration(ref Ref, now pve.PendingConfig, touched string) error {
 	}
 	return &FieldError{Path: "vmgenid", Summary: fmt.Sprintf("VM %d was restored or rolled back since the plan", ref.VMID),
 		Detail: fmt.Sprintf("It has another generation id than the plan knows, which PVE gives a VM with each restore and "+
-			"roll-back. So its disks may hold data that the plan does not know of. %s. A new plan, with a refresh, destroys "+
-			"them", touched)}
+			"roll-back, or its generation id was set by hand. So its disks may hold data that the plan does not know of. "+
+			"%s. A new plan, with a refresh, destroys them", touched)}
 }
