@@ -130,10 +130,10 @@ type Until struct {
 // Foresee is why a snapshot that replaces one in state cannot be taken, nil for none: the old one is removed first, and
 // none would be left. keepsName: the old one has its name. A look that fails refuses nothing, and of a VM that changes
 // in place only that is looked at which stays. way is a snapshot that has its name.
-func (s *Snapshots) Foresee(ctx context.Context, want Wanted, keepsName bool, until Until) (way InTheWay,
+func (s *Snapshots) Foresee(ctx context.Context, want Wanted, old Ref, until Until) (way InTheWay,
 	refused *guest.FieldError) {
 	t := &taking{Snapshots: s, want: want, mark: newMark(want.VMID)}
-	way, err := t.foresee(ctx, keepsName, until)
+	way, err := t.foresee(ctx, old, until)
 	if !errors.As(err, &refused) {
 		return way, nil
 	}
@@ -162,7 +162,7 @@ func (s *Snapshots) ForeseeFirst(ctx context.Context, vmid int) *guest.FieldErro
 }
 
 // foresee looks as a create does, without a wait. A VM that is not there may be made first.
-func (t *taking) foresee(ctx context.Context, keepsName bool, until Until) (way InTheWay, err error) {
+func (t *taking) foresee(ctx context.Context, old Ref, until Until) (way InTheWay, err error) {
 	listed, ok, err := t.api.Listing().Guest(ctx, t.want.VMID)
 	if err != nil || !ok {
 		return InTheWay{}, err
@@ -175,8 +175,8 @@ func (t *taking) foresee(ctx context.Context, keepsName bool, until Until) (way 
 			}
 		}
 	}
-	if err == nil && !keepsName {
-		way, err = t.foreseeName(ctx)
+	if err == nil && (t.want.VMID != old.VM.VMID || t.want.Name != old.Name) {
+		way, err = t.foreseeName(ctx, old)
 	}
 	switch {
 	case err != nil || !t.want.Memory:

@@ -151,9 +151,8 @@ func (r *Resource) foresee(ctx context.Context, isNew bool, m, prior *model,
 	case isNew:
 		refused = snapshots.ForeseeFirst(ctx, m.vmid())
 	case m.replaces(prior):
-		keepsName := m.vmid() == prior.vmid() && m.Name.Equal(prior.Name)
 		var way snapshot.InTheWay
-		if way, refused = snapshots.Foresee(ctx, m.wanted(), keepsName, until); way.Says != nil {
+		if way, refused = snapshots.Foresee(ctx, m.wanted(), prior.ref(), until); way.Says != nil {
 			resp.Diagnostics.Append(inTheWay.Write(ctx, resp.Private, &way)...)
 			if !way.Known {
 				resp.Diagnostics.Append(kit.Verdicts(r.attempt("check", m), nil, []*guest.FieldError{way.Says})...)

@@ -142,6 +142,14 @@ func TestSnapshotMovesToAnotherVM(t *testing.T) {
 	}
 	wantSaid(t, "the plan", fmt.Sprint(s.Diagnostics()), []string{"is another VM", "none would be left", "correct vmid or uuid"}, nil)
 	w.Reconfigure(t, s, rig.TokenNoSSH, block("y", ""))
+	w.Change(func(world *state.World) {
+		world.Guests[401].Snaps = map[string]map[string]string{"before": {"snaptime": "1700000000"}}
+	})
+	if _, err := s.Plan(t.Context()); err == nil {
+		t.Error("a name that a third party's snapshot of the other VM has is not refused")
+	}
+	wantSaid(t, "the plan", fmt.Sprint(s.Diagnostics()), []string{"VM 401 on node pve1 has a snapshot before already", "none would be left"}, nil)
+	w.Change(func(world *state.World) { delete(world.Guests[401].Snaps, "before") })
 	pl, err := s.Plan(t.Context())
 	rig.Must(t, err)
 	if c := pl.Change("proxmox_vm_snapshot.s"); c == nil || terraformtest.At(c.Planned, "uuid").IsKnown() {

@@ -286,7 +286,11 @@ func TestSnapshotsOfACountThatLosesOne(t *testing.T) {
 					rig.Must(t, err)
 					err = s.Apply(t.Context(), pl)
 					if c.left != "" {
-						rig.MustSayAll(t, fmt.Sprint(pl.Diagnostics), c.left, "waits for")
+						said := fmt.Sprint(pl.Diagnostics)
+						rig.MustSayAll(t, said, c.left, "waits for")
+						if strings.Contains(said, "import id") {
+							t.Errorf("the plan advises to import what may be in state: %s", said)
+						}
 						rig.MustSay(t, err, c.left, "the old one was not removed")
 						if rig.GuestOf(w, 200).Snaps["s-b"] == nil {
 							t.Error("the old snapshot is gone")
@@ -301,5 +305,43 @@ func TestSnapshotsOfACountThatLosesOne(t *testing.T) {
 				})
 			})
 		}
+	}
+}
+
+// TestSnapshotStaysWhereTheOneInItsWayDoes: Terraform does few things at a time (-parallelism). No old snapshot goes before the name of the new one is free.
+func TestSnapshotStaysWhereTheOneInItsWayDoes(t *testing.T) {
+	t.Parallel()
+	counted := func(names string) string {
+		return "resource \"proxmox_vm_snapshot\" \"s\" {\n count = length(" + names + ")\n vmid = 200\n name = " + names + "[count.index]\n}\n"
+	}
+	for name, c := range map[string]struct {
+		names    string
+		parallel int
+	}{
+		"a swap, one after other":   {`["s-b", "s-a", "s-c"]`, 1},
+		"a ring, two at a time":     {`["s-b", "s-c", "s-a"]`, 2},
+		"a ring, all at once":       {`["s-b", "s-c", "s-a"]`, 10},
+		"a list, one after another": {`["s-b", "s-c"]`, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inTime(t, func(t *testing.T, w *rig.World) {
+				vm := "resource \"proxmox_vm\" \"x\" {\n  node = \"pve1\"\n  vmid = 200\n  power_state = \"stopped\"\n  " + rig.OneDisk + "\n}\n"
+				s := w.Session(t, rig.TokenNoSSH, vm+counted(`["s-a", "s-b", "s-c"]`))
+				rig.Must(t, s.Converge(t.Context()))
+				s.Parallelism = c.parallel
+				w.Reconfigure(t, s, rig.TokenNoSSH, vm+counted(c.names))
+				pl, err := s.Plan(t.Context())
+				rig.Must(t, err)
+				err = s.Apply(t.Context(), pl)
+				switch has := rig.GuestOf(w, 200).Snaps; {
+				case err != nil && c.parallel > 2:
+					t.Errorf("the apply fails: %v", err)
+				case err != nil && len(has) < 2:
+					t.Errorf("snapshots are lost: %v, and %v", has, err)
+				case err != nil && strings.Contains(c.names, "s-a") && len(has) != 3:
+					t.Errorf("snapshots are lost: %v, and %v", has, err)
+				}
+			})
+		})
 	}
 }
