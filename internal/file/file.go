@@ -77,7 +77,7 @@ type Files struct {
 	found   places             // likewise, by a resource that is planned to stay
 	leaving places             // files of resources that are planned to go, and their files with them
 	claims  map[string][]Claim // what the plans so far want in files, as places are
-	finders places             // files that an object in state has found there, which are another's or nobody's
+	finders places             // files that an object in state has found there, which are another's or no object's
 	yielded places             // files that this process has left to such an object
 	gone    places             // files of such objects that this process has destroyed
 	fetched map[string][]fetch // downloads of this process, as places are

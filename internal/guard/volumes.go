@@ -92,7 +92,7 @@ func Writers(ctx context.Context, g *Guard, node, volume string) ([]Neighbor, er
 	vmid, _ := volid.Owner(volume)
 	resources, _, err := g.api.Listing().Recent(ctx)
 	holder, listed := resources.Guest(vmid)
-	if err != nil || !listed || holder.Type != "qemu" || bool(holder.Template) {
+	if err != nil || !listed || holder.Type != "qemu" || holder.Template {
 		return nil, ctx.Err()
 	}
 	config, err := g.guests.SourceConfig(ctx, holder.Node, vmid)

@@ -74,21 +74,23 @@ func (s *Snapshots) delete(ctx context.Context, ref Ref) ([]guest.Warning, error
 func (s *Snapshots) ForeseeRemoval(ctx context.Context, ref Ref) *guest.FieldError {
 	seen, err := s.seenBy(ctx, ref.VM)
 	volume := guest.VolumeOf(seen.config["tpmstate0"])
-	if err != nil || seen.config["parent"] != ref.Name || !strings.HasSuffix(volume, ".qcow2") {
+	isLatest := err == nil && seen.config["parent"] == ref.Name && strings.HasSuffix(volume, ".qcow2")
+	if !isLatest || !s.isChained(ctx, volume) {
 		return nil
 	}
-	places, err := s.guard.Places(ctx)
-	if err != nil || !places[volid.Storage(volume)].VolumeChain {
-		return nil
-	}
-	status, err := s.api.QEMU(seen.node, ref.VM.VMID).Status(ctx)
-	if err != nil || !status.IsRunning() {
-		return nil
+	if status, err := s.api.QEMU(seen.node, ref.VM.VMID).Status(ctx); err != nil || !status.IsRunning() {
+		return nil //nolint:nilerr // the apply finds out
 	}
 	return &guest.FieldError{Path: "name",
 		Summary: fmt.Sprintf("Snapshot %s of VM %d cannot be removed while the guest runs", ref.Name, ref.VM.VMID),
 		Detail: "It is the latest one, and keeps a TPM state whose snapshots are volumes of their own " +
 			"(snapshot-as-volume-chain). " + stopFirst}
+}
+
+// isChained reports whether the snapshots of a volume are volumes of their own, as far as the storages can be read.
+func (s *Snapshots) isChained(ctx context.Context, volume string) bool {
+	places, err := s.guard.Places(ctx)
+	return err == nil && places[volid.Storage(volume)].VolumeChain
 }
 
 // stopFirst is the next step where PVE refuses to remove a snapshot of a running guest.

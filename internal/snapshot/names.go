@@ -169,7 +169,7 @@ func (t *taking) lookAtName(ctx context.Context) error {
 	}
 }
 
-// foreseeName looks for a snapshot that has the wanted name. One that goes in the same apply is in nobody's way. It may
+// foreseeName looks for a snapshot that has the wanted name. One that goes in the same apply is in no way. It may
 // be in state without a sign of it so far, so no import is advised. On another VM that is no usual case: refused.
 func (t *taking) foreseeName(ctx context.Context, old Ref) (way InTheWay, err error) {
 	found, err := t.inTheWay(ctx)

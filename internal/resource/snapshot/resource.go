@@ -152,7 +152,8 @@ func (r *Resource) foresee(ctx context.Context, isNew bool, m, prior *model,
 		refused = snapshots.ForeseeFirst(ctx, m.vmid())
 	case m.replaces(prior):
 		var way snapshot.InTheWay
-		if way, refused = snapshots.Foresee(ctx, m.wanted(), prior.ref(), until); way.Says != nil {
+		way, refused = snapshots.Foresee(ctx, m.wanted(), prior.ref(), until)
+		if way.Says != nil {
 			resp.Diagnostics.Append(inTheWay.Write(ctx, resp.Private, &way)...)
 			if !way.Known {
 				resp.Diagnostics.Append(kit.Verdicts(r.attempt("check", m), nil, []*guest.FieldError{way.Says})...)

@@ -118,7 +118,7 @@ func TestFileOfAnOlderState(t *testing.T) {
 
 // TestDeposedFileStaysForItsSuccessor: a file replaced by the same one with create_before_destroy has two objects in state where the
 // CLI ends before its last destroys. The next apply, another process, takes the deposed one out of state and leaves the file, whether
-// a guest uses it or not; all the same it says that the file is nobody's to remove from then on.
+// a guest uses it or not; all the same it says that no object removes the file from then on.
 func TestDeposedFileStaysForItsSuccessor(t *testing.T) {
 	t.Parallel()
 	const last = "  lifecycle {\n    create_before_destroy = true\n  }\n}\n"
