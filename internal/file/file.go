@@ -158,7 +158,7 @@ func (f *Files) remove(ctx context.Context, node, volume string, free func() err
 		return err
 	}
 	defer release()
-	if f.isAmong(ctx, f.reused, at) {
+	if f.isAmong(ctx, f.reused, at) || f.isAmong(ctx, f.yielded, at) {
 		return ErrReused
 	}
 	return free()
@@ -255,7 +255,6 @@ func (f *Files) Yield(ctx context.Context, node, volume string) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.reused.add(at)
 	f.yielded.add(at)
 }
 
@@ -266,8 +265,8 @@ func (f *Files) Inherits(ctx context.Context, node, volume string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.gone.add(at)
-	if isLeft {
-		f.reused.drop(at)
+	if isLeft { // a create of this process may have found it there: that stays
+		f.yielded.drop(at)
 	}
 	return isLeft
 }
