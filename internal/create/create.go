@@ -36,27 +36,39 @@ func (c *Creator) Create(ctx context.Context, r Request) (Created, error) {
 		isAgain := func(w guest.Warning) bool { return slices.Contains(created.Warnings, w) }
 		before = slices.DeleteFunc(slices.Clone(before), isAgain)
 		created.Warnings = slices.Concat(before, created.Warnings)
-		isClean := saga.RolledBack(err) && created.isNothing()
-		var failed *saga.Error
-		hasMoved := a != nil && a.first.strayed && strays < tries
-		if a == nil || !a.first.held && !hasMoved || !isClean || !errors.As(err, &failed) {
+		failed := leftNothing(a, created, err)
+		if failed == nil || !a.first.held && (!a.first.strayed || strays == tries) {
 			return created, err
 		}
 		before = created.Warnings
-		if hasMoved {
+		if a.first.strayed && strays < tries {
 			strays++
 			continue
 		}
 		if q == nil {
-			q = c.jobs.Queue(a.node, a.vmid)
-			if a.from != nil && a.from.vmid != 0 {
-				q = c.jobs.Queue(a.from.node, a.from.vmid)
-			}
+			q = queueOf(c, a)
 		}
 		if err := q.Wait(ctx, failed.Err); err != nil {
 			return created, &saga.Error{Step: failed.Step, Err: err}
 		}
 	}
+}
+
+// leftNothing is the failure of an attempt that has left nothing, nil for any other end.
+func leftNothing(a *attempt, created Created, err error) *saga.Error {
+	var failed *saga.Error
+	if a == nil || !saga.RolledBack(err) || !created.isNothing() || !errors.As(err, &failed) {
+		return nil
+	}
+	return failed
+}
+
+// queueOf is where an attempt waits for the lock that it has met, mostly its source's.
+func queueOf(c *Creator, a *attempt) *request.Queue {
+	if a.from != nil && a.from.vmid != 0 {
+		return c.jobs.Queue(a.from.node, a.from.vmid)
+	}
+	return c.jobs.Queue(a.node, a.vmid)
 }
 
 // awaitDestroy waits for a destroy of this process that is at work on a configured VMID, and returns how many have

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/fault"
@@ -57,7 +56,7 @@ func (a *attempt) sendFirst(ctx context.Context, r request.Request) error {
 	}
 	var ended *pve.TaskError
 	isRefused := len(a.view.Tasks.UPIDs) == 0 && a.r.Clone != nil
-	if a.first.strayed = isRefused && isMissing(err, a.from.vmid); a.first.strayed {
+	if a.first.strayed = isRefused && fault.IsGuestGone(err, a.from.vmid); a.first.strayed {
 		a.first.sent = false // PVE reads the source first (qemu-server API2/Qemu.pm clone_vm)
 	}
 	a.first.bare = errors.As(err, &ended) && ended.LeavesVolumes()
@@ -81,17 +80,10 @@ func (a *attempt) sendFirst(ctx context.Context, r request.Request) error {
 	return err
 }
 
-// isMissing reports whether the node has no configuration of a VM. A missing pool, storage or snapshot is NotFound, too.
-// PVE says it as check_running or load_config does (qemu-server QemuConfig.pm, pve-guest-common AbstractConfig.pm).
-func isMissing(err error, vmid int) bool {
-	return fault.IsGuestGone(err, vmid) ||
-		err != nil && strings.Contains(err.Error(), fmt.Sprintf("unable to find configuration file for VM %d on node", vmid))
-}
-
 // repeated finds out whether a VMID is taken by this very request: something in front of PVE may have sent it twice,
-// and have given the second answer. Only this attempt's mark tells. PVE writes it when the first disk of a clone, or all
-// disks of a new VM are made (qemu-server API2/Qemu.pm clone_vm, create_vm). Before that nothing tells our VM from that
-// of another process of this identity.
+// and have given the second answer. Only this attempt's mark tells. PVE writes it when the first disk of a clone, or
+// each disk of a new VM, is there (qemu-server API2/Qemu.pm clone_vm, create_vm). Before that nothing tells our VM from
+// that of another process of this identity.
 func repeated(ctx context.Context, a *attempt, r request.Request, since time.Time, refusal error) (pve.UPID, error) {
 	config, err := a.creator.api.QEMU(r.Node, a.vmid).Config(ctx)
 	if err != nil || !a.mark.Proves(a.vmid, config.Values) {

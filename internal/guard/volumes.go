@@ -105,8 +105,8 @@ func Writers(ctx context.Context, g *Guard, node, volume string) ([]Neighbor, er
 
 // NotWhileItRuns says what to do about Writers.
 const NotWhileItRuns = "PVE would copy the disk while it is written, and the copy could be torn. Stop that guest, or " +
-	"detach the disk from it, and apply again. Where the same apply does that, let this VM depend on that one (depends_on). " +
-	"Where it removes that guest, apply that removal first"
+	"detach the disk from it, and apply again. Where the same apply does that, let this VM depend on that one " +
+	"(depends_on). Where it removes that guest, apply that removal first"
 
 // CheckCopies refuses copies of volumes that have Writers, right before they are made. It has the volumes by slots.
 func CheckCopies(ctx context.Context, g *Guard, node string, copies map[string]string) error {

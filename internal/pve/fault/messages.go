@@ -270,10 +270,15 @@ func HasForeignSnapshot(err error) bool {
 	return strings.Contains(disk, ":")
 }
 
-// IsGuestGone tells that the node has no configuration of a VM (pve-guest-common AbstractConfig.pm load_config).
+// IsGuestGone tells that the node has no configuration of a VM (pve-guest-common AbstractConfig.pm load_config,
+// qemu-server QemuConfig.pm assert_config_exists_on_node). A missing pool, storage or snapshot is NotFound, too.
 func IsGuestGone(err error, vmid int) bool {
-	return err != nil && vmid != 0 &&
-		strings.Contains(err.Error(), fmt.Sprintf("/qemu-server/%d.conf' does not exist", vmid))
+	if err == nil || vmid == 0 {
+		return false
+	}
+	text := err.Error()
+	return strings.Contains(text, fmt.Sprintf("/qemu-server/%d.conf' does not exist", vmid)) ||
+		strings.Contains(text, fmt.Sprintf("unable to find configuration file for VM %d on node", vmid))
 }
 
 // kindOfMessage is the Kind of a text of PVE: of a 500 or of a task's exit status.
