@@ -49,7 +49,7 @@ func (c *Changer) Update(ctx context.Context, r Request) (guest.Guest, []guest.W
 // unastray refuses to start or change disks that may be others', by a refresh (guest.Astray): the guest would write to
 // them, and they would grow or change their slots. A migration has its own look.
 func unastray(ctx context.Context, g *guest.Guests, r Request, at guest.Location) error {
-	if len(r.Ref.Astray.Volumes) == 0 || r.Node != "" && r.Node != at.Node || !r.usesDisks(at) {
+	if len(r.Ref.Astray.Volumes) == 0 || r.Node != "" && r.Node != at.Node || !r.usesDisks() {
 		return nil
 	}
 	astray, err := guest.Strays(ctx, g, r.Ref, at.Node, at.Config.Current(), at.Config.Merged())
@@ -59,11 +59,13 @@ func unastray(ctx context.Context, g *guest.Guests, r Request, at guest.Location
 	return astray.Refusal(ctx, g, at.Node, r.Ref.VMID, "The VM was not changed")
 }
 
-// usesDisks reports whether the update changes disks, makes a template of them, or may start the guest on them.
-func (r Request) usesDisks(at guest.Location) bool {
+// usesDisks reports whether the update changes disks, makes a template of them, or may start the guest on them. One that
+// ran when the plan was made is not started, unless HA does it (power.start).
+func (r Request) usesDisks() bool {
 	change := vm.Diff(r.Prior, r.Planned)
 	changed := slices.Concat(slices.Collect(maps.Keys(change.Set)), change.Delete)
-	starts := r.PowerState == guest.Running && at.Listed.Status != string(guest.Running) || r.HA != nil && r.PriorHA == nil
+	byHA := r.HA != nil && (r.PriorHA == nil || r.HA.Starts() && !r.PriorHA.Starts())
+	starts := byHA || r.PowerState == guest.Running && r.Ref.Status != string(guest.Running)
 	restarts := len(r.Due)+len(vm.NeedsRestart(r.Prior, r.Planned)) > 0
 	return starts || restarts || len(change.Moves)+len(change.Grow) > 0 ||
 		slices.ContainsFunc(changed, func(option string) bool { return vm.IsSlot(option) || option == "template" })

@@ -230,9 +230,10 @@ func TestRecoveryByHAIsNotChanged(t *testing.T) {
 	t.Parallel()
 	base := fmt.Sprintf(recoveredVM, onAny)
 	for name, config := range map[string]string{
-		"grown":    strings.Replace(base, `"1G"`, `"2G"`, 1),
-		"started":  strings.Replace(base, `"stopped"`, `"running"`, 1),
-		"template": strings.Replace(base, "vmid        = 400", "vmid = 400\n template = true", 1),
+		"grown":         strings.Replace(base, `"1G"`, `"2G"`, 1),
+		"started":       strings.Replace(base, `"stopped"`, `"running"`, 1),
+		"started by HA": strings.Replace(base, `power_state = "stopped"`, `ha = { state = "started" }`, 1),
+		"template":      strings.Replace(base, "vmid        = 400", "vmid = 400\n template = true", 1),
 		"in another slot": strings.Replace(strings.Replace(base, "scsi0", "scsi1", 1), `size = "1G"`,
 			`size = "1G", imported_disk = { volume = "local-zfs:vm-400-disk-0" }`, 1),
 	} {
