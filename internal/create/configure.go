@@ -92,10 +92,8 @@ func withMark(a *attempt, options map[string]string) map[string]string {
 		a.mark.Task = string(maker)
 	}
 	a.mark = a.creator.guests.Renewed(a.mark)
-	marked := maps.Clone(options)
-	if marked == nil {
-		marked = map[string]string{}
-	}
+	marked := map[string]string{}
+	maps.Copy(marked, options)
 	marked["description"] = a.mark.String()
 	return marked
 }

@@ -110,8 +110,7 @@ func (p *planCheck) moving(ctx context.Context, c *Checker, r Request) {
 func drives(p *planCheck, r Request, found pve.Preconditions, refuse func(path, detail string)) {
 	pairs, byHA := vm.StorageMap(r.Prior, r.Prior, r.Planned), r.Moving.ByHA
 	for _, storage := range slices.Sorted(slices.Values(found.Refused[p.node])) {
-		to, planned := pairs[storage]
-		if planned = planned && to != storage; planned && !byHA {
+		if to, planned := pairs[storage]; planned && to != storage && !byHA {
 			continue
 		}
 		path := "node"

@@ -75,7 +75,7 @@ func (s *Snapshots) ForeseeRemoval(ctx context.Context, ref Ref) *guest.FieldErr
 	seen, err := s.seenBy(ctx, ref.VM)
 	volume := guest.VolumeOf(seen.config["tpmstate0"])
 	isLatest := err == nil && seen.config["parent"] == ref.Name && strings.HasSuffix(volume, ".qcow2")
-	if !isLatest || !s.isChained(ctx, volume) {
+	if !isLatest || !s.isChained(ctx, volid.Storage(volume)) {
 		return nil
 	}
 	if status, err := s.api.QEMU(seen.node, ref.VM.VMID).Status(ctx); err != nil || !status.IsRunning() {
@@ -87,10 +87,10 @@ func (s *Snapshots) ForeseeRemoval(ctx context.Context, ref Ref) *guest.FieldErr
 			"(snapshot-as-volume-chain). " + stopFirst}
 }
 
-// isChained reports whether the snapshots of a volume are volumes of their own, as far as the storages can be read.
-func (s *Snapshots) isChained(ctx context.Context, volume string) bool {
+// isChained reports whether the snapshots on a storage are volumes of their own, as far as the storages can be read.
+func (s *Snapshots) isChained(ctx context.Context, storage string) bool {
 	places, err := s.guard.Places(ctx)
-	return err == nil && places[volid.Storage(volume)].VolumeChain
+	return err == nil && places[storage].VolumeChain
 }
 
 // stopFirst is the next step where PVE refuses to remove a snapshot of a running guest.

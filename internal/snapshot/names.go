@@ -21,26 +21,27 @@ type names struct {
 	follows map[string]string // removals that wait, and the snapshot in the way of each
 }
 
+func newNames() names {
+	return names{inState: map[string]int64{}, awaited: map[string]int64{}, follows: map[string]string{}}
+}
+
 func nameOf(vmid int, name string) string { return fmt.Sprintf("%d/%s", vmid, name) }
 
 // InState notes a snapshot that an object in state has.
 func (s *Snapshots) InState(vmid int, name string, taken int64) {
-	s.names.note(&s.names.inState, vmid, name, taken)
+	s.names.note(s.names.inState, vmid, name, taken)
 }
 
-func (n *names) note(in *map[string]int64, vmid int, name string, taken int64) {
+func (n *names) note(in map[string]int64, vmid int, name string, taken int64) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if *in == nil {
-		*in = map[string]int64{}
-	}
-	(*in)[nameOf(vmid, name)] = taken
+	in[nameOf(vmid, name)] = taken
 }
 
-func (n *names) has(in *map[string]int64, vmid int, found *pve.Snapshot) bool {
+func (n *names) has(in map[string]int64, vmid int, found *pve.Snapshot) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return found.Taken != 0 && (*in)[nameOf(vmid, found.Name)] == found.Taken
+	return found.Taken != 0 && in[nameOf(vmid, found.Name)] == found.Taken
 }
 
 const (
@@ -82,11 +83,11 @@ func (s *Snapshots) MayFollow(ctx context.Context, old Ref, way InTheWay) error 
 		case err != nil:
 			return err
 		case s.names.isRing(old):
-			s.names.note(&s.names.awaited, way.VMID, way.Name, way.Taken)
+			s.names.note(s.names.awaited, way.VMID, way.Name, way.Taken)
 			return nil
 		}
 		limit := stateTime
-		if way.Known || s.names.has(&s.names.inState, way.VMID, &seen.all[i]) {
+		if way.Known || s.names.has(s.names.inState, way.VMID, &seen.all[i]) {
 			limit = removalTime
 		}
 		if pve.Elapsed(since, s.jobs.Clock.Now()) > limit {
@@ -107,9 +108,6 @@ func (n *names) follow(old Ref, way InTheWay) (end func()) {
 	own := nameOf(old.VM.VMID, old.Name)
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.follows == nil {
-		n.follows = map[string]string{}
-	}
 	n.follows[own] = nameOf(way.VMID, way.Name)
 	return func() {
 		n.mu.Lock()
@@ -152,7 +150,7 @@ func (t *taking) lookAtName(ctx context.Context) error {
 		if err != nil || found == nil {
 			return err
 		}
-		isAwaited := t.names.has(&t.names.awaited, t.want.VMID, found)
+		isAwaited := t.names.has(t.names.awaited, t.want.VMID, found)
 		if refused := errTaken(t.want.VMID, t.node, found); !isAwaited {
 			if !isMarked(found.Description) {
 				refused.Summary += fmt.Sprintf(", or take that one over: its import id is %d/%s", t.want.VMID, found.Name)
@@ -177,7 +175,7 @@ func (t *taking) foreseeName(ctx context.Context, old Ref) (way InTheWay, err er
 		return InTheWay{}, err
 	}
 	says := errTaken(t.want.VMID, t.node, found)
-	isKnown := t.names.has(&t.names.inState, t.want.VMID, found)
+	isKnown := t.names.has(t.names.inState, t.want.VMID, found)
 	if !isKnown && t.want.VMID != old.VM.VMID {
 		return InTheWay{}, says
 	}

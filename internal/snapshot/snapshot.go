@@ -40,7 +40,7 @@ type view struct {
 // New makes Snapshots.
 func New(jobs *request.Runner, guests *guest.Guests, guard *guard.Guard) *Snapshots {
 	return &Snapshots{api: jobs.API, jobs: jobs, guests: guests, guard: guard,
-		seen: request.Recent[view]{Life: math.MaxInt64}}
+		seen: request.Recent[view]{Life: math.MaxInt64}, names: newNames()}
 }
 
 // Ref is a snapshot in state. PVE gives snapshots no id, so it is known by its VM, its name and the second in which it
@@ -248,14 +248,12 @@ func (t *taking) isNewEnough(ctx context.Context, is vm.Spec) error {
 	if len(old) == 0 || t.runs(ctx) != nil {
 		return nil //nolint:nilerr // of a guest that is off the storage takes it
 	}
-	storages, err := t.api.Cluster().StorageConfigs(ctx)
 	for _, slot := range slices.Sorted(maps.Keys(old)) {
-		chains := func(s pve.StorageConfig) bool { return s.ID == old[slot] && s.VolumeChain }
-		if err == nil && slices.ContainsFunc(storages, chains) {
+		if t.isChained(ctx, old[slot]) {
 			return field("vmid", fmt.Sprintf("VM %d runs as machine %s from %s on storage %s, which has "+
 				"snapshot-as-volume-chain: PVE takes snapshots there of machines from 10.0 on. Shut it down first, or give it "+
 				"a later machine", t.want.VMID, *is.Machine, slot, old[slot]))
 		}
 	}
-	return err
+	return nil
 }

@@ -28,7 +28,7 @@ func DefaultBootOrder(p *Change) (tftypes.Value, bool) {
 		}
 	}
 	var order []tftypes.Value
-	for _, device := range defaultBootOrder(p) {
+	for _, device := range vm.DefaultBootOrder(slotsAfter(p)) {
 		order = append(order, model.Text(device))
 	}
 	return tftypes.NewValue(kind, order), true
@@ -36,17 +36,17 @@ func DefaultBootOrder(p *Change) (tftypes.Value, bool) {
 
 // resetsBootOrder reports whether a configured boot order leaves the configuration.
 func resetsBootOrder(p *Change) bool {
-	return !p.Creating() && p.Managed("boot_order") && p.Was("boot_order") && p.Config.At("boot_order").IsNull()
+	return !p.Creating() && p.Managed("boot_order") && p.Config.At("boot_order").IsNull() && p.Was("boot_order")
 }
 
-// letsBootOrder reports whether an order leaves the configuration that is the default. It is to be noted that it is
+// forgetsBootOrder reports whether an order that is the default leaves the configuration. It is to be noted that it is
 // configured no more: the next change would work out the default again, with devices that have come since.
-func letsBootOrder(p *Change) bool { return resetsBootOrder(p) && p.Compare("boot_order") == Same }
+func forgetsBootOrder(p *Change) bool { return resetsBootOrder(p) && p.Compare("boot_order") == Same }
 
-// defaultBootOrder is PVE's for the devices that the VM has after the change, those that the state does not know among
-// them.
-func defaultBootOrder(p *Change) []string {
-	has := map[string]bool{} // by slot: whether it is an optical drive
+// slotsAfter are those of the devices that the VM has after the change, those that the state does not know among them.
+// The map tells which are optical drives.
+func slotsAfter(p *Change) map[string]bool {
+	has := map[string]bool{}
 	for slot := range p.Private.Others {
 		has[slot] = false
 	}
@@ -66,7 +66,7 @@ func defaultBootOrder(p *Change) []string {
 	for slot := range (refusals{p}).opticalDrives(p.Plan) {
 		has[slot] = true
 	}
-	return vm.DefaultBootOrder(has)
+	return has
 }
 
 // warnNotBooted tells of the first disk of a VM: PVE puts no disk into the boot order that comes after the create

@@ -16,7 +16,7 @@ import (
 // more. It reports whether it plans one of them.
 func (p *Change) PlanPendingChanges() bool {
 	owed := model.PendingRestart(p.Prior, p.Plan, p.Private)
-	if len(owed) == 0 && !p.Private.Lost && !letsBootOrder(p) {
+	if len(owed) == 0 && !p.Private.Lost && !forgetsBootOrder(p) {
 		return false
 	}
 	unknown := map[string]bool{"pending_changes": true}

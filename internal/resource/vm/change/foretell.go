@@ -99,7 +99,7 @@ func (f foretelling) status() tftypes.Value {
 // started after the plan, too: by it the VM is known again after its restart.
 func (f foretelling) keepsPending() bool {
 	switch {
-	case f.Private.Lost, letsBootOrder(f.Change), plan.At(f.State, "pending_changes").IsNull(),
+	case f.Private.Lost, forgetsBootOrder(f.Change), plan.At(f.State, "pending_changes").IsNull(),
 		f.Swaps("smbios.uuid") != Same,
 		len(f.Prior.PendingChanges) > 0 && !f.Runs(): // it is in force with the first request
 		return false
