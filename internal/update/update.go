@@ -59,8 +59,8 @@ func unastray(ctx context.Context, g *guest.Guests, r Request, at guest.Location
 	return astray.Refusal(ctx, g, at.Node, r.Ref.VMID, "The VM was not changed")
 }
 
-// usesDisks reports whether the update changes disks, makes a template of them, or may start the guest on them. One that
-// ran when the plan was made is not started, unless HA does it (power.start).
+// usesDisks reports whether the update changes disks, makes a template of them, or may start the guest on them. One
+// that ran when the plan was made is not started, unless HA does it (power.start).
 func (r Request) usesDisks() bool {
 	change := vm.Diff(r.Prior, r.Planned)
 	changed := slices.Concat(slices.Collect(maps.Keys(change.Set)), change.Delete)

@@ -283,9 +283,9 @@ func (p power) knows(before ran) func(guard.Neighbor) bool {
 
 // noteSizes makes PVE note the size of disks that it had no need to grow: the volume had its size already, since an
 // earlier growth was cut off after it, or it was grown on its node, or the option was written by hand without it. Then
-// resize ends well and writes nothing (qemu-server API2/Qemu.pm resize_vm, "return if $size == $newsize"), and each plan
-// would grow the disk again. PVE asks the storage for the size when a slot gets its own value again (create_disks).
-// before has the volume of each slot.
+// resize ends well and writes nothing (qemu-server API2/Qemu.pm resize_vm, "return if $size == $newsize"), and each
+// plan would grow the disk again. PVE asks the storage for the size when a slot gets its own value again
+// (create_disks). before has the volume of each slot.
 func (d disks) noteSizes(ctx context.Context, before pve.PendingConfig, grown []vm.Growth) error {
 	if len(grown) == 0 {
 		return nil
