@@ -27,7 +27,6 @@ type Snapshots struct {
 	guests *guest.Guests
 	guard  *guard.Guard
 	seen   request.Recent[view]
-	names  names
 }
 
 // view is where a VM was found, the options that identify it, and its snapshots.
@@ -40,7 +39,7 @@ type view struct {
 // New makes Snapshots.
 func New(jobs *request.Runner, guests *guest.Guests, guard *guard.Guard) *Snapshots {
 	return &Snapshots{api: jobs.API, jobs: jobs, guests: guests, guard: guard,
-		seen: request.Recent[view]{Life: math.MaxInt64}, names: newNames()}
+		seen: request.Recent[view]{Life: math.MaxInt64}}
 }
 
 // Ref is a snapshot in state. PVE gives snapshots no id, so it is known by its VM, its name and the second in which it

@@ -128,14 +128,12 @@ type Until struct {
 }
 
 // Foresee is why a snapshot that replaces one in state cannot be taken, nil for none: the old one is removed first, and
-// none would be left. keepsName: the old one has its name. A look that fails refuses nothing, and of a VM that changes
-// in place only that is looked at which stays. way is a snapshot that has its name.
-func (s *Snapshots) Foresee(ctx context.Context, want Wanted, old Ref, until Until) (way InTheWay,
-	refused *guest.FieldError) {
+// none would be left. A look that fails refuses nothing, and of a VM that changes in place only that is looked at which
+// stays.
+func (s *Snapshots) Foresee(ctx context.Context, want Wanted, old Ref, until Until) (refused *guest.FieldError) {
 	t := &taking{Snapshots: s, want: want, mark: newMark(want.VMID)}
-	way, err := t.foresee(ctx, old, until)
-	if !errors.As(err, &refused) {
-		return way, nil
+	if !errors.As(t.foresee(ctx, old, until), &refused) {
+		return nil
 	}
 	if refused.Detail != "" {
 		refused.Detail += ". "
@@ -145,7 +143,7 @@ func (s *Snapshots) Foresee(ctx context.Context, want Wanted, old Ref, until Unt
 	if refused.Path == "uuid" {
 		refused.Detail += ". To take it of this VM all the same, correct vmid or uuid"
 	}
-	return InTheWay{}, refused
+	return refused
 }
 
 // ForeseeFirst is why no snapshot of a VM can be taken that none is replaced by, nil for none: a disk of it takes none.
@@ -162,10 +160,10 @@ func (s *Snapshots) ForeseeFirst(ctx context.Context, vmid int) *guest.FieldErro
 }
 
 // foresee looks as a create does, without a wait. A VM that is not there may be made first.
-func (t *taking) foresee(ctx context.Context, old Ref, until Until) (way InTheWay, err error) {
+func (t *taking) foresee(ctx context.Context, old Ref, until Until) error {
 	listed, ok, err := t.api.Listing().Guest(ctx, t.want.VMID)
 	if err != nil || !ok {
-		return InTheWay{}, err
+		return err
 	}
 	if t.node = listed.Node; !until.Changed {
 		var at guest.Location
@@ -176,7 +174,7 @@ func (t *taking) foresee(ctx context.Context, old Ref, until Until) (way InTheWa
 		}
 	}
 	if err == nil && (t.want.VMID != old.VM.VMID || t.want.Name != old.Name) {
-		way, err = t.foreseeName(ctx, old)
+		err = t.foreseeName(ctx)
 	}
 	switch {
 	case err != nil || !t.want.Memory:
@@ -188,7 +186,7 @@ func (t *taking) foresee(ctx context.Context, old Ref, until Until) (way InTheWa
 	if err == nil && !until.Disks {
 		err = t.hasFeature(ctx)
 	}
-	return way, err
+	return err
 }
 
 // hasFeature refuses a snapshot of a VM with a disk on a storage without snapshots (AbstractConfig.pm

@@ -3,14 +3,11 @@ package snapshot
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
 	"strings"
 
-	"github.com/hashicorp/terraform-plugin-framework/diag"
-	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
@@ -89,15 +86,12 @@ func (r *Resource) ModifyPlan(ctx context.Context, req resource.ModifyPlanReques
 	lacks := r.Session.VMs.Permit(ctx, take("see", "VM.Audit"), take(verb, "VM.Snapshot"))
 	var doubts []*guest.FieldError
 	if len(lacks) == 0 && !req.Plan.Raw.IsNull() {
-		lacks = r.foresee(ctx, req.State.Raw.IsNull(), &m, &prior, resp)
+		lacks = r.foresee(ctx, req.State.Raw.IsNull(), &m, &prior)
 	} else if stays := r.Session.VMs.Snapshots.ForeseeRemoval(ctx, m.ref()); len(lacks) == 0 && stays != nil {
 		doubts = append(doubts, stays)
 	}
 	resp.Diagnostics.Append(kit.Verdicts(r.attempt("check", &m), lacks, doubts)...)
 }
-
-// inTheWay is the note of a plan, for the removal of the old snapshot, that another one has the name of the new one.
-const inTheWay kit.Note[*snapshot.InTheWay] = "in_the_way"
 
 // meetOthers holds what becomes of a snapshot in state against the other plans of the run.
 func (r *Resource) meetOthers(ctx context.Context, m, prior *model, req resource.ModifyPlanRequest,
@@ -112,53 +106,17 @@ func (r *Resource) meetOthers(ctx context.Context, m, prior *model, req resource
 	if !goes && m.replaces(prior) {
 		resp.Diagnostics.Append(kit.RefuseImported(ctx, req.Private, thing, r.attempt("", m).Thing)...)
 	}
-	if !goes && !m.Name.IsUnknown() && !m.VMID.IsUnknown() {
-		resp.Diagnostics.Append(r.meetName(m, m.replaces(prior))...)
-	}
-}
-
-// meetName refuses the second of two plans one of which takes a snapshot by the name that the other one keeps.
-func (r *Resource) meetName(m *model, comes bool) (diags diag.Diagnostics) {
-	thing, fate, other := r.attempt("", m).Thing, kit.Stays, kit.Comes
-	if comes {
-		fate, other = kit.Comes, kit.Stays
-	}
-	if len(kit.Meet(r.Session, "name of "+thing, thing, fate, other)) > 0 {
-		diags.AddAttributeError(path.Root("name"), "Two resources want "+thing, "One has it in state and keeps it, and "+
-			"another one is replaced by it. Nothing was changed. Take another name. "+kit.ToDestroyAll+".")
-	}
-	return diags
-}
-
-// InState notes a snapshot that a state file has (package fastpath).
-func (r *Resource) InState(stored []byte) {
-	var object struct {
-		VMID     int    `json:"vmid"`
-		Name     string `json:"name"`
-		SnapTime int64  `json:"snaptime"`
-	}
-	if r.Session.Known() && json.Unmarshal(stored, &object) == nil {
-		r.Session.VMs.Snapshots.InState(object.VMID, object.Name, object.SnapTime)
-	}
 }
 
 // foresee is why a snapshot that is new, or replaces one, cannot be taken.
-func (r *Resource) foresee(ctx context.Context, isNew bool, m, prior *model,
-	resp *resource.ModifyPlanResponse) []*guest.FieldError {
+func (r *Resource) foresee(ctx context.Context, isNew bool, m, prior *model) []*guest.FieldError {
 	var refused *guest.FieldError
 	switch snapshots, until := r.Session.VMs.Snapshots, r.run.UntilSnapshot(m.vmid()); {
 	case until.Another, isNew && until.Changed: // it is not yet as it will be
 	case isNew:
 		refused = snapshots.ForeseeFirst(ctx, m.vmid())
 	case m.replaces(prior):
-		var way snapshot.InTheWay
-		way, refused = snapshots.Foresee(ctx, m.wanted(), prior.ref(), until)
-		if way.Says != nil {
-			resp.Diagnostics.Append(inTheWay.Write(ctx, resp.Private, &way)...)
-			if !way.Known {
-				resp.Diagnostics.Append(kit.Verdicts(r.attempt("check", m), nil, []*guest.FieldError{way.Says})...)
-			}
-		}
+		refused = snapshots.Foresee(ctx, m.wanted(), prior.ref(), until)
 	}
 	if refused == nil {
 		return nil
@@ -234,14 +192,7 @@ func (r *Resource) Delete(ctx context.Context, req resource.DeleteRequest, resp 
 	var state model
 	resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
 	limit := kit.Duration(state.Timeouts.Limits().Delete, kit.DeleteTimeout)
-	way, diags := inTheWay.Read(ctx, req.Private)
-	resp.Diagnostics.Append(diags...)
 	r.Do(ctx, &resp.Diagnostics, limit, r.attempt("remove", &state), func(ctx context.Context) error {
-		if way != nil { // of the create that follows
-			if err := r.Session.VMs.Snapshots.MayFollow(ctx, state.ref(), *way); err != nil {
-				return err
-			}
-		}
 		warnings, err := r.Session.VMs.Snapshots.Delete(ctx, state.ref())
 		resp.Diagnostics.Append(kit.Warn(warnings)...)
 		return err
