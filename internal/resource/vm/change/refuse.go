@@ -206,8 +206,8 @@ func (p refusals) refuseUnplugging(at path.Path, slot, keep string) {
 	}
 }
 
-// refuseGrowthOfImport refuses to grow a new disk that is made of an image, where its slot waits for a restart that
-// that no user is to make.
+// refuseGrowthOfImport refuses to grow a new disk that is made of an image, where its slot waits for a restart
+// that the user is to make.
 func (p refusals) refuseGrowthOfImport() {
 	if model.Value(p.Plan.RebootPolicy) != "never" {
 		return
