@@ -86,15 +86,15 @@ func TestCalibrate(t *testing.T) {
 					if s.ordered {
 						theirs.Calls["all"], mine.Calls["all"] = real.sample.applies, played.sample.applies
 					}
+					if opentofu {
+						mine.asOpenTofu()
+					}
 					if s.unordered {
 						theirs.sort()
 						mine.sort()
 					}
 					said := theirs.facts()
 					facts += len(said)
-					if opentofu {
-						mine.asOpenTofu()
-					}
 					if diff := differences(said, mine.facts()); len(diff) > 0 {
 						t.Errorf("%s: %s says, and the driver:\n%s", s.name, filepath.Base(binary), strings.Join(diff, "\n"))
 					}
