@@ -94,7 +94,7 @@ func (s *Session) Converge(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("plan after the apply: %w", err)
 	}
-	broken := promises(made, pl)
+	broken := append(promises(made, pl), settled(s.state, pl.state)...)
 	if !pl.Empty() {
 		broken = append(broken, Diagnostic{
 			Error: true, Violation: true, Summary: "The plan after the apply is not empty", Detail: pl.String(), RPC: "PlanResourceChange",

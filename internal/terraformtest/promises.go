@@ -1,7 +1,10 @@
 package terraformtest
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -49,4 +52,33 @@ func promises(made, next *Plan) (all Diagnostics) {
 		}
 	}
 	return all
+}
+
+// settled compares the notes that an apply has left with those of the next refresh, where that finds no other values.
+// Terraform counts a note as a change: a refresh-only plan with -detailed-exitcode would not end with 0. Two notes
+// are left out: the count of refreshes since an import, and that another object in state has the same file.
+func settled(applied, refreshed map[string]*instance) (all Diagnostics) {
+	for address, now := range refreshed {
+		was := applied[address]
+		if was == nil || !bytes.Equal(was.json, now.json) || maps.Equal(notesOf(was), notesOf(now)) {
+			continue
+		}
+		all = append(all, Diagnostic{Error: true, Violation: true, Summary: "A refresh right after the apply makes notes",
+			Detail: fmt.Sprintf("They are %v, and were %v", notesOf(now), notesOf(was)), Address: address, RPC: "ReadResource"})
+	}
+	return all
+}
+
+// notesOf are the notes in a private state, by their keys (terraform-plugin-framework internal/privatestate Data).
+func notesOf(i *instance) map[string]string {
+	encoded, notes := map[string][]byte{}, map[string]string{}
+	if err := json.Unmarshal(i.private, &encoded); err != nil {
+		return map[string]string{"": string(i.private)} // of another provider than the framework's
+	}
+	for key, note := range encoded {
+		if key != "imported_for" && key != "found_by_another" {
+			notes[key] = string(note)
+		}
+	}
+	return notes
 }

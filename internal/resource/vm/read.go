@@ -73,13 +73,9 @@ func (r *Resource) Read(ctx context.Context, req resource.ReadRequest, resp *res
 		}
 		r.run.NoteDisks(&state, found)
 		resp.Diagnostics.Append(model.WriteAgent(ctx, resp.Private, found, private)...)
-		noted, diags := private.NoteDetached(ctx, resp.Private, &state, found)
+		noted, diags := noteSeen(ctx, resp.Private, private, &state, &state, found)
 		resp.Diagnostics.Append(diags...)
-		noted, diags = noted.NoteOthers(ctx, resp.Private, &state, found)
-		resp.Diagnostics.Append(diags...)
-		resp.Diagnostics.Append(private.NoteDrives(ctx, resp.Private, &state, found)...)
 		r.run.NoteRefreshed(model.Value(found.Spec.Name), noted.Failed(found.Identity), state.DeleteRequest(noted))
-		resp.Diagnostics.Append(model.WriteLegacyBoot(ctx, resp.Private, found.LegacyBoot, private)...)
 		refresh(ctx, model.WithTagStyle(ctx, r.Session, v, state.Tags, found.Spec.Tags), req, resp,
 			state.WithKnownAddresses(found), private, state.IsUnseen(private))
 		forgetOwed(ctx, v, private, state, resp)
@@ -99,6 +95,20 @@ func (r *Resource) Read(ctx context.Context, req resource.ReadRequest, resp *res
 		return
 	}
 	resp.Diagnostics.Append(model.WriteGone(ctx, resp.Private, seen == guest.Gone || found.Placeholder, private)...)
+}
+
+// noteSeen writes what a look at the VM tells beside the state, where that is news: its detached disks, and what is in
+// slots that the state does not have. prior is the state before an update; a refresh has one state. Both write the
+// same, so that the refresh right after an apply has no news: Terraform calls a note a change.
+func noteSeen(ctx context.Context, out kit.PrivateWriter, private model.PrivateState, prior, state *model.Model,
+	now guest.Guest) (model.PrivateState, diag.Diagnostics) {
+	noted, diags := private.NoteDetached(ctx, out, prior, now)
+	now.Renamed = nil // the notes have the new names from here on
+	noted, others := noted.NoteOthers(ctx, out, state, now)
+	diags.Append(others...)
+	diags.Append(private.NoteFormer(ctx, out)...)
+	diags.Append(private.NoteDrives(ctx, out, state, now)...)
+	return noted, append(diags, model.WriteLegacyBoot(ctx, out, now.LegacyBoot, private)...)
 }
 
 // recover makes a lost proof of the VM that a failed create has left, and names the work of others with that VM:
@@ -176,7 +186,6 @@ func refresh(ctx context.Context, v model.Values, req resource.ReadRequest, resp
 		resp.State.Raw = v.Shape.Refresh(req.State.Raw, server)
 	}
 	resp.Diagnostics.Append(private.NoteIdentity(ctx, resp.Private, guest.Identity)...)
-	resp.Diagnostics.Append(private.NoteFormer(ctx, resp.Private)...)
 	resp.Diagnostics.Append(kit.AgeImport(ctx, req.Private, resp.Private)...)
 	if private.Moved != nil {
 		resp.Diagnostics.Append(model.WriteMoved(ctx, resp.Private, nil)...)

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 
@@ -61,32 +62,55 @@ func (r *Resource) Update(ctx context.Context, req resource.UpdateRequest, resp 
 		resp.State.Raw = v.Shape.Settle(req.Plan.Raw, req.State.Raw)
 		resp.Diagnostics.Append(private.NoteOwed(ctx, resp.Private, prior.PendingChanges, nil)...)
 		resp.Diagnostics.Append(resp.Private.SetKey(ctx, model.KeyManaged, managed.JSON())...)
+		resp.Diagnostics.Append(r.noteForgotten(ctx, private, &prior, &plan, resp.Private)...)
 		return
 	}
-	guest, warnings, err := r.machines.Update(ctx, request)
+	now, warnings, err := r.machines.Update(ctx, request)
 	resp.Diagnostics.Append(kit.Warn(warnings)...)
 	resp.Diagnostics.Append(kit.Diagnose(model.NamedAfterWaiting(attempt, err), err)...)
-	if guest.VMID != 0 {
-		if err == nil || reached(err).Options && !ownership.IsMark(model.Value(guest.Spec.Description)) {
+	if now.VMID != 0 {
+		if err == nil || reached(err).Options && !ownership.IsMark(model.Value(now.Spec.Description)) {
 			resp.Diagnostics.Append(private.Accept(ctx, vmid, resp.Private)...)
 		}
-		resp.Diagnostics.Append(private.NoteFollowed(ctx, resp.Private, &prior, request.Node, guest)...)
-		_, diags := private.NoteDetached(ctx, resp.Private, &prior, guest)
-		resp.Diagnostics.Append(diags...)
-		resp.Diagnostics.Append(private.NoteLeaving(ctx, resp.Private, guest)...)
-		resp.Diagnostics.Append(private.NoteOwed(ctx, resp.Private, guest.Pending, sentBy(request, err))...)
+		resp.Diagnostics.Append(private.NoteFollowed(ctx, resp.Private, &prior, request.Node, now)...)
+		resp.Diagnostics.Append(private.NoteOwed(ctx, resp.Private, now.Pending, sentBy(request, err))...)
 	}
-	guest = prior.WithKnownAddresses(guest)
+	now = prior.WithKnownAddresses(now)
 	if err != nil && !model.IsWaiting(err) {
-		afterFailedUpdate(ctx, v, req, resp, guest, private, managed, err)
+		if now.VMID != 0 {
+			_, diags := private.NoteDetached(ctx, resp.Private, &prior, now)
+			resp.Diagnostics.Append(diags...)
+			resp.Diagnostics.Append(private.NoteLeaving(ctx, resp.Private, now)...)
+		}
+		afterFailedUpdate(ctx, v, req, resp, now, private, managed, err)
 		resp.Diagnostics.Append(change.NoteGrown(ctx, resp.Private, grownBy(prior, plan, resp.State.Raw),
 			resp.State.Raw, private)...)
 		return
 	}
-	resp.State.Raw, diags = newState(ctx, v, req.Plan.Raw, guest)
+	resp.State.Raw, diags = newState(ctx, v, req.Plan.Raw, now)
 	resp.Diagnostics.Append(diags...)
+	if state, diags := v.Model(ctx, resp.State.Raw); !diags.HasError() {
+		_, diags = noteSeen(ctx, resp.Private, private, &prior, &state, now)
+		resp.Diagnostics.Append(diags...)
+	}
 	resp.Diagnostics.Append(resp.Private.SetKey(ctx, model.KeyManaged, managed.JSON())...)
-	resp.Diagnostics.Append(private.NoteIdentity(ctx, resp.Private, guest.Identity)...)
+	resp.Diagnostics.Append(private.NoteIdentity(ctx, resp.Private, now.Identity)...)
+}
+
+// noteForgotten notes the devices that the configuration has no more, and that the VM keeps. A failed look leaves that
+// to the next refresh.
+func (r *Resource) noteForgotten(ctx context.Context, private model.PrivateState, prior, planned *model.Model,
+	out kit.PrivateWriter) (diags diag.Diagnostics) {
+	had, has := vm.Devices(prior.Spec(false)), vm.Devices(planned.Spec(false))
+	maps.DeleteFunc(had, func(slot, _ string) bool { return has[slot] != "" })
+	if len(had) == 0 {
+		return nil
+	}
+	now, seen, err := r.machines.Read(ctx, prior.Ref(private))
+	if err == nil && seen == guest.Found {
+		_, diags = noteSeen(ctx, out, private, prior, planned, now)
+	}
+	return diags
 }
 
 // afterFailedUpdate writes what is true by now. Of the parts of the plan that the update has reached, both what was and
