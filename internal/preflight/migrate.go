@@ -25,11 +25,19 @@ func (c *Checker) Place(ctx context.Context, nodes []string) string {
 	return node
 }
 
-// IsOff reports whether a node of the cluster is certainly not online.
-func (c *Checker) IsOff(ctx context.Context, name string) bool {
+// OffNodes are the nodes of the cluster that are certainly not online.
+func (c *Checker) OffNodes(ctx context.Context) (off []string) {
 	resources, err := c.api.Listing().Shared(ctx)
-	node, ok := resources.Node(name)
-	return err == nil && ok && node.Status == "offline"
+	if err != nil {
+		return nil
+	}
+	for _, r := range resources {
+		if r.Type == "node" && r.Status == "offline" {
+			off = append(off, r.Node)
+		}
+	}
+	slices.Sort(off)
+	return off
 }
 
 // CloneSource finds and reads what a clone is copied of. The answer may be some seconds old. A source that has moved

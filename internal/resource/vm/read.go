@@ -113,10 +113,15 @@ func noteSeen(ctx context.Context, out kit.PrivateWriter, private model.PrivateS
 
 // recover makes a lost proof of the VM that a failed create has left, and names the work of others with that VM:
 // Terraform shows no plan the state of a tainted one. Of each VM it notes whether its guest sleeps, and whether its
-// disks came along where it moved.
+// disks came along where it moved; of one under HA the nodes that are off.
 func (r *Resource) recover(ctx context.Context, private *model.PrivateState, state *model.Model, found guest.Guest,
 	resp *resource.ReadResponse) {
 	r.run.NoteAsleep(found.VMID, found.IsAsleep())
+	var off []string
+	if found.HA != nil {
+		off = r.machines.OffNodes(ctx)
+	}
+	resp.Diagnostics.Append(private.NoteOff(ctx, resp.Private, off)...)
 	resp.Diagnostics.Append(private.NoteAstray(ctx, resp.Private, found)...)
 	resp.Diagnostics.Append(private.Recover(ctx, resp.Private, state, found)...)
 	if private.Proof == nil {

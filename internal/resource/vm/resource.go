@@ -26,6 +26,7 @@ type Machines interface {
 	planning.Machines
 	Create(ctx context.Context, r create.Request) (create.Created, error)
 	Read(ctx context.Context, ref guest.Ref) (guest.Guest, guest.Presence, error)
+	OffNodes(ctx context.Context) []string
 	Recheck(ctx context.Context, ref guest.Ref, left []saga.Residue) ([]saga.Residue, error)
 	Update(ctx context.Context, r update.Request) (guest.Guest, []guest.Warning, error)
 	Delete(ctx context.Context, r destroy.Request) ([]saga.Residue, []guest.Warning, error)
@@ -98,7 +99,7 @@ func (r *Resource) PrivateKeys() []string {
 	return []string{model.KeyManaged, model.KeyIdentity, model.KeyResidues, model.KeyProof, model.KeyFailed,
 		model.KeySilent, model.KeyGone, model.KeyGrown, model.KeyMoved, model.KeyFormer, model.KeyMade, model.KeyDetached,
 		model.KeyOthers, model.KeySizes, model.KeyAdded, model.KeyDrives, model.KeyLegacy, model.KeyReplaces,
-		model.KeyOwed, model.KeyAstray, model.KeyUnproven, string(kit.Foretold), string(kit.Imported)}
+		model.KeyOwed, model.KeyAstray, model.KeyOff, model.KeyUnproven, string(kit.Foretold), string(kit.Imported)}
 }
 
 // PlansAlone says that ModifyPlan looks at nothing in the plan that it is handed but whether it is null (package

@@ -108,7 +108,7 @@ func (*fake) CutOff(context.Context, string, int) pve.Task { return pve.Task{} }
 
 func (*fake) Place(context.Context, []string) string { return "" }
 
-func (*fake) IsOff(context.Context, string) bool { return false }
+func (*fake) OffNodes(context.Context) []string { return nil }
 
 func (*fake) BackupGone(context.Context, string, string) bool { return false }
 

@@ -193,6 +193,52 @@ func TestPlanAfterAFailover(t *testing.T) {
 	}
 }
 
+// TestPlanAfterAFailoverHoldsInTheApply: the configured node returns, or goes, between a plan and its apply. The apply plans the same VM
+// again, by the refresh of the first plan.
+func TestPlanAfterAFailoverHoldsInTheApply(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		isOff      bool // while it is planned
+		says, then string
+	}{
+		"returns": {true, "", "pve3"},
+		"goes":    {false, "Node pve2 is not online", "pve3"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := rig.NewWorld(t, pvesim.Options{Nodes: []string{"pve1", "pve2", "pve3"}, Clock: rig.NewFastClock()})
+			config := func(tags string) string {
+				return rig.VMBlock("vmid = 400\n node = \"pve2\"\n ha = { state = \"started\" }\n" + tags +
+					"disks = { scsi0 = { storage = \"shared-nfs\", size = \"1G\" } }\n")
+			}
+			s := w.Session(t, rig.RootTicket, config(""))
+			rig.Must(t, s.Converge(t.Context()))
+			w.Sim.Fence("pve2")
+			w.Sim.Advance(5 * time.Minute)
+			w.Change(func(world *state.World) { world.Guests[400].Node = "pve3" })
+			w.Sim.SetNode("pve2", !c.isOff)
+			w.Reconfigure(t, s, rig.RootTicket, config("tags = [\"a\"]\n"))
+			pl, err := s.Plan(t.Context())
+			rig.Must(t, err)
+			w.Sim.SetNode("pve2", c.isOff)
+			w.Sim.Advance(time.Minute)
+			if err := s.Apply(t.Context(), pl); c.says == "" {
+				rig.Must(t, err)
+			} else {
+				rig.MustSay(t, err, c.says)
+			}
+			if g := rig.GuestOf(w, 400); g.Node != c.then {
+				t.Errorf("it is on %s", g.Node)
+			}
+			w.Sim.SetNode("pve2", true)
+			rig.Must(t, s.Converge(t.Context()))
+			if g := rig.GuestOf(w, 400); g.Node != "pve2" || g.Config["tags"] != "a" {
+				t.Errorf("at the end it is on %s: %v", g.Node, g.Config)
+			}
+		})
+	}
+}
+
 // TestMigrationUnderHAToAnotherStorage: PVE hands the migration on to HA without targetstorage. Where the target lacks the old storage, the
 // plan says so.
 func TestMigrationUnderHAToAnotherStorage(t *testing.T) {

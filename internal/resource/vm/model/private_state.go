@@ -29,6 +29,7 @@ const (
 	KeyGone   = "gone"        // the last refresh found no VM any more, only what a destroy left of it
 	KeyAstray = "astray"      // disks that the VM may have by name alone, since it moved: guest.Astray
 	KeyLegacy = "legacy_boot" // the boot order is in the old notation, which names kinds of devices
+	KeyOff    = "nodes_off"   // the nodes that were off at the last refresh, of a VM under HA
 	KeyGrown  = "grown"       // the sizes that disks had in state before a third party grew them, by slot
 	KeyMoved  = "moved"       // the state came from another provider, and the server was not asked since; null: it was
 	// what another provider's configuration had set, from the refresh after the move to the next one
@@ -76,6 +77,8 @@ type LastSeen struct {
 	// LegacyBoot: PVE has the boot order in the old notation.
 	LegacyBoot bool
 	Astray     guest.Astray
+	// Off are the nodes that were not online, noted of a VM under HA.
+	Off []string
 }
 
 // ReadPrivateState reads it. A missing key is zero.
@@ -110,6 +113,7 @@ func ReadPrivateState(ctx context.Context, private kit.PrivateReader) (PrivateSt
 	readNote(ctx, private, KeyFormer, &m.Former, &diags)
 	readNote(ctx, private, KeyReplaces, &m.Replaces, &diags)
 	readNote(ctx, private, KeyAstray, &m.Astray, &diags)
+	readNote(ctx, private, KeyOff, &m.Off, &diags)
 	return m, diags
 }
 
@@ -201,6 +205,14 @@ func (p *PrivateState) NoteAstray(ctx context.Context, out kit.PrivateWriter, fo
 			found.Astray.Detail(found.VMID, found.Node, "Nothing was changed"))
 	}
 	return diags
+}
+
+// NoteOff writes which nodes are off, where that is news. The plan and the second plan within its apply go by it alike.
+func (p PrivateState) NoteOff(ctx context.Context, out kit.PrivateWriter, off []string) diag.Diagnostics {
+	if slices.Equal(p.Off, off) {
+		return nil
+	}
+	return kit.Note[[]string](KeyOff).Write(ctx, out, off)
 }
 
 // NoteFollowed writes that an update has found the VM on another node than it was to be on: the next refresh looks

@@ -138,18 +138,19 @@ func (p *Planning) defaultTags() (tags []string, known bool) {
 }
 
 // withNodeOfHA is a configuration with the present node of a VM under HA in the place of the configured one, where that
-// is off: HA has recovered the VM elsewhere, and no plan could bring it back. Terraform takes a planned value that is
-// the one in state (terraform internal/plans/objchange, assertPlannedValueValid).
-func (p *Planning) withNodeOfHA(ctx context.Context, config tftypes.Value) tftypes.Value {
+// was off at the refresh: HA has recovered the VM elsewhere, and no plan could bring it back. Terraform takes a planned
+// value that is the one in state (terraform internal/plans/objchange, assertPlannedValueValid). A look at the node now
+// could tell the plan and the second plan within its apply different things.
+func (p *Planning) withNodeOfHA(config tftypes.Value) tftypes.Value {
 	is, wanted := p.Prior.Node, p.Config.Text("node")
 	isUnderHA := p.Prior.HA != nil && p.Config.IsSet("ha")
-	if is == nil || wanted == "" || wanted == *is || !isUnderHA || p.Machines == nil || !p.Machines.IsOff(ctx, wanted) {
+	if is == nil || wanted == "" || wanted == *is || !isUnderHA || !slices.Contains(p.Private.Off, wanted) {
 		return config
 	}
 	p.Diags.AddAttributeWarning(path.Root("node"), fmt.Sprintf("%s stays on node %s", p.Prior.Thing(), *is),
-		fmt.Sprintf("It is under HA, and its node %s is not online. The plan follows it meanwhile, and migrates it back "+
-			"once node %s is online again. If that is so before the apply, Terraform calls the plan inconsistent, which is no "+
-			"bug: plan again. To follow the VM for good, leave node out, or set nodes.", wanted, wanted))
+		fmt.Sprintf("It is under HA, and at the last refresh node %s was not online. The plan and its apply follow the VM; "+
+			"the first plan that finds node %s online migrates it back. To follow the VM for good, leave node out, or set "+
+			"nodes.", wanted, wanted))
 	return plan.Replace(config, "node", model.Text(*is))
 }
 

@@ -121,7 +121,7 @@ func (p *Planning) update(ctx context.Context, prior kit.PrivateReader) {
 	// First what makes two values equal that are spelt differently, since everything else follows from the differences.
 	p.useTagStyle(ctx)
 	p.volumes = p.resolveVolumes(ctx)
-	config := p.withNodeOfHA(ctx, p.volumes.withAttached(p.Config.Raw))
+	config := p.withNodeOfHA(p.volumes.withAttached(p.Config.Raw))
 	config = p.WithGrownSizes(p.WithPinnedMachine(config))
 	p.compute(ctx, config)
 	if order, isReset := change.DefaultBootOrder(&p.Change); isReset {

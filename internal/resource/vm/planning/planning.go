@@ -54,7 +54,6 @@ type Machines interface {
 	SnapshotsOf(ctx context.Context, ref guest.Ref) (map[string]int64, error)
 	Check(ctx context.Context, r preflight.Request) preflight.Findings
 	Place(ctx context.Context, nodes []string) string
-	IsOff(ctx context.Context, node string) bool
 	Holdings(ctx context.Context, ref guest.Ref, sized, named []string) (guest.Holdings, error)
 	HoldingsListed(ctx context.Context, vmid int, beside string, named []string) (held guest.Holdings, there bool,
 		err error)
