@@ -158,10 +158,13 @@ func (o operation) unlessReused(what, volume string, err error) error {
 	if !errors.Is(err, file.ErrReused) {
 		return err
 	}
-	o.stays(what, volume, "Another object in state has found it there and uses it, as where one is replaced by itself "+
-		"with create_before_destroy, or gets another address without a moved block. No resource removes it from now on: the "+
-		"destroy of that one leaves it, and says so. A snippet has an owner again after "+
-		"`terraform state rm` and an import.")
+	why := "Another object in state has found it there and uses it, as where one is replaced by itself with " +
+		"create_before_destroy, or gets another address without a moved block. The destroy of that one removes it only in " +
+		"this same apply; a later one leaves it, and says so."
+	if what == "snippet" { // an imported image has no owner either
+		why += " It has an owner again after `terraform state rm` and an import."
+	}
+	o.stays(what, volume, why)
 	return nil
 }
 
@@ -189,11 +192,14 @@ func madeFile(volume types.String, size types.Int64, created types.String) *guar
 // timeOf is a time as the state has it.
 func timeOf(t time.Time) types.String { return types.StringValue(t.UTC().Format(time.RFC3339)) }
 
+// goesWithOwner is true of a deposed object, and of another address.
+const goesWithOwner = "If an object that has put it there is destroyed in this same apply, the file goes with that one."
+
 // notMade warns that a destroy leaves a file that the resource has not made.
 func (o operation) notMade(node, volume, more string) {
 	o.stays("file", volume, fmt.Sprintf("It is on node %s, and this resource has not put it there: it was there before, "+
 		"an object that was replaced with create_before_destroy has left it, or the answer to the request was lost. "+
-		"It is not in state any more.%s", node, more))
+		"%s%s", node, goesWithOwner, more))
 }
 
 // memory writes what a resource remembers in its private state; nil writes nothing.

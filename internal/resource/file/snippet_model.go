@@ -312,8 +312,8 @@ func (s *snippetModel) remove(ctx context.Context, o operation) error {
 		return nil
 	case last == "":
 		o.stays("snippet", s.Volume.ValueString(), fmt.Sprintf("It is on node %s, and was there with this very content "+
-			"before the resource, or an object that was replaced with create_before_destroy has left it. It is not in state "+
-			"any more.", s.Node.ValueString()))
+			"before the resource, or an object that was replaced with create_before_destroy has left it. %s",
+			s.Node.ValueString(), goesWithOwner))
 		return nil
 	}
 	return o.unlessReused("snippet", s.Volume.ValueString(), o.files().DeleteSnippet(ctx, s.spec(), last))

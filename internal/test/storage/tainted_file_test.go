@@ -2,6 +2,8 @@ package storage_test
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -149,8 +151,11 @@ func TestDeposedFileStaysForItsSuccessor(t *testing.T) {
 				saved := s.SaveState()
 				s.Taint(address, true)
 				rig.Must(t, s.Converge(t.Context()))
-				if said := fmt.Sprint(s.Diagnostics()); !strings.Contains(said, "No resource removes it from now on") {
+				if said := fmt.Sprint(s.Diagnostics()); !strings.Contains(said, "a later one leaves it, and says so") {
 					t.Errorf("no word of the owner: %s", said)
+				}
+				if said := fmt.Sprint(s.Diagnostics()); strings.Contains(said, "and an import") != (address == "proxmox_snippet.web") {
+					t.Errorf("the way to own it is that of snippets: %s", said)
 				}
 				terraformtest.Depose(s, saved, address)
 				rig.Must(t, s.Run(t.Context()))
@@ -161,6 +166,46 @@ func TestDeposedFileStaysForItsSuccessor(t *testing.T) {
 					t.Errorf("in state: %v", s.Addresses())
 				}
 				rig.Must(t, s.Converge(t.Context()))
+			})
+		}
+	}
+}
+
+// TestDeposedFileGoesWithItsSuccessor: one apply destroys both objects of such a file. The file goes with the last of them, and nothing
+// says before that it stays for good.
+func TestDeposedFileGoesWithItsSuccessor(t *testing.T) {
+	t.Parallel()
+	const last = "  lifecycle {\n    create_before_destroy = true\n  }\n}\n"
+	local := filepath.Join(t.TempDir(), "debian.qcow2")
+	rig.Must(t, os.WriteFile(local, rig.QCOW2("one"), 0o600))
+	for address, block := range map[string]string{
+		"proxmox_image.web": rig.ImageBlock("web", `node = "pve1"`, `storage = "local"`,
+			fmt.Sprintf("source_file = %q", local)),
+		"proxmox_snippet.web":        rig.SnippetBlock("#cloud-config\n{}\n"),
+		"proxmox_cloud_init_iso.web": rig.CloudInitISOBlock("{}"),
+	} {
+		for first, end := range map[string]func(w *rig.World, s *terraformtest.Session) error{
+			"the deposed one first": func(w *rig.World, s *terraformtest.Session) error {
+				w.Reconfigure(t, s, rig.TokenSSH, "")
+				return s.Run(t.Context())
+			},
+			"the other one first": func(_ *rig.World, s *terraformtest.Session) error { return s.Destroy(t.Context()) },
+		} {
+			t.Run(address+", "+first, func(t *testing.T) {
+				t.Parallel()
+				w := rig.NewWorld(t)
+				s := w.Session(t, rig.TokenSSH, strings.TrimSuffix(block, "}\n")+last)
+				rig.Must(t, s.Converge(t.Context()))
+				saved := s.SaveState()
+				s.Taint(address, true)
+				rig.Must(t, s.Converge(t.Context()))
+				terraformtest.Depose(s, saved, address)
+				rig.Must(t, end(w, s))
+				said := fmt.Sprint(s.Diagnostics())
+				if !strings.Contains(said, "in this same apply") || len(s.Addresses()) > 0 {
+					t.Errorf("the file went, and in state are %v: %s", s.Addresses(), said)
+				}
+				w.MustBeClean(t)
 			})
 		}
 	}
