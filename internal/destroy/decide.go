@@ -185,12 +185,21 @@ func (d *Destroyer) linkedClones(ctx context.Context, resources pve.Resources, n
 	return all, nil
 }
 
-// BackupGone reports whether the backup of which a VM is to be made is certainly not on its storage; see
-// guest.BackupGone. Destroys within some seconds share a listing.
-func (d *Destroyer) BackupGone(ctx context.Context, node, archive string) bool {
+// BackupLost is why no VM should be replaced by one of a backup, as its storage lists that; "" if it may be. Destroys
+// within some seconds share a listing.
+func (d *Destroyer) BackupLost(ctx context.Context, node, archive string) string {
 	all, err := d.archives.Get(ctx, d.clock, node+" "+volid.Storage(archive),
 		func(ctx context.Context) ([]pve.Volume, error) {
 			return guest.Backups(ctx, d.api.Reader(), node, archive)
 		})
-	return err == nil && guest.BackupGone(all, archive)
+	switch at := slices.IndexFunc(all, func(v pve.Volume) bool { return v.ID == archive }); {
+	case err != nil:
+	case at < 0:
+		return "The storage does not list that backup any more."
+	case all[at].Verified.State == "failed":
+		return fmt.Sprintf("The backup server could not verify that backup (its task %s), so its data are damaged or "+
+			"incomplete. Have it verified once more, name another backup, or let the VM of this one be made first, under "+
+			"another address.", all[at].Verified.UPID)
+	}
+	return ""
 }

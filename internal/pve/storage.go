@@ -81,7 +81,12 @@ type Volume struct {
 	Size, Approximate, Used int64
 	// CreatedAt is the zero time when the storage does not know.
 	CreatedAt time.Time
+	Verified  Verification
 }
+
+// Verification is the last one of a backup by its backup server (pve-storage PBSPlugin.pm list_volumes): "ok" or
+// "failed", and the server's task.
+type Verification struct{ State, UPID string }
 
 type volumeWire struct {
 	VolID   wire.String `json:"volid"`
@@ -94,7 +99,8 @@ type volumeWire struct {
 	Used    wire.Int    `json:"used"`
 	CTime   wire.Int    `json:"ctime"`
 
-	Approximate wire.Int `json:"approximate-size"`
+	Approximate wire.Int     `json:"approximate-size"`
+	Verified    Verification `json:"verification"`
 }
 
 // Content lists a storage: one content type or all when content is "", one owner or all when vmid is 0. Volumes of
@@ -119,6 +125,7 @@ func (s StorageReader) Content(ctx context.Context, content string, vmid int) ([
 			ID: string(w.VolID), VMID: int(w.VMID), Format: string(w.Format), Parent: string(w.Parent),
 			Content: string(w.Content),
 			Size:    int64(w.Size), Approximate: int64(w.Approximate), Used: int64(w.Used), CreatedAt: unixTime(w.CTime),
+			Verified: w.Verified,
 		})
 	}
 	return out, nil

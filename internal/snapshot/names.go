@@ -43,8 +43,8 @@ func (t *taking) foreseeName(ctx context.Context) error {
 		return err
 	}
 	refused := t.errTaken(found)
-	refused.Detail = "If it is that of another resource which lets go of it in this plan, as the next one of a list with " +
-		"count does, Terraform does not remove it first. Use for_each with the names as keys, and terraform state mv " +
+	refused.Detail = "If it is that of another resource which lets go of it in this plan, as the next one of a list " +
+		"with count does, Terraform does not remove it first. Use for_each with the names as keys, and terraform state mv " +
 		"to give each snapshot its key; or remove that one in an apply of its own"
 	return refused
 }

@@ -240,6 +240,8 @@ type Volume struct {
 	// Notes and Protected are the attributes of an archive of content backup.
 	Notes     string `json:"notes,omitempty"`
 	Protected bool   `json:"protected,omitempty"`
+	// Unverified is the task of a backup server that could not verify it.
+	Unverified string `json:"unverified,omitempty"`
 	// Backup is what an archive of content backup holds.
 	Backup *Backup `json:"backup,omitempty"`
 	// Snaps are the snapshots taken of it, oldest first.

@@ -164,6 +164,9 @@ func contentItem(w *state.World, s *state.Storage, v *state.Volume) map[string]a
 		if v.Protected {
 			out["protected"] = 1
 		}
+		if v.Unverified != "" { // pve-storage PBSPlugin.pm, list_volumes
+			out["verification"] = map[string]string{"state": "failed", "upid": v.Unverified}
+		}
 		out["subtype"] = "qemu"
 		if strings.Contains(v.Name, "/vzdump-lxc-") {
 			out["subtype"] = "lxc"

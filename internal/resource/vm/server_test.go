@@ -110,7 +110,7 @@ func (*fake) Place(context.Context, []string) string { return "" }
 
 func (*fake) OffNodes(context.Context) []string { return nil }
 
-func (*fake) BackupGone(context.Context, string, string) bool { return false }
+func (*fake) BackupLost(context.Context, string, string) string { return "" }
 
 // CloneSource is one that cannot be read.
 func (*fake) CloneSource(context.Context, *guest.Clone) (guest.Source, error) {

@@ -233,6 +233,29 @@ func TestReplacementWhoseBackupIsGoneSinceThePlan(t *testing.T) {
 	}
 }
 
+// TestReplacementWhoseBackupIsNotVerified: the backup server has found a damaged chunk in the backup, maybe before the plan. A replacement
+// would destroy the old VM before the restore fails. A new VM loses nothing.
+func TestReplacementWhoseBackupIsNotVerified(t *testing.T) {
+	t.Parallel()
+	w := restoreWorld(t, nil)
+	const upid = "UPID:pbs:000A:0001:00000001:6A000000:verify_snapshot:x:root@pam:"
+	w.Change(func(world *state.World) {
+		for _, v := range world.Volumes {
+			if v.Content == "backup" {
+				v.Unverified = upid
+			}
+		}
+	})
+	s := w.Session(t, rig.TokenNoSSH, restoredVM("vmid = 400\nprotection = false\n"))
+	rig.Must(t, s.Converge(t.Context()))
+	made := rig.GuestOf(w, 400).Config["smbios1"]
+	s.Taint(rig.VMAddress, true)
+	rig.MustSay(t, s.Run(t.Context()), "could not verify that backup", upid, "Nothing was touched")
+	if now := rig.GuestOf(w, 400).Config["smbios1"]; now != made {
+		t.Error("the old VM is gone")
+	}
+}
+
 // TestRestoredOverItself plans, changes and destroys a VM while an administrator restores it over itself, or after that
 // failed: PVE writes an empty configuration first (qemu-server QemuServer.pm restore_vma_archive,
 // restore_proxmox_backup_archive). It is no third party's VM, and no advice is given to forget or adopt it.

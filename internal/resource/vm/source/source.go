@@ -131,7 +131,7 @@ func RefuseOwn(ctx context.Context, private kit.PrivateReader, prior model.Model
 // Server is asked for the sources once more.
 type Server interface {
 	CloneSource(ctx context.Context, clone *guest.Clone) (guest.Source, error)
-	BackupGone(ctx context.Context, node, archive string) bool
+	BackupLost(ctx context.Context, node, archive string) string
 }
 
 // RefuseLost refuses the destroy that begins a replacement by a copy which cannot come. The backup is gone, or the VM
@@ -147,9 +147,11 @@ func RefuseLost(ctx context.Context, private kit.PrivateReader, prior model.Mode
 			diags.AddAttributeError(at, "Cannot replace "+prior.Thing(), why+" Nothing was touched. Next step: plan again, "+
 				"and apply the new plan.")
 		}
-		if s.Backup != "" && server.BackupGone(ctx, s.Node, s.Backup) {
-			refuse(fmt.Sprintf("The new VM is made of the backup %s, and a replacement destroys the old VM first. The storage "+
-				"does not list that backup any more.", s.Backup))
+		if s.Backup != "" {
+			if why := server.BackupLost(ctx, s.Node, s.Backup); why != "" {
+				refuse(fmt.Sprintf("The new VM is made of the backup %s, and a replacement destroys the old VM first. %s",
+					s.Backup, why))
+			}
 		}
 		if s.Clone == nil || s.Found == 0 {
 			continue
