@@ -230,3 +230,19 @@ func TestSlowCloneToLargeExtentsIsTakenBack(t *testing.T) {
 		}
 	})
 }
+
+// TestCloneOfAMissingSnapshotIsRefusedAtOnce: PVE has read the source's configuration and finds no such snapshot in it. No wait brings that.
+func TestCloneOfAMissingSnapshotIsRefusedAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, wanted := grownSource(t)
+		r, began := wanted(), time.Now()
+		r.Clone.Snapshot = "gone"
+		_, err := b.Create(t.Context(), r)
+		if err == nil || !strings.Contains(err.Error(), `VM 8000 has no snapshot "gone"`) || b.vms()[150] != nil {
+			t.Errorf("%v", err)
+		}
+		if took := time.Since(began); took > time.Second {
+			t.Errorf("it took %s", took)
+		}
+	})
+}

@@ -12,6 +12,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/ownership"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
@@ -205,7 +206,13 @@ func (c *Creator) cloned(ctx context.Context, resources pve.Resources, clone *gu
 		storages: storagesOf(config), request: clone, listed: found}
 	if clone.Snapshot != "" { // its volumes may be elsewhere by now than its VM's
 		old, err := c.api.QEMU(found.Node, found.VMID).SnapshotConfig(ctx, clone.Snapshot)
-		if err != nil {
+		switch {
+		case err == nil:
+		case pve.IsKind(err, pve.NotFound) && !fault.IsGuestGone(err, found.VMID): // final: PVE has read the configuration
+			return nil, "", &guest.FieldError{Path: "clone.snapshot",
+				Summary: fmt.Sprintf("VM %d has no snapshot %q", found.VMID, clone.Snapshot),
+				Detail:  fmt.Sprintf("The source of the clone is on node %s. Nothing was made", found.Node)}
+		default:
 			return nil, "", &guest.FieldError{Path: "clone.snapshot",
 				Summary: fmt.Sprintf("Cannot read snapshot %s of VM %d to clone it", clone.Snapshot, found.VMID),
 				Detail:  fmt.Sprintf("The source of the clone is on node %s", found.Node), Err: err}
