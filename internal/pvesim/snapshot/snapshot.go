@@ -149,6 +149,9 @@ func snapshotDelete(r *engine.Request) (any, error) {
 		if _, ok := g.Snaps[name]; !ok {
 			return perl.Die("snapshot '%s' does not exist", name)
 		}
+		if err := tpmFits(w, g, name); err != nil {
+			return err
+		}
 		return (&unsnapshotting{Process: engine.Process{Request: r, Worker: w}, g: g, name: name,
 			force: r.Flag("force")}).remove()
 	}
@@ -157,6 +160,22 @@ func snapshotDelete(r *engine.Request) (any, error) {
 	}
 	return guest.ForkMigrationLocked(r, "qmdelsnapshot", "Failed to obtain guest migration lock - replication running?",
 		do), nil
+}
+
+// tpmFits refuses to remove the top-most snapshot of a running guest's TPM state on a volume chain (qemu-server
+// API2/Qemu.pm, assert_tpm_snapshot_delete_possible).
+func tpmFits(w *engine.Worker, g *state.Guest, name string) error {
+	now, _, _ := strings.Cut(g.Config["tpmstate0"], ",")
+	then, _, _ := strings.Cut(g.Snaps[name]["tpmstate0"], ",")
+	if now == "" || now != then || g.Running == nil || g.Config["parent"] != name {
+		return nil
+	}
+	id, volume, _ := state.SplitVolid(now)
+	if s := w.W.Storages[id]; s != nil && s.Options["snapshot-as-volume-chain"] == "1" && strings.HasSuffix(volume, ".qcow2") {
+		return perl.Die("top-most snapshot of TPM state '%s' on storage with 'snapshot-as-volume-chain' cannot be removed "+
+			"while the VM is running.", now)
+	}
+	return nil
 }
 
 func snapshotRollback(r *engine.Request) (any, error) {

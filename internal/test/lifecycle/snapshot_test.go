@@ -309,3 +309,53 @@ func TestSnapshotsOfACountThatLosesOne(t *testing.T) {
 		}
 	}
 }
+
+// TestRemovalOfTheLatestSnapshotOfATPMState: PVE refuses it while the guest runs (qemu-server API2/Qemu.pm,
+// assert_tpm_snapshot_delete_possible). A run that stops or destroys the VM removes the snapshot first, since that depends on the VM
+// (terraform internal/terraform, transform_destroy_edge.go), so the plan warns there, too.
+func TestRemovalOfTheLatestSnapshotOfATPMState(t *testing.T) {
+	t.Parallel()
+	const off = "power_state = \"stopped\""
+	vm := func(more string) string {
+		block, _, _ := strings.Cut(withSnapshot(more, ""), "resource \"proxmox_vm_snapshot\"")
+		return block
+	}
+	for name, c := range map[string]struct {
+		before, after string
+		refused       bool
+	}{
+		"alone":                   {vm(""), vm(""), true},
+		"with the VM's stop":      {vm(""), vm(off), true},
+		"with the VM":             {vm(""), "", true},
+		"of a guest that is off":  {vm(off), vm(off), false},
+		"of one that is off, all": {vm(off), "", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := rig.NewWorld(t)
+			s := w.Session(t, rig.RootTicket, c.before)
+			rig.Must(t, s.Converge(t.Context()))
+			w.Change(func(world *state.World) {
+				local, g := world.Storages["local"], world.Guests[200]
+				local.Content, local.Options = append(local.Content, "images"), map[string]string{"snapshot-as-volume-chain": "1"}
+				v := &state.Volume{Storage: "local", Node: "pve1", Name: "200/vm-200-disk-9.qcow2", VMID: 200, Content: "images",
+					Format: "qcow2", Size: 4 << 20}
+				world.Put(v)
+				g.Config["tpmstate0"] = v.Volid() + ",size=4M,version=v2.0"
+			})
+			w.Reconfigure(t, s, rig.RootTicket, c.before+strings.TrimPrefix(withSnapshot("", ""), vm("")))
+			rig.Must(t, s.Converge(t.Context()))
+			w.Reconfigure(t, s, rig.RootTicket, c.after)
+			pl, err := s.Plan(t.Context())
+			rig.Must(t, err)
+			if said := s.Diagnostics().String(); strings.Contains(said, "cannot be removed while the guest runs") != c.refused {
+				t.Errorf("the plan says: %s", said)
+			}
+			if err := s.Apply(t.Context(), pl); !c.refused {
+				rig.Must(t, err)
+			} else {
+				rig.MustSay(t, err, "top-most snapshot of TPM state", "in an apply of its own")
+			}
+		})
+	}
+}
