@@ -2,7 +2,9 @@ package pve
 
 import (
 	"context"
+	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -156,6 +158,20 @@ func TestReasonPhraseIsTheMessage(t *testing.T) {
 	want := "read the config of VM 999 on node pve1: Configuration file 'nodes/pve1/qemu-server/999.conf' does not exist"
 	if !IsKind(err, NotFound) || err.Error() != want {
 		t.Errorf("%s: %v", KindOf(err), err)
+	}
+	for _, reason := range []string{"", "Internal Server Error"} {
+		dropped := newServer(t, func(w http.ResponseWriter, _ seen, _ int) { reply(w, 500, reason, `{"data":null}`) })
+		_, err := dropped.client(t).QEMU("pve1", 999).Config(t.Context())
+		if err == nil || !strings.Contains(err.Error(), "has no text of PVE") || !IsKind(err, Unknown) {
+			t.Errorf("a proxy that drops the reason phrase: %v", err)
+		}
+	}
+	for body, reason := range map[string]string{`{"data":null,"message":"Internal Server Error"}`: "Internal Server Error",
+		`{"data":null,"errors":{"memory":"format error"}}`: "Bad Request", `{"data":null}`: "no such VM"} {
+		told := newServer(t, func(w http.ResponseWriter, _ seen, _ int) { reply(w, 500, reason, body) })
+		if _, err := told.client(t).QEMU("pve1", 999).Config(t.Context()); strings.Contains(fmt.Sprint(err), "has no text") {
+			t.Errorf("%s, %s: %v", body, reason, err)
+		}
 	}
 	missing := newServer(t, func(w http.ResponseWriter, _ seen, _ int) { reply(w, 404, "Not Found", "") })
 	if _, err := missing.client(t).QEMU("pve1", 999).Config(t.Context()); KindOf(err) != Unavailable {

@@ -30,6 +30,8 @@ type Error struct {
 	Unsent bool
 	// Foreign: something in front of PVE answered, a proxy or another server.
 	Foreign bool
+	// Wordless: PVE's text was lost on the way.
+	Wordless bool
 
 	isSaid bool // by a tool on a node
 }

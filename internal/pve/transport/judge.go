@@ -59,6 +59,9 @@ func (c *Conn) judgeAnswer(r *Request, resp *response) *fault.Error {
 		}
 	default:
 		e.Kind = fault.KindOfAnswer(r.IsWrite(), resp.status, message, params)
+		if e.Wordless = resp.isWordless(); e.Wordless {
+			message += " (the answer has no text of PVE)"
+		}
 	}
 	e.Message = c.redact.text(message)
 	if len(params) > 0 {
@@ -101,6 +104,15 @@ func (r *response) isForeign() bool {
 }
 
 func (r *response) isRedirect() bool { return r.status >= 300 && r.status < 400 }
+
+// isWordless reports whether PVE's text of an error was lost on the way: it is neither in the body, where it stands
+// since http-server 5.2.0 (Formatter/Standard.pm prepare_response_data, 9a2112e), nor in the reason phrase.
+func (r *response) isWordless() bool {
+	env, err := r.answer()
+	isStandard := r.reason == "" || r.reason == http.StatusText(r.status)
+	return err == nil && isStandard && strings.TrimSpace(string(env.Message)) == "" && len(env.Errors) == 0 &&
+		r.status >= 400 && r.status < 590 && r.status != http.StatusUnauthorized
+}
 
 // words are PVE's message and its verdicts by parameter. Before http-server 5.2.0 the reason phrase is all there is.
 func (r *response) words() (string, map[string]string) {

@@ -171,7 +171,8 @@ func tpmFits(w *engine.Worker, g *state.Guest, name string) error {
 		return nil
 	}
 	id, volume, _ := state.SplitVolid(now)
-	if s := w.W.Storages[id]; s != nil && s.Options["snapshot-as-volume-chain"] == "1" && strings.HasSuffix(volume, ".qcow2") {
+	s := w.W.Storages[id]
+	if s != nil && s.Options["snapshot-as-volume-chain"] == "1" && strings.HasSuffix(volume, ".qcow2") {
 		return perl.Die("top-most snapshot of TPM state '%s' on storage with 'snapshot-as-volume-chain' cannot be removed "+
 			"while the VM is running.", now)
 	}

@@ -99,6 +99,8 @@ func diagnoses() map[string]struct {
 		"14 worker killed": {create, &saga.Error{Step: step, Err: &pve.TaskError{Op: "task qmcreate", UPID: "UPID:x",
 			ExitStatus: "unexpected status", Kind: pve.Ambiguous}}},
 		"15 not all could be told": {doubt, &saga.Error{Step: step, Err: task}},
+		"19 the text lost on the way": {create, &pve.Error{Op: step, Status: 500, Wordless: true,
+			Message: "Internal Server Error (the answer has no text of PVE)"}},
 		"13 locked": {create, &pve.Error{Op: step, Status: 500, Kind: pve.Locked,
 			Message: "VM is locked (backup)"}},
 	}

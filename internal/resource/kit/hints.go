@@ -155,6 +155,10 @@ func connectionHints(err error) (steps []string, isCause bool) {
 	switch {
 	case answer.Foreign:
 		steps = []string{foreignHint(answer.Status)}
+	case answer.Wordless:
+		steps = []string{"Before pve-http-server 5.2.0 (PVE 8.4 has it) PVE says why in the HTTP reason phrase alone. A " +
+			"proxy that speaks HTTP/2 drops that, and the provider cannot tell a VM that is gone from one that is locked. " +
+			"Next step: let " + endpoint + " be a node itself, or update PVE."}
 	case answer.Status == statusNoNode:
 		steps = []string{"A server of PVE answered, and could not connect to the node. Next step: check that the node is " +
 			"up and that pveproxy runs on it, then apply again."}
@@ -195,6 +199,8 @@ func foreignHint(status int) string {
 		"and path, %s", status, direct)
 }
 
+const endpoint = "the endpoint (endpoint, PROXMOX_VE_ENDPOINT)"
+
 // networkHint is the next step where there was no answer.
 func networkHint(err error) string {
 	var (
@@ -207,7 +213,6 @@ func networkHint(err error) string {
 		dial    *net.OpError
 		patient net.Error
 	)
-	const endpoint = "the endpoint (endpoint, PROXMOX_VE_ENDPOINT)"
 	switch {
 	case errors.As(err, &record):
 		return "The server speaks no TLS on this port. Next step: correct the port in " + endpoint + ": PVE's is 8006."
