@@ -140,6 +140,7 @@ var testEdges = map[string][]string{
 	"internal/service":        simulator(),
 	"internal/snapshot":       simulator(),
 	"internal/file":           append(simulator(), "internal/test/printed"),
+	"internal/action":         simulator(),
 	"internal/datasource":     simulator(),
 	"internal/guest":          simulator(),
 	"internal/guest/agent":    simulator(),

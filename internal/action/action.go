@@ -62,6 +62,14 @@ func refuseVM(ctx context.Context, session *kit.Session, attempt kit.Attempt, ch
 	return kit.Verdicts(attempt, session.VMs.Permit(ctx, takes...), nil)
 }
 
+// refuseAstray refuses a VM whose disks may be others', by the refresh of this run.
+func refuseAstray(ctx context.Context, session *kit.Session, attempt kit.Attempt, choice guest.Choice,
+) diag.Diagnostics {
+	ctx, cancel := context.WithTimeout(ctx, kit.ReadTimeout)
+	defer cancel()
+	return kit.Diagnose(attempt, guest.HasItsDisks(ctx, session.VMs.Guests, choice.VMID, "vmid"))
+}
+
 // onVM returns a privilege that an action requires on its VM.
 func onVM(choice guest.Choice, verb string, anyOf ...string) preflight.Take {
 	return preflight.Take{Path: "vmid", What: fmt.Sprintf("%s VM %d", verb, choice.VMID), On: fmt.Sprintf("/vms/%d",

@@ -3,6 +3,7 @@ package action
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/hashicorp/terraform-plugin-framework-validators/stringvalidator"
@@ -116,6 +117,9 @@ func (v *VMPower) ValidateConfig(ctx context.Context, req action.ValidateConfigR
 func (v *VMPower) ModifyPlan(ctx context.Context, req action.ModifyPlanRequest, resp *action.ModifyPlanResponse) {
 	if m, ok := planned[powerModel](ctx, v.Session, req, resp); ok {
 		resp.Diagnostics.Append(refuseVM(ctx, v.Session, v.attempt(m), m.choice(), m.takes()...)...)
+		if slices.Contains([]power.Action{power.Start, power.Resume, power.Reboot}, power.Action(m.Action)) {
+			resp.Diagnostics.Append(refuseAstray(ctx, v.Session, v.attempt(m), m.choice())...)
+		}
 		if storage := value(m.StateStorage); storage != "" && !resp.Diagnostics.HasError() {
 			ctx, cancel := context.WithTimeout(ctx, kit.ReadTimeout)
 			defer cancel()

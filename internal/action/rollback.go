@@ -70,6 +70,7 @@ func (v *VMSnapshotRollback) ModifyPlan(ctx context.Context, req action.ModifyPl
 	if m, ok := planned[rollbackModel](ctx, v.Session, req, resp); ok {
 		resp.Diagnostics.Append(refuseVM(ctx, v.Session, v.attempt(m), m.choice(),
 			onVM(m.choice(), "roll back", "VM.Snapshot", "VM.Snapshot.Rollback"))...)
+		resp.Diagnostics.Append(refuseAstray(ctx, v.Session, v.attempt(m), m.choice())...)
 	}
 }
 

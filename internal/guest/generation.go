@@ -1,6 +1,7 @@
 package guest
 
 import (
+	"context"
 	"fmt"
 	"strings"
 
@@ -26,4 +27,33 @@ func CheckGeneration(ref Ref, now pve.PendingConfig, touched string) error {
 		Detail: fmt.Sprintf("It has another generation id than the plan knows, which PVE gives a VM with each restore and "+
 			"roll-back, or its generation id was set by hand. So its disks may hold data that the plan does not know of. "+
 			"%s. A new plan, with a refresh, destroys them", touched)}
+}
+
+// HasItsDisks refuses to start, to clone or to roll back a VM, or to take or remove its snapshots, while a refresh of
+// this process has found disks of it astray (Strays): the work would be on another's. A plan does it after the refresh;
+// no note of the VM in state reaches an apply of other objects. path is the attribute that names the VM.
+func HasItsDisks(ctx context.Context, g *Guests, vmid int, path string) error {
+	noted, _ := g.astray.Load(vmid)
+	was, _ := noted.(Astray)
+	if len(was.Volumes) == 0 {
+		return nil
+	}
+	listed, ok, err := g.api.Listing().Guest(ctx, vmid)
+	if err != nil || !ok {
+		return nil //nolint:nilerr // who cannot look does not judge
+	}
+	at, _, err := g.Find(ctx, Ref{VMID: vmid, Node: listed.Node}, nil)
+	if err != nil {
+		return nil //nolint:nilerr // likewise
+	}
+	configs := []map[string]string{at.Config.Current(), at.Config.Merged()}
+	now, err := Strays(ctx, g, Ref{VMID: vmid, Astray: was}, at.Node, configs...)
+	if err != nil {
+		return err
+	}
+	err = now.Refusal(ctx, g, at.Node, vmid, "Nothing was done")
+	if refused, is := err.(*FieldError); is { //nolint:errorlint // made there, never wrapped
+		refused.Path = path
+	}
+	return err
 }

@@ -36,6 +36,7 @@ type Guests struct {
 	// Leaving are the VMs that destroys of this process are at work on.
 	Leaving Departures
 
+	astray      sync.Map // the Astray of each VM that a refresh has found so, by VMID
 	occupied    occupied
 	lists       volumeLists
 	sources     request.Recent[map[string]string]          // configurations of the sources of clones

@@ -61,6 +61,9 @@ func (g *Guests) Read(ctx context.Context, ref Ref) (Guest, Presence, error) {
 	if err = g.complete(ctx, ref, at.Listed, &guest, asked); err == nil && ref.former(at.Node) != "" {
 		guest.Astray, err = Strays(ctx, g, ref, at.Node, at.Config.Current(), at.Config.Merged())
 	}
+	if err == nil {
+		g.astray.Store(ref.VMID, guest.Astray)
+	}
 	return guest, Found, err
 }
 

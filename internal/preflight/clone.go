@@ -31,6 +31,7 @@ func (p *planCheck) clone(ctx context.Context, c *Checker, r Request) {
 			"Bring the node back, or clone another VM", node.Node, node.Status), id, node.Node)
 		return
 	}
+	p.add(guest.HasItsDisks(ctx, c.guests, p.origin.VMID, r.Clone.Path()))
 	config, err := c.guests.SourceConfig(ctx, p.origin.Node, p.origin.VMID)
 	if err != nil {
 		if !pve.IsKind(err, pve.Denied) { // the missing privilege is reported

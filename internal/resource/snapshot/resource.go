@@ -85,6 +85,10 @@ func (r *Resource) ModifyPlan(ctx context.Context, req resource.ModifyPlanReques
 	}
 	lacks := r.Session.VMs.Permit(ctx, take("see", "VM.Audit"), take(verb, "VM.Snapshot"))
 	var doubts []*guest.FieldError
+	if req.Plan.Raw.IsNull() || m.SnapTime.IsUnknown() {
+		err := guest.HasItsDisks(ctx, r.Session.VMs.Guests, m.vmid(), "vmid")
+		resp.Diagnostics.Append(kit.Diagnose(r.attempt("check", &m), err)...)
+	}
 	if len(lacks) == 0 && !req.Plan.Raw.IsNull() {
 		lacks = r.foresee(ctx, req.State.Raw.IsNull(), &m, &prior)
 	} else if stays := r.Session.VMs.Snapshots.ForeseeRemoval(ctx, m.ref()); len(lacks) == 0 && stays != nil {

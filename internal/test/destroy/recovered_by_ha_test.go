@@ -259,3 +259,48 @@ func TestRecoveryByHAIsNotChanged(t *testing.T) {
 		t.Errorf("tags: %v", err)
 	}
 }
+
+// TestRecoveryByHAIsNotWorkedWith: other objects that work with the VM's disks are refused by the plan, and nothing is sent. A
+// description of a snapshot is none.
+func TestRecoveryByHAIsNotWorkedWith(t *testing.T) {
+	t.Parallel()
+	const snapshot = `resource "proxmox_vm_snapshot" "s" {
+  vmid        = proxmox_vm.a.vmid
+  name        = "first"
+  description = "%s"
+}
+`
+	base := fmt.Sprintf(recoveredVM, onAny)
+	w := rig.NewWorld(t)
+	s := w.Session(t, rig.RootTicket, base+fmt.Sprintf(snapshot, "one"))
+	rig.Must(t, s.Converge(t.Context()))
+	w.Change(func(world *state.World) {
+		world.Guests[400].Node = "pve2"
+		world.HA["vm:400"] = &state.HAResource{SID: "vm:400", State: "ignored"}
+		world.Put(&state.Volume{Storage: "local-zfs", Node: "pve2", Name: "vm-400-disk-0", VMID: 400, Content: "images",
+			Format: "raw", Size: 1 << 30, Data: "theirs"})
+	})
+	refused := func(name string, err error) {
+		t.Helper()
+		if err == nil || !strings.Contains(err.Error(), "may have disks of others") {
+			t.Errorf("%s: %v", name, err)
+		}
+		w.Change(func(world *state.World) {
+			if g := world.Guests[400]; g.Running != nil || len(g.Snaps) != 1 || world.Guests[401] != nil {
+				t.Errorf("%s was done", name)
+			}
+		})
+	}
+	for name, more := range map[string]string{
+		"another snapshot": fmt.Sprintf(snapshot, "one") + strings.NewReplacer(`"s"`, `"t"`, "first", "second").Replace(fmt.Sprintf(snapshot, "two")),
+		"one replaced":     strings.Replace(fmt.Sprintf(snapshot, "one"), "first", "third", 1),
+		"one removed":      "",
+		"a clone":          fmt.Sprintf(snapshot, "one") + "resource \"proxmox_vm\" \"c\" {\n vmid = 401\n clone = { vmid = proxmox_vm.a.vmid }\n}\n",
+	} {
+		w.Reconfigure(t, s, rig.RootTicket, base+more)
+		_, err := s.Plan(t.Context())
+		refused(name, err)
+	}
+	w.Reconfigure(t, s, rig.RootTicket, base+fmt.Sprintf(snapshot, "two"))
+	rig.Must(t, s.Run(t.Context()))
+}
