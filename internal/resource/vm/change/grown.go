@@ -133,6 +133,7 @@ func (p warnings) warnLost(ctx context.Context, slot string) {
 		}
 	}
 	gone, lost := p.Lost[slot]
+	lost = lost && !gone.Leaves
 	_, follows := p.Plan.Disks[gone.Now]
 	back := "To put %s back with its data instead, name its volume: disks.%s.imported_disk = { volume = %q }."
 	var detail string

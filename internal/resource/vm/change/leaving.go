@@ -11,6 +11,7 @@ import (
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/preflight"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/model"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/shell"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
@@ -159,4 +160,36 @@ func (p restart) keepsLeaving(slot string, is preflight.InForce) bool {
 // isOpen reports whether it is not known yet if a disk is a certain volume.
 func (p restart) isOpen(slot string) bool {
 	return !p.Config.At("disks." + slot + ".imported_disk.volume").IsKnown()
+}
+
+// WarnNotDestroyed names the own disks that have left their slots since the state was written, where the configuration
+// destroys removed disks and does not have the slots: a run was cut off between the two, or a third party has detached
+// them. The state has none of them any more, so no later plan would name them.
+func WarnNotDestroyed(p *Change) {
+	if model.Value(p.Plan.RemovedDisks) != "destroy" || !p.Config.At("disks").IsKnown() {
+		return
+	}
+	for _, slot := range model.SortedSlots(p.Lost) {
+		gone, entry := p.Lost[slot], ""
+		for unused, volume := range p.Prior.UnusedVolumes {
+			if volume == gone.Volume {
+				entry = unused
+			}
+		}
+		_, stays := p.Plan.Disks[slot]
+		isOwn := slices.Contains(p.Private.Detached, gone.Volume)
+		if stays || !isOwn || entry == "" && !gone.Leaves || p.Attaches(gone.Volume) {
+			continue
+		}
+		until := ""
+		if entry == "" {
+			entry, until = "unusedN", fmt.Sprintf(" PVE takes it out of %s at the next stop, and it is unusedN then.", slot)
+		}
+		p.Diags.AddAttributeWarning(path.Root("removed_disks"), fmt.Sprintf("%s of %s is detached and not destroyed",
+			slot, p.Prior.Thing()),
+			fmt.Sprintf("An apply that was cut off, or a third party, has detached volume %s. removed_disks = \"destroy\" "+
+				"destroys only the disks that an apply detaches, and no later plan names this one.%s If its data is not needed, "+
+				"%s as root on node %s destroys it.", gone.Volume, until, shell.Or(shell.VM("qm unlink {vmid} --idlist {}",
+				int(model.Value(p.Prior.VMID)), entry), "its removal"), model.Value(p.Prior.Node)))
+	}
 }

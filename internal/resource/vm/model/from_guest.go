@@ -124,18 +124,18 @@ type LostDisk struct {
 	Volume string
 	Now    string // the slot of the VM that it is in, or ""
 	Size   string
+	Leaves bool // it is in its slot until the next stop: an update that wants it keeps it
 }
 
-// LostDisks are the slots that have lost their disks since the state was written. A disk that leaves its slot at the
-// next stop is none: an update that wants it keeps it.
+// LostDisks are the slots that have lost their disks since the state was written, or lose them at the next stop.
 func (m *Model) LostDisks(now guest.Guest) map[string]LostDisk {
 	lost := map[string]LostDisk{}
 	for slot, disk := range m.Disks {
 		volume := now.NameOf(Value(disk.Volume))
-		if _, stays := now.Spec.Disks[slot]; stays || volume == "" || now.Leaving[slot] != "" {
+		if _, stays := now.Spec.Disks[slot]; stays || volume == "" {
 			continue
 		}
-		gone := LostDisk{Volume: volume, Size: Value(disk.Size)}
+		gone := LostDisk{Volume: volume, Size: Value(disk.Size), Leaves: now.Leaving[slot] != ""}
 		for other, is := range now.Spec.Disks {
 			if is.Volume == volume {
 				gone.Now = other

@@ -132,6 +132,7 @@ func (p *Planning) update(ctx context.Context, prior kit.PrivateReader) {
 	}
 	p.WarnFormer()
 	p.WarnMarked()
+	change.WarnNotDestroyed(&p.Change)
 	// Then what is a change although no attribute of the configuration differs.
 	p.PlanTags()
 	p.chooseNode(ctx)
