@@ -103,6 +103,7 @@ func (i *idChooser) configured(ctx context.Context) (guest.Baselines, error) {
 	if err != nil || len(i.leftovers(all)) == 0 {
 		return all, err
 	}
+	drives := ""
 	var at, named []string // the volumes of each node; those of shared storages once
 	for _, f := range all {
 		volumes := slices.DeleteFunc(i.leftovers(guest.Baselines{f}), func(volume string) bool {
@@ -111,6 +112,7 @@ func (i *idChooser) configured(ctx context.Context) (guest.Baselines, error) {
 		})
 		if named = append(named, volumes...); len(volumes) > 0 {
 			at = append(at, fmt.Sprintf("%s on node %s", strings.Join(volumes, ", "), f.Node))
+			drives += guest.FreeDrives(f.Node, volumes)
 		}
 	}
 	orphans := strings.Join(at, "; ")
@@ -129,7 +131,7 @@ func (i *idChooser) configured(ctx context.Context) (guest.Baselines, error) {
 		return nil, &guest.FieldError{Path: "vmid", Summary: fmt.Sprintf("Volumes of another VM %d are still there", vmid),
 			Detail: fmt.Sprintf("There are volumes with this id that no VM owns: %s. They may hold another user's "+
 				"data, so they were not touched. Find their owner and remove them, choose another vmid, set on_orphaned_volumes = "+
-				"\"destroy\", or take them over as disks with imported_disk", orphans)}
+				"\"destroy\", or take them over as disks with imported_disk%s", orphans, drives)}
 	}
 	return all, i.destroyOrphans(ctx, all)
 }

@@ -68,7 +68,7 @@ func (a *attempt) configureRead(ctx context.Context, config pve.PendingConfig) e
 	}
 	began := a.creator.jobs.Clock.Now()
 	if _, err := a.view.Write(ctx, change, config); err != nil {
-		return err
+		return withDrive(ctx, a, err)
 	}
 	if noteGap(a); change.Set["description"] != "" {
 		a.renewed = began
@@ -223,4 +223,24 @@ func (a *attempt) shape(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// withDrive adds the cloud-init drive that is in the way to the error of a request that was to make one, with the
+// command that removes it: a task has died before the configuration named it. No roll-back knows of it.
+func withDrive(ctx context.Context, a *attempt, failed error) error {
+	storage := a.spec.CloudInit.Storage
+	if !pve.IsKind(failed, pve.Leftover) || storage == "" {
+		return failed
+	}
+	all, err := a.creator.guests.Volumes(ctx, a.view.Node(), storage, a.vmid)
+	if err != nil {
+		return failed
+	}
+	var volumes []string
+	for _, v := range all {
+		if !guest.Uses(a.view.Last().Current(), v.ID) {
+			volumes = append(volumes, v.ID)
+		}
+	}
+	return fmt.Errorf("%w%s", failed, guest.FreeDrives(a.view.Node(), volumes))
 }

@@ -116,3 +116,31 @@ func TestKilledInItsRollBack(t *testing.T) {
 		}
 	}
 }
+
+// TestCloudInitDriveInTheWayIsNamed: the worker that was to make a clone's cloud-init drive elsewhere dies, and the run with it. The next
+// create cannot make the drive, and the one after finds its VMID taken by it: both name it, with the command that removes it.
+func TestCloudInitDriveInTheWayIsNamed(t *testing.T) {
+	const command = "pvesm free local:150/vm-150-cloudinit.qcow2"
+	k, met := kinds.All(theArchive)["full, cloud-init drive elsewhere"], map[int]int{}
+	r := Request{VMID: 150, Node: k.Node, Clone: k.Clone, Spec: k.Spec, Start: k.Start}
+	r.Spec.Name = to("web")
+	for n := 10; n <= 30; n++ {
+		synctest.Test(t, func(t *testing.T) {
+			b := benchOf(t, pvesim.Options{Clock: clock.Real{}, Latency: -1}, token)
+			b.change(kinds.World)
+			b.killWithWorker(t, r, "/nodes/{node}/qemu/{vmid}/config", n, token)
+			for try := range 2 {
+				_, err := creatorOf(t, b.sim, token).Create(t.Context(), r)
+				if err == nil || b.vms()[150] != nil {
+					break
+				}
+				if met[try]++; !strings.Contains(err.Error(), command) {
+					t.Errorf("killed at %d, try %d: %v", n, try, err)
+				}
+			}
+		})
+	}
+	if met[0] == 0 || met[1] == 0 {
+		t.Errorf("no drive was in the way: %v", met)
+	}
+}

@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/shell"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
 )
 
@@ -311,4 +312,18 @@ func (f *Baseline) Notes() []string {
 // Record is the baseline for a proof.
 func (f *Baseline) Record() BaselineRecord {
 	return BaselineRecord{Node: f.Node, Storages: f.Storages, Before: f.orphans()}
+}
+
+// FreeDrives says how to remove the cloud-init drives among volumes that no VM names, "" for none. PVE generates them,
+// and gives each the one name that it has for the VMID (qemu-server QemuServer/Cloudinit.pm), so one that a dead create
+// has left is in the way of the next one.
+func FreeDrives(node string, volumes []string) string {
+	said := ""
+	for _, volume := range volumes {
+		if volid.IsCloudInit(volume) {
+			said += fmt.Sprintf(". %s is a cloud-init drive, which PVE generates, and maybe of a create that was cut off: "+
+				"%s as root on node %s removes it", volume, shell.Or(shell.FreeUnused(volume), shell.ByHand), node)
+		}
+	}
+	return said
 }

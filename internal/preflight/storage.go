@@ -137,7 +137,7 @@ func (p *planCheck) orphans(ctx context.Context, c *Checker, r Request) {
 	if !r.Orphans {
 		p.say(vmidVolumes, "vmid", fmt.Sprintf("On node %s there are volumes with this id that no VM owns: %s. They may "+
 			"hold another user's data. Choose another vmid, remove them, set on_orphaned_volumes = \"destroy\", or take them "+
-			"over as disks with imported_disk", p.node, names), vmid)
+			"over as disks with imported_disk%s", p.node, names, guest.FreeDrives(p.node, left)), vmid)
 		return
 	}
 	err = volumeuse.AnyForeign(places, p.resources, p.node, left, c.exclusive)
