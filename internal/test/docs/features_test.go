@@ -34,10 +34,12 @@ const generated = "generated.tf"
 func features() []feature {
 	const web = "resource \"proxmox_vm\" \"web\" {\n  name = \"web-1\"\n}\n"
 	importing := func(what string) string { return "import {\n  to = proxmox_vm.web\n  " + what + "\n}\n" }
+	// Terraform 1.16 finds the provider of a resource without a block by the import block alone.
+	toGenerate := importing("id = \"201\"\n  provider = proxmox")
 	plan, generate := []string{"plan"}, []string{"plan", "-generate-config-out=" + generated}
 	return []feature{
 		{row: "`import` block", config: web + importing(`id = "201"`), args: plan, says: "1 to import"},
-		{row: "a generated configuration of an imported VM, `-generate-config-out`", config: importing(`id = "201"`), args: generate,
+		{row: "a generated configuration of an imported VM, `-generate-config-out`", config: toGenerate, args: generate,
 			says: "1 to import, 0 to add, 0 to change"},
 		{row: "`import` block with `for_each`", args: plan, says: "2 to import", config: `
 import {
@@ -63,7 +65,7 @@ resource "proxmox_vm" "web" {
 }
 `},
 		{row: "`import` block by identity", config: web + importing(`identity = { vmid = 201 }`), args: plan, says: "1 to import"},
-		{row: "generated configurations without PVE's defaults", config: importing(`id = "201"`), args: generate, says: "1 to import",
+		{row: "generated configurations without PVE's defaults", config: toGenerate, args: generate, says: "1 to import",
 			lacks: "onboot"},
 		{row: "`plan -refresh-only -detailed-exitcode` that exits with 0 without changes", made: true, says: "No changes",
 			args: []string{"plan", "-refresh-only", "-detailed-exitcode"}, config: web + importing(`id = "201"`) + `
