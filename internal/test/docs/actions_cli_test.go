@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/ownership"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
@@ -84,10 +85,11 @@ func TestAccActions(t *testing.T) {
 	w := rig.NewWorld(t, pvesim.Options{RealNetwork: true})
 	w.Change(func(world *state.World) {
 		for n := range 3 {
-			world.Put(&state.Volume{Storage: "local-zfs", Node: "pve1", Name: fmt.Sprintf("vm-777-disk-%d", n), VMID: 777, Content: "images",
-				Format: "raw", Size: 1 << 30})
+			world.Put(&state.Volume{Storage: "local", Node: "pve1", Name: fmt.Sprintf("777/vm-777-disk-%d.raw", n), VMID: 777,
+				Content: "images", Format: "raw", Size: 1 << 30}) // a directory tells when, so no maker is at work
 		}
 	})
+	w.Sim.Advance(ownership.FreshVolume)
 	ws := rig.NewWorkspace(t, w, rig.DevOverride(t, t.TempDir()), map[string]string{"main.tf": w.ProviderBlock(rig.TokenSSH) + acting,
 		"versions.tf": "terraform {\n  required_providers {\n    proxmox = { source = \"terraform-proxmox/proxmox\" }\n  }\n}\n"})
 	does := func() (does string) {
@@ -132,7 +134,7 @@ func TestAccActions(t *testing.T) {
 		t.Errorf("it is %q, %v", does(), err)
 	}
 	text, err = invoke("proxmox_orphan_delete.all")
-	if wants(text, "vm-777-disk-0 was removed", "vm-777-disk-1 was removed", "vm-777-disk-2 was removed", "3 invoked"); err != nil {
+	if wants(text, "vm-777-disk-0.raw was removed", "vm-777-disk-1.raw was removed", "vm-777-disk-2.raw was removed", "3 invoked"); err != nil {
 		t.Error(err)
 	}
 	w.Change(func(world *state.World) {

@@ -118,7 +118,7 @@ func (w *workspace) Forget(ctx context.Context, address string) Outcome {
 }
 
 func (w *workspace) Generate(ctx context.Context, address, id string) Outcome {
-	block := fmt.Sprintf("import {\n  to = %s\n  id = %q\n}\n", address, id)
+	block := fmt.Sprintf("import {\n  to = %s\n  id = %q\n  provider = proxmox\n}\n", address, id)
 	if err := w.write(importFile, block); err != nil {
 		return Outcome{Text: err.Error()}
 	}
