@@ -118,12 +118,16 @@ func (w *workspace) Forget(ctx context.Context, address string) Outcome {
 }
 
 func (w *workspace) Generate(ctx context.Context, address, id string) Outcome {
-	block := fmt.Sprintf("import {\n  to = %s\n  id = %q\n  provider = proxmox\n}\n", address, id)
-	if err := w.write(importFile, block); err != nil {
+	// Terraform from 1.16 on takes the provider from the import block while there is no resource, and refuses it there after.
+	block := fmt.Sprintf("import {\n  to = %s\n  id = %q\n", address, id)
+	if err := w.write(importFile, block+"  provider = proxmox\n}\n"); err != nil {
 		return Outcome{Text: err.Error()}
 	}
 	if planned := w.run(ctx, "plan", "-generate-config-out="+generatedFile); !planned.OK {
 		return planned
+	}
+	if err := w.write(importFile, block+"}\n"); err != nil {
+		return Outcome{Text: err.Error()}
 	}
 	return w.Apply(ctx)
 }
