@@ -293,7 +293,7 @@ func (u *update) namedVolumes(ctx context.Context, config pve.PendingConfig) (ma
 // VM was there before, as the half copy of a move whose run and worker have died. Only a missing number costs a look.
 func nameLower(ctx context.Context, v volumes) {
 	config, err := v.view.Known(ctx)
-	if err != nil || v.update.renamed != nil { // a migration numbers anew
+	if err != nil || v.update.renamed != nil { // a migration gives new numbers
 		return
 	}
 	had := guest.OwnVolumes(v.vmid, v.before.Current(), v.before.Merged())

@@ -97,8 +97,8 @@ func (r *Resource) Read(ctx context.Context, req resource.ReadRequest, resp *res
 	resp.Diagnostics.Append(model.WriteGone(ctx, resp.Private, seen == guest.Gone || found.Placeholder, private)...)
 }
 
-// noteSeen writes what a look at the VM tells beside the state, where that is news: its detached disks, and what is in
-// slots that the state does not have. prior is the state before an update; a refresh has one state. Both write the
+// noteSeen writes what a look at the VM tells beside the state, where that is news: its detached disks, and the devices
+// in slots that the state does not have. prior is the state before an update; a refresh has one state. Both write the
 // same, so that the refresh right after an apply has no news: Terraform calls a note a change.
 func noteSeen(ctx context.Context, out kit.PrivateWriter, private model.PrivateState, prior, state *model.Model,
 	now guest.Guest) (model.PrivateState, diag.Diagnostics) {

@@ -48,9 +48,9 @@ func Meet(mine Copy, goes *Leaving, copies []Copy, leave []Leaving, areOne func(
 			}
 		}
 	}
-	for i := range leave {
+	for _, l := range leave {
 		for _, s := range mine.Sources {
-			if summary, detail := s.lost(mine.Thing, &leave[i], areOne); summary != "" {
+			if summary, detail := s.lost(mine.Thing, &l, areOne); summary != "" {
 				where, _ := model.Locator{}.Attribute(s.At)
 				diags.AddAttributeWarning(where, summary, detail)
 			}
