@@ -12,6 +12,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
 // firstWrite is what became of the request that claims the VMID.
@@ -29,6 +30,12 @@ type firstWrite struct {
 
 // clone claims the VMID with a copy of the source.
 func (a *attempt) clone(ctx context.Context) error {
+	if held := vm.HeldVolume(a.from.vmid, a.from.config); held != "" && a.from.snapshot == nil {
+		g := a.creator.destroyer.Guard
+		if err := guard.CheckCopy(ctx, g, a.from.node, a.from.request.Path(), held); err != nil {
+			return err
+		}
+	}
 	params := a.from.cloneParams(a.vmid, a.r, a.node)
 	params["description"] = a.firstMark("")
 	return sendCopy(ctx, a, request.Request{Node: a.from.node, Type: "qmclone", ID: a.from.vmid, Done: a.cloned,

@@ -86,8 +86,8 @@ func CheckRunning(ctx context.Context, g *Guard, node string, vmid int, volumes 
 
 // Writers are the guests that run with a volume which another VM holds for them. PVE asks that VM alone whether it
 // runs, and mirrors the disk only where it does. It is off, so PVE would copy the disk under the writes of the others
-// (qemu-server API2/Qemu.pm, $import_from_volid). For another volume no guest is read. A guest that cannot be read is
-// none of them.
+// (qemu-server API2/Qemu.pm, $import_from_volid and clone_vm). For another volume no guest is read. A guest that cannot
+// be read is none of them.
 func Writers(ctx context.Context, g *Guard, node, volume string) ([]Neighbor, error) {
 	vmid, _ := volid.Owner(volume)
 	resources, _, err := g.api.Listing().Recent(ctx)
@@ -111,14 +111,22 @@ const NotWhileItRuns = "PVE would copy the disk while it is written, and the cop
 // CheckCopies refuses copies of volumes that have Writers, right before they are made. It has the volumes by slots.
 func CheckCopies(ctx context.Context, g *Guard, node string, copies map[string]string) error {
 	for _, slot := range slices.Sorted(maps.Keys(copies)) {
-		all, err := Writers(ctx, g, node, copies[slot])
-		if err != nil {
+		if err := CheckCopy(ctx, g, node, guest.ImportPath(slot), copies[slot]); err != nil {
 			return err
 		}
-		if err := Unknown(all, func(Neighbor) bool { return false }); err != nil {
-			return &guest.FieldError{Path: guest.ImportPath(slot),
-				Summary: copies[slot] + " cannot be copied while a guest runs with it", Detail: NotWhileItRuns, Err: err}
-		}
+	}
+	return nil
+}
+
+// CheckCopy does so for one volume, which the attribute at the path names.
+func CheckCopy(ctx context.Context, g *Guard, node, path, volume string) error {
+	all, err := Writers(ctx, g, node, volume)
+	if err != nil {
+		return err
+	}
+	if err := Unknown(all, func(Neighbor) bool { return false }); err != nil {
+		return &guest.FieldError{Path: path, Summary: volume + " cannot be copied while a guest runs with it",
+			Detail: NotWhileItRuns, Err: err}
 	}
 	return nil
 }

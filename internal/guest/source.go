@@ -49,11 +49,15 @@ type Source struct {
 	Unfinished  bool              // its create is not over
 }
 
-// CopiedDescription is the description of a VM that is copied. An ownership mark is none: it says nothing of the copy.
+// CopiedDescription is the description of a VM that is copied. An ownership mark says nothing of the copy, and neither
+// does the sentence of a VM that holds a disk for others: by it that of the copy would be one that others may attach.
 func CopiedDescription(config map[string]string) string {
 	description := strings.TrimRight(config["description"], " \n")
 	if ownership.IsMark(description) {
 		return ""
+	}
+	if text, holds := vm.HolderText(description); holds {
+		return text
 	}
 	return description
 }

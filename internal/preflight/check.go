@@ -163,7 +163,7 @@ func (p *planCheck) vmid(ctx context.Context, c *Checker, r Request) {
 		name = fmt.Sprintf("VM %d", vmid)
 	}
 	isNamesake := !r.OtherID && listed.Type == "qemu" && (listed.Name == "" || listed.Name == name)
-	if !ok || listed.Lock == "create" || listed.Lock == "clone" || isNamesake && (r.Acting || listed.Name == "") {
+	if !ok || isHalfMade(listed) || isNamesake && (r.Acting || listed.Name == "") {
 		return
 	}
 	if _, _, dead := c.guests.Unfinished(ctx, p.resources, listed); dead {
@@ -180,6 +180,9 @@ func (p *planCheck) vmid(ctx context.Context, c *Checker, r Request) {
 		guest.OtherThan(listed)),
 		strconv.Itoa(vmid))
 }
+
+// isHalfMade reports whether PVE is still making a guest, or a task of it has died: then it has no mark yet.
+func isHalfMade(listed pve.Resource) bool { return listed.Lock == "create" || listed.Lock == "clone" }
 
 func (p *planCheck) source(ctx context.Context, c *Checker, r Request) {
 	clone := r.Clone

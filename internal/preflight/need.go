@@ -14,6 +14,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/nearest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/property"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
 )
@@ -66,29 +67,50 @@ func (p *planCheck) need(ctx context.Context, c *Checker, n Need) *guest.FieldEr
 	return tooSmall(ctx, c, p.node, n)
 }
 
-// written reports disks of a proxmox_disk that are to be copied while a guest runs with them. A create that goes on
-// with the VM of a dead run may have its copy.
+// written reports disks of a proxmox_disk that are to be copied while a guest runs with them: by their names, or with
+// the VM that holds one. A create that goes on with the VM of a dead run may have its copy.
 func written(ctx context.Context, p *planCheck, c *Checker, r Request) {
-	for _, n := range r.Needs {
-		if r.Acting || n.Kind != Image || !strings.HasSuffix(n.Path, ".import_from") || p.isReported(n.Path) {
-			continue
+	copies := heldCopies(p, r)
+	for _, path := range slices.Sorted(maps.Keys(copies)) {
+		volume, node := copies[path], p.node
+		if r.Clone != nil && path == r.Clone.Path() {
+			node = p.origin.Node
 		}
-		writers, err := guard.Writers(ctx, c.guard, p.node, n.Value)
+		writers, err := guard.Writers(ctx, c.guard, node, volume)
 		if err != nil || len(writers) == 0 || r.goesOn(ctx, p, c) {
 			continue
 		}
-		stays := guard.Unknown(writers, func(w guard.Neighbor) bool { return n.Changes != nil && n.Changes(w.VMID) })
+		stays := guard.Unknown(writers, func(w guard.Neighbor) bool { return r.Changes != nil && r.Changes(w.VMID) })
 		if stays != nil {
-			report := finding(sourceWritten, n.Path, guard.NotWhileItRuns, n.Value)
+			report := finding(sourceWritten, path, guard.NotWhileItRuns, volume)
 			report.Err = stays
 			p.report(sourceWritten, report)
 			continue
 		}
-		report := finding(sourceMayStop, n.Path, "The same apply changes that guest. Where it does not stop it before, or "+
-			"detach the disk, the copy is refused, and "+goneByThen+". Let this VM depend on that one (depends_on)", n.Value)
+		report := finding(sourceMayStop, path, "The same apply changes that guest. Where it does not stop it before, or "+
+			"detach the disk, the copy is refused, and "+goneByThen+". Let this VM depend on that one (depends_on)", volume)
 		report.Err = guard.Unknown(writers, func(guard.Neighbor) bool { return false })
 		p.report(sourceMayStop, report)
 	}
+}
+
+// heldCopies are the volumes that a plan copies, and that a proxmox_disk may hold, by the attributes that name them. Of
+// a snapshot PVE copies the disk as it was then.
+func heldCopies(p *planCheck, r Request) map[string]string {
+	all := map[string]string{}
+	if r.Acting { // the apply looks right before it copies
+		return nil
+	}
+	for _, n := range r.Needs {
+		if n.Kind == Image && strings.HasSuffix(n.Path, ".import_from") {
+			all[n.Path] = n.Value
+		}
+	}
+	if r.Clone != nil && r.Clone.Snapshot == "" && p.origin.VMID != 0 {
+		all[r.Clone.Path()] = vm.HeldVolume(p.origin.VMID, vm.Encode(p.copy))
+	}
+	maps.DeleteFunc(all, func(path, volume string) bool { return volume == "" || p.isReported(path) })
+	return all
 }
 
 // goesOn reports whether a create may go on with the VM of a run that has not committed it.
@@ -96,6 +118,9 @@ func (r Request) goesOn(ctx context.Context, p *planCheck, c *Checker) bool {
 	return r.Creating && slices.ContainsFunc(p.resources, func(listed pve.Resource) bool {
 		if listed.VMID == 0 || listed.VMID != r.VMID && (listed.Name == "" || listed.Name != r.Name) {
 			return false
+		}
+		if isHalfMade(listed) {
+			return true
 		}
 		_, _, unfinished := c.guests.Unfinished(ctx, p.resources, listed)
 		return unfinished

@@ -59,6 +59,8 @@ type Request struct {
 	Leaves func(vmid int) bool
 	// SourceOpen reports whether the run may change the VM that is cloned, or the plan does not know all of the clone.
 	SourceOpen func(vmid int) bool
+	// Changes reports whether the run changes, replaces or destroys a VM; nil: none.
+	Changes func(vmid int) bool
 }
 
 // Copy is a clone of a VM that is not there yet.
@@ -101,8 +103,6 @@ type Need struct {
 	Own   bool   // a firewall's name that a copy may have from its source
 	// Off: the VM is not started with it. Loose: the run may bring the VM whose disk it is to another node.
 	Off, Loose bool
-	// Changes reports whether the run changes, replaces or destroys a VM; nil: none.
-	Changes func(vmid int) bool
 }
 
 // Kind is the sort of object that a Need is.

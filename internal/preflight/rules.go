@@ -176,7 +176,7 @@ func rulesOfSources() []Rule {
 			"PVE refuses a full clone (qemu-server API2/Qemu.pm, clone_vm)"},
 		{sourceWritten, Refused, "… cannot be copied while a guest runs with it", "the configuration of the VM that holds " +
 			"it; where that is one of a `proxmox_disk`, those of the guests that reach the volume",
-			"PVE asks the holder alone whether it runs (qemu-server API2/Qemu.pm, $import_from_volid)"},
+			"PVE asks the holder alone whether it runs (qemu-server API2/Qemu.pm, $import_from_volid, clone_vm)"},
 		{sourceMayStop, Doubtful, "… may be copied while a guest runs with it", "the same",
 			"the same apply changes that guest, and may stop it or take the disk from it first"},
 		{notRestored, Refused, "The backup cannot be restored like this", "the configuration in the backup", "the same"},

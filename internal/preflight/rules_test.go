@@ -80,8 +80,8 @@ func casesOfDevices() map[string]one {
 			Planned: vm.Spec{Networks: map[string]vm.NIC{"net0": nic}}}},
 		"local-zfs:vm-300-disk-0 cannot be copied while": {func(w *world) { w.change(heldInUse) },
 			Request{Creating: true, Node: "pve1", Needs: []Need{copyOfHeld}}},
-		"local-zfs:vm-300-disk-0 may be copied while": {func(w *world) { w.change(heldInUse) }, Request{Node: "pve1", Needs: []Need{{
-			Path: copyOfHeld.Path, Kind: Image, Value: copyOfHeld.Value, Changes: func(int) bool { return true }}}}},
+		"local-zfs:vm-300-disk-0 may be copied while": {func(w *world) { w.change(heldInUse) }, Request{Node: "pve1", Needs: []Need{copyOfHeld},
+			Changes: func(int) bool { return true }}},
 		"Mapping gpu has no entry for node": {func(w *world) {
 			w.change(func(w *state.World) {
 				w.Mappings = []*state.Mapping{{Kind: "pci", ID: "gpu", Nodes: []string{"pve2", "pve3"}}}

@@ -82,14 +82,25 @@ func TestAdoptAfterAKill(t *testing.T) {
 	}
 }
 
-// TestCopyOfBeforeTheKill: the provider dies right after the request that copies a held disk, and another guest starts with that disk. The next apply
-// goes on with the VM, which has its copy.
+// TestCopyOfBeforeTheKill: the provider dies after a held disk was copied, or cloned with its holder, and another guest starts with that disk. The
+// next apply goes on with the VM, which has its copy.
 func TestCopyOfBeforeTheKill(t *testing.T) {
 	t.Parallel()
+	t.Run("disk", func(t *testing.T) {
+		t.Parallel()
+		copyBeforeTheKill(t, "disks = { scsi0 = { storage = \"local-zfs\", size = \"1G\", import_from = "+rig.DiskVolume+" } }", engine.Moment{Request: "POST /nodes/pve1/qemu", Nth: 1, Served: true})
+	})
+	t.Run("holder", func(t *testing.T) {
+		t.Parallel()
+		copyBeforeTheKill(t, "clone = { vmid = proxmox_disk.data.vmid }", engine.Moment{Request: "POST /nodes/pve1/qemu/401/status/start", Nth: 1})
+	})
+}
+
+func copyBeforeTheKill(t *testing.T, source string, at engine.Moment) {
+	t.Helper()
 	held := rig.DiskBlock(rig.SmallDisk)
 	config := held + rig.DiskAttached("a", 400, rig.DiskVolume)
-	copying := config + "resource \"proxmox_vm\" \"b\" {\n  vmid = 401\n  node = \"pve1\"\n  disks = { scsi0 = { storage = \"local-zfs\", size = \"1G\", " +
-		"import_from = " + rig.DiskVolume + " } }\n}\n"
+	copying := config + "resource \"proxmox_vm\" \"b\" {\n  vmid = 401\n  node = \"pve1\"\n  " + source + "\n}\n"
 	b := newKillBench(t, rig.TokenNoSSH)
 	b.configure(t, config)
 	b.unkilled()
@@ -98,7 +109,7 @@ func TestCopyOfBeforeTheKill(t *testing.T) {
 	}
 	b.w.Change(func(world *state.World) { world.Guests[400].Running = nil })
 	b.configure(t, copying)
-	if !b.kill(t, engine.Moment{Request: "POST /nodes/pve1/qemu", Nth: 1, Served: true}, func() error { return b.s.Run(t.Context()) }) {
+	if !b.kill(t, at, func() error { return b.s.Run(t.Context()) }) {
 		t.Fatal("the create was not killed")
 	}
 	b.unkilled()

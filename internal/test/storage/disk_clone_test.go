@@ -6,6 +6,7 @@ import (
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
 // TestCloneWithAnotherDiskInTheSlot: the disk that a clone has from its template gives way to a proxmox_disk, and the plan does not say
@@ -75,5 +76,43 @@ func TestDiskWithWhichAGuestRunsIsNotCopied(t *testing.T) {
 			t.Errorf("VM 401 is %v", config)
 		}
 	})
+	d.Survives()
+}
+
+// TestHolderIsNotClonedWhileAGuestRunsWithItsDisk: PVE asks whether the VM runs that is cloned. That is the holder, which is off. The plan of a clone, and
+// that of its replacement, refuse; a guest that the same apply starts is found right before the copy is made. The clone of a disk that is free is no
+// holder: nothing takes it for one.
+func TestHolderIsNotClonedWhileAGuestRunsWithItsDisk(t *testing.T) {
+	t.Parallel()
+	d := newDataDisk(t, rig.DiskBlock(rig.SmallDisk, `description = "shop"`))
+	all := func(power, more string) string {
+		return rig.DiskBlock(rig.SmallDisk, `description = "shop"`) + rig.DiskAttached("a", 400, rig.DiskVolume, power) + `resource "proxmox_vm" "b" {
+  vmid       = 401
+  node       = "pve1"
+  protection = false
+  clone      = { vmid = proxmox_disk.data.vmid }
+  depends_on = [proxmox_vm.a]
+  ` + more + `
+}
+`
+	}
+	runs := []string{"cannot be copied while a guest runs with it", "VM 400 (a) on node pve1 (scsi1)", "depends_on"}
+	planned := func() error { _, err := d.Session.Plan(t.Context()); return err }
+	d.Configure(all("", ""))
+	rig.MustRefuse(t, d.Session.Run(t.Context()), runs)
+	rig.MustRefuse(t, planned(), runs)
+	if rig.GuestOf(d.World, 401).Config != nil {
+		t.Error("VM 401 was made")
+	}
+	d.World.ExpectPowerOffs(state.PowerShutdown, state.PowerStop)
+	d.To(all("power_state = \"stopped\"", ""))
+	clone := rig.GuestOf(d.World, 401).Config
+	if _, holds := vm.HolderText(clone["description"]); holds || strings.TrimSpace(clone["description"]) != "shop" {
+		t.Errorf("the clone says %q", clone["description"])
+	}
+	d.To(all("power_state = \"running\"", ""))
+	d.Session.Taint("proxmox_vm.b", true)
+	rig.MustRefuse(t, planned(), runs)
+	d.Session.Taint("proxmox_vm.b", false)
 	d.Survives()
 }

@@ -104,7 +104,8 @@ func (p serverCheck) request() preflight.Request {
 		Storages: map[string]string{}, Bridges: map[string]string{}, Needs: needed.needs(), Formats: needed.formats(),
 		CPUs:    needed.startedCPUs(),
 		Orphans: p.mayDestroyOrphans(), Who: p.who(), Acting: p.Acting,
-		Whole: p.Config.Raw.IsFullyKnown(), Started: p.IsStarted() && !p.Runs(), Running: p.Runs()}
+		Whole: p.Config.Raw.IsFullyKnown(), Started: p.IsStarted() && !p.Runs(), Running: p.Runs(),
+		Changes: func(vmid int) bool { return p.Run.Seen(vmid).Changing }}
 	p.describe(&q)
 	if model.Differ(prior.Node, plan.Node) { // everything is asked of the node that it goes to
 		q.Moving = &preflight.Moving{From: *prior.Node, Attached: p.Attached, ByHA: plan.StaysUnderHA(prior)}

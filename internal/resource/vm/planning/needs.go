@@ -67,9 +67,7 @@ func (p requirements) sources() []preflight.Need {
 		bytes, _ := property.ParseSize(model.Value(size)) // none is 0
 		owner, _ := volid.Owner(*source)                  // likewise
 		all = append(all, preflight.Need{Path: at + ".import_from", Kind: preflight.KindOfSource(*source), Value: *source,
-			Size: bytes, Loose: p.Run.Seen(owner).Changing,
-			Changes: func(vmid int) bool { return p.Run.Seen(vmid).Changing },
-			Work:    model.Value(p.Plan.ImportStorage)})
+			Size: bytes, Loose: p.Run.Seen(owner).Changing, Work: model.Value(p.Plan.ImportStorage)})
 	}
 	for _, slot := range model.SortedSlots(p.Plan.Disks) {
 		if was, d := p.Prior.Disks[slot], p.Plan.Disks[slot]; was.Volume == nil {
