@@ -3,12 +3,14 @@ package preflight
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guard"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/nearest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
@@ -97,9 +99,18 @@ func (p *planCheck) orphans(ctx context.Context, c *Checker, r Request) {
 	if _, taken := p.resources.Guest(id); taken || id == 0 {
 		return
 	}
+	for _, at := range searched(p, r) {
+		if left := leftAt(ctx, p, c, r, at, id); len(left) > 0 && !p.isReported("vmid") {
+			leftOver(ctx, p, c, r, at.node, left)
+		}
+	}
+}
+
+// leftAt are the volumes of a place that carry the id of a new VM, and that it does not adopt.
+func leftAt(ctx context.Context, p *planCheck, c *Checker, r Request, at place, id int) []string {
 	var suspect []string
-	for _, name := range searched(p, r) {
-		storage, there := p.resources.Storage(p.node, name)
+	for _, name := range at.storages {
+		storage, there := p.resources.Storage(at.node, name)
 		if there && slices.ContainsFunc(c.volumesOf(ctx, storage, id), func(volume string) bool {
 			owner, ok := volid.Owner(volume)
 			return ok && owner == id && !slices.Contains(r.Adopts, volume)
@@ -108,28 +119,31 @@ func (p *planCheck) orphans(ctx context.Context, c *Checker, r Request) {
 		}
 	}
 	if len(suspect) == 0 {
-		return
+		return nil
 	}
-	baseline, err := c.guests.NewBaseline(ctx, p.resources, p.node, id, suspect)
+	baseline, err := c.guests.NewBaseline(ctx, p.resources, at.node, id, suspect)
 	if err != nil {
-		return
+		return nil
 	}
 	places, err := c.whereStoragesAre(ctx)
 	if err != nil { // the create looks
-		return
+		return nil
 	}
-	left := slices.DeleteFunc((guest.Baselines{baseline}).Orphans(), func(volume string) bool {
+	return slices.DeleteFunc((guest.Baselines{baseline}).Orphans(), func(volume string) bool {
 		return places.MayBe(volume, r.Adopts)
 	})
-	if len(left) == 0 {
-		return
-	}
+}
+
+// leftOver reports such volumes of a node.
+func leftOver(ctx context.Context, p *planCheck, c *Checker, r Request, node string, left []string) {
+	id, _ := volid.Owner(left[0])
 	vmid, names := strconv.Itoa(id), strings.Join(left, ", ")
+	places, _ := c.whereStoragesAre(ctx) // as they were read for the volumes
 	if sources := r.Planned.SourcesOf(id); slices.ContainsFunc(left, func(volume string) bool {
 		return places.MayBe(volume, sources)
 	}) {
 		if r.VMID != 0 { // else the create refuses
-			p.say(vmidVolumes, "vmid", fmt.Sprintf("On node %s there are volumes with this id that no VM owns: %s. %s", p.node,
+			p.say(vmidVolumes, "vmid", fmt.Sprintf("On node %s there are volumes with this id that no VM owns: %s. %s", node,
 				names, guest.SourceUnderItsID), vmid)
 		}
 		return
@@ -137,35 +151,61 @@ func (p *planCheck) orphans(ctx context.Context, c *Checker, r Request) {
 	if !r.Orphans {
 		p.say(vmidVolumes, "vmid", fmt.Sprintf("On node %s there are volumes with this id that no VM owns: %s. They may "+
 			"hold another user's data. Choose another vmid, remove them, set on_orphaned_volumes = \"destroy\", or take them "+
-			"over as disks with imported_disk%s", p.node, names, guest.FreeDrives(p.node, left)), vmid)
+			"over as disks with imported_disk%s", node, names, guest.FreeDrives(node, left)), vmid)
 		return
 	}
-	err = volumeuse.AnyForeign(places, p.resources, p.node, left, c.exclusive)
-	if err != nil && r.VMID == 0 { // the create refuses
-		return
+	var used *guard.InUseError
+	foreign := volumeuse.AnyForeign(places, p.resources, node, left, c.exclusive)
+	if foreign == nil && !r.Acting {
+		errors.As(c.guard.ProveOrphaned(ctx, node, id, left), &used)
 	}
-	if err != nil {
-		p.say(vmidForeign, "on_orphaned_volumes", fmt.Sprintf("On node %s, %v. Nothing would be destroyed, and the VM "+
-			"not created. Choose another vmid, or name the storage in exclusive_storages of the provider if no other "+
-			"cluster uses it", p.node, err), vmid)
-		return
+	switch detail := "Nothing would be destroyed, and the VM not created. Choose another vmid, or "; {
+	case (foreign != nil || used != nil) && r.VMID == 0: // the create refuses
+	case used != nil:
+		p.say(vmidForeign, "on_orphaned_volumes", fmt.Sprintf("On node %s, %v. %stake the volume from that guest", node, used,
+			detail), vmid)
+	case foreign != nil:
+		p.say(vmidForeign, "on_orphaned_volumes", fmt.Sprintf("On node %s, %v. %sname the storage in exclusive_storages of "+
+			"the provider if no other cluster uses it", node, foreign, detail), vmid)
+	default:
+		p.say(vmidDestroys, "on_orphaned_volumes", fmt.Sprintf("On node %s no VM owns them: %s. They are destroyed with "+
+			"their data where on_orphaned_volumes is \"destroy\"", node, names), vmid)
 	}
-	p.say(vmidDestroys, "on_orphaned_volumes", fmt.Sprintf("On node %s no VM owns them: %s. They are destroyed with "+
-		"their data where on_orphaned_volumes is \"destroy\"", p.node, names), vmid)
 }
 
-// searched are the storages on which volumes with the VMID of a new VM matter.
-func searched(p *planCheck, r Request) []string {
-	storages := map[string]bool{}
-	for _, id := range r.Storages {
-		storages[id] = true
+// place is a node with storages on it.
+type place struct {
+	node     string
+	storages []string
+}
+
+// searched are the places in which volumes with the VMID of a new VM matter, as its create looks: the storages that the
+// configuration names and those of the source, on the node of a clone's source too, and all that PVE scans after a
+// restore.
+func searched(p *planCheck, r Request) []place {
+	storages := slices.Collect(maps.Values(r.Storages))
+	if !r.Acting { // then the create looks
+		storages = append(storages, p.copy.Storages()...)
 	}
+	at := []place{{p.node, slices.Clone(storages)}}
 	for _, s := range p.resources.Storages(p.node) {
-		if r.Orphans && slices.Contains(strings.Split(s.Content, ","), "images") {
-			storages[s.Storage] = true
+		isScanned := r.Orphans || r.Restore != nil && !r.Acting
+		if isScanned && slices.Contains(strings.Split(s.Content, ","), "images") {
+			at[0].storages = append(at[0].storages, s.Storage)
 		}
 	}
-	return slices.Sorted(maps.Keys(storages))
+	if from := p.origin.Node; from != "" && from != p.node && !r.Acting {
+		at[0].storages = slices.DeleteFunc(at[0].storages, func(id string) bool {
+			listed, _ := p.resources.Storage(p.node, id)
+			return listed.Shared && slices.Contains(storages, id)
+		})
+		at = append(at, place{from, storages})
+	}
+	for i := range at {
+		slices.Sort(at[i].storages)
+		at[i].storages = slices.Compact(at[i].storages)
+	}
+	return at
 }
 
 // volumesOf are the volumes on a storage, at least those of a VMID. A storage that lists files is asked for the VMID
