@@ -65,6 +65,9 @@ func (c *Creator) findIn(ctx context.Context, r Request, resources pve.Resources
 	if r.Restore != nil {
 		found.from, err = c.archive(ctx, found.resources, found.node, r)
 	}
+	if err == nil {
+		err = found.from.hasDrive(r)
+	}
 	if r.Clone == nil || err != nil {
 		return found, err
 	}

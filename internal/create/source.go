@@ -306,15 +306,31 @@ func (s *source) cloneParams(vmid int, r Request, node string) pve.Params {
 	return p
 }
 
+// hasDrive refuses cloud-init data for a copy that has no drive with them.
+func (s *source) hasDrive(r Request) error {
+	if s == nil {
+		return nil
+	}
+	for _, problem := range vm.Undriven(vm.Decode(s.copied()), r.Spec) {
+		return &guest.FieldError{Path: problem.At, Summary: "The copy would have no cloud-init drive",
+			Detail: fmt.Sprintf("Cannot %s: %s. No VM was made", s.what, problem.Text)}
+	}
+	return nil
+}
+
+// copied is the configuration of the copy.
+func (s *source) copied() map[string]string {
+	if s.snapshot != nil {
+		return s.snapshot
+	}
+	return s.config
+}
+
 // isAsPlanned refuses a source of which the plan has said something else: before the first write nothing has to be
 // taken back, and the next plan says what the source is now.
 func (s *source) isAsPlanned(r Request) error {
 	if r.AsPlanned == nil {
 		return nil
 	}
-	config := s.config
-	if s.snapshot != nil {
-		config = s.snapshot
-	}
-	return r.AsPlanned(guest.Source{Listed: s.listed, Config: config, Description: s.description})
+	return r.AsPlanned(guest.Source{Listed: s.listed, Config: s.copied(), Description: s.description})
 }

@@ -1,6 +1,7 @@
 package guest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -49,8 +50,7 @@ type Source struct {
 	Unfinished  bool              // its create is not over
 }
 
-// CopiedDescription is the description of a VM that is copied. An ownership mark says nothing of the copy, and neither
-// does the sentence of a VM that holds a disk for others: by it that of the copy would be one that others may attach.
+// CopiedDescription is that of a copy: no ownership mark, and no sentence of a holder, by which others attach its disk.
 func CopiedDescription(config map[string]string) string {
 	description := strings.TrimRight(config["description"], " \n")
 	if ownership.IsMark(description) {
@@ -274,11 +274,8 @@ func (c *Clone) Migrates(resources pve.Resources, source pve.Resource, config ma
 			}
 			continue
 		}
-		if c.Storage != "" && c.Storage != storage {
-			local[c.Storage] = isLocal(c.Storage) || isLocal(storage)
-		} else {
-			local[storage] = isLocal(storage)
-		}
+		to := cmp.Or(c.Storage, storage)
+		local[to] = isLocal(to) || isLocal(storage)
 	}
 	maps.DeleteFunc(local, func(_ string, is bool) bool { return !is })
 	if len(local) == 0 && medium == "" {
@@ -295,8 +292,7 @@ func (c *Clone) Migrates(resources pve.Resources, source pve.Resource, config ma
 	for _, storage := range slices.Sorted(maps.Keys(local)) {
 		if _, ok := resources.Storage(node, storage); !ok {
 			return refuse("clone.storage", fmt.Sprintf("The clone is made on node %s and then migrated, and node %s has no "+
-				"storage %s. Set clone.storage to one that both nodes have",
-				source.Node, node, storage))
+				"storage %s. Set clone.storage to one that both nodes have", source.Node, node, storage))
 		}
 	}
 	return true, nil

@@ -135,8 +135,8 @@ func rulesOfPlaces() []Rule {
 			"unless it is replaced, or a dead create left it; the same apply may destroy it first"},
 		{vmidVolumes, Refused, "Volumes of another VM … are still there", content, "the create would refuse them"},
 		{vmidForeign, Refused, "Volumes with VMID … may have an owner elsewhere", content,
-			"`on_orphaned_volumes = \"destroy\"` destroys no volume that another guest uses, or that may be another cluster's or " +
-				"program's"},
+			"`on_orphaned_volumes = \"destroy\"` destroys no volume that another guest uses, or that may be another " +
+				"cluster's or program's"},
 		{vmidDestroys, Doubtful, "Volumes with VMID … will be destroyed", content,
 			"a plan names what it destroys; another volume may come until the apply"},
 	}

@@ -309,9 +309,10 @@ func WithRest(s, server Spec) Spec {
 // Displaced are the drives that a copy would lose because want has another drive in their slot: Merge takes the slot
 // over, and PVE detaches a disk and drops a cloud-init drive without a word (qemu-server API2/Qemu.pm update_vm_api).
 //
-// The problems are disks of base, and its cloud-init drive where want configures cloud-init and names no other slot.
+// The problems are Undriven, disks of base, and its cloud-init drive where want configures cloud-init without a slot.
 // drive is the slot of a cloud-init drive that only goes, "" for none.
 func Displaced(base, want Spec) (problems []Problem, drive string) {
+	problems = Undriven(base, want)
 	refuse := func(slot, at string) {
 		if disk := base.Disks[slot]; disk.Volume != "" {
 			problems = append(problems, Problem{Option: slot, At: at, Text: fmt.Sprintf("the slot is not empty: %s is in %s, "+

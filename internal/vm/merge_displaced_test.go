@@ -24,8 +24,11 @@ func TestDisplaced(t *testing.T) {
 		drive      string
 	}{
 		"a medium where a disk is":                  {Spec{Disks: disk}, Spec{CDROMs: file("scsi0", "ide0")}, []string{"cdroms.scsi0"}, ""},
-		"a cloud-init drive where a disk is":        {Spec{Disks: disk}, Spec{CloudInit: CloudInit{Slot: "scsi0"}}, []string{"cloud_init.slot"}, ""},
+		"a cloud-init drive where a disk is":        {Spec{Disks: disk}, Spec{CloudInit: CloudInit{Slot: "scsi0", Storage: "a"}}, []string{"cloud_init.slot"}, ""},
 		"one in its usual slot where a disk is":     {Spec{Disks: disk}, Spec{CloudInit: CloudInit{Storage: "a"}}, []string{"cloud_init.slot"}, ""},
+		"a user, and no drive":                      {Spec{Disks: disk}, Spec{CloudInit: user}, []string{"cloud_init.storage"}, ""},
+		"a slot, and no drive":                      {Spec{Disks: disk}, Spec{CloudInit: CloudInit{Slot: "ide0"}}, []string{"cloud_init.storage"}, ""},
+		"no keys, and no drive":                     {Spec{Disks: disk}, Spec{CloudInit: CloudInit{CloudInitOptions: CloudInitOptions{SSHKeys: []string{}}}}, nil, ""},
 		"a medium where its drive is":               {Spec{CloudInit: drive}, Spec{CDROMs: file("ide2"), CloudInit: user}, []string{"cdroms.ide2"}, ""},
 		"a disk where its drive is":                 {Spec{CloudInit: drive}, Spec{Disks: disk, CloudInit: user}, []string{"disks.ide2"}, ""},
 		"a medium where a drive is, no cloud-init":  {Spec{CloudInit: drive}, Spec{CDROMs: file("ide2")}, nil, "ide2"},

@@ -282,3 +282,18 @@ func addressFamily() family {
 	}
 	return f
 }
+
+// Undriven is the problem of a copy that is to have cloud-init data and no drive to read them from: base has none, and
+// want does not say where to make one. PVE takes the options all the same, and the guest sees nothing of them.
+func Undriven(base, want Spec) []Problem {
+	data := want.CloudInit
+	data.Storage = ""
+	told := Encode(Spec{CloudInit: data})
+	maps.DeleteFunc(told, func(_, value string) bool { return value == "" })
+	if base.CloudInit.Slot != "" || want.CloudInit.Storage != "" || len(told) == 0 && want.CloudInit.Slot == "" {
+		return nil
+	}
+	return []Problem{{Option: "cloud_init", At: "cloud_init.storage", Text: "the source has no cloud-init drive, and " +
+		"without one the guest reads no user, password, keys and addresses. Set cloud_init.storage to the storage of a new " +
+		"one"}}
+}

@@ -344,3 +344,47 @@ func TestOptionsThatQEMUReadsAtItsStart(t *testing.T) {
 		})
 	}
 }
+
+// TestCopyWithoutACloudInitDrive: PVE takes cloud-init options for a VM without a drive, and the guest sees nothing of them. A copy of a source that has
+// none is refused by the plan and, where that does not know the source, by the create, before anything is made; so is its replacement. With a storage
+// it gets a drive.
+func TestCopyWithoutACloudInitDrive(t *testing.T) {
+	t.Parallel()
+	for name, hcl := range map[string]string{
+		"user":     `cloud_init = { user = "x", addresses = { net0 = { ipv4 = "10.0.0.5/24" } } }`,
+		"password": "cloud_init_password_wo = \"secret\"\ncloud_init_password_wo_version = 1",
+		"slot":     `cloud_init = { user = "x", slot = "scsi9" }`,
+		"snippet":  `cloud_init = { custom = { user = "local:snippets/user.yaml" } }`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := rig.NewWorld(t)
+			w.ExpectPowerOffs(state.PowerShutdown, state.PowerStop)
+			w.Change(func(world *state.World) { delete(world.Guests[9000].Config, "ide2") })
+			clone := func(more string) string {
+				return rig.VMBlock("vmid = 400\nnode = \"pve1\"\nprotection = false\nclone = { vmid = 9000 }\n" + more)
+			}
+			s := w.Session(t, rig.TokenNoSSH, clone(hcl))
+			refused := []string{"no cloud-init drive", "cloud_init.storage"}
+			_, err := s.Plan(t.Context())
+			rig.MustRefuse(t, err, refused)
+			w.Reconfigure(t, s, rig.TokenNoSSH, clone(""))
+			rig.Must(t, s.Converge(t.Context()))
+			w.Reconfigure(t, s, rig.TokenNoSSH, clone(hcl))
+			s.Taint("proxmox_vm.x", true)
+			_, err = s.Plan(t.Context())
+			rig.MustRefuse(t, err, refused)
+			const made = "resource \"proxmox_vm\" \"made\" {\n  vmid = 500\n  node = \"pve1\"\n  template = true\n}\n"
+			late := strings.NewReplacer("400", "401", "vmid = 9000", "vmid = proxmox_vm.made.vmid").Replace(clone(hcl))
+			rig.MustRefuse(t, w.Session(t, rig.TokenNoSSH, made+late).Run(t.Context()), refused)
+			if rig.GuestOf(w, 500).Config == nil || rig.GuestOf(w, 401).Config != nil {
+				t.Error("the template was not made, or its clone was")
+			}
+			if name == "password" {
+				hcl += "\ncloud_init = { user = \"ops\" }"
+			}
+			w.Reconfigure(t, s, rig.TokenNoSSH, clone(strings.Replace(hcl, "cloud_init = {", "cloud_init = { storage = \"local-zfs\",", 1)))
+			rig.Must(t, s.Converge(t.Context()))
+		})
+	}
+}

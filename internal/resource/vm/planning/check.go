@@ -186,6 +186,9 @@ func (p serverCheck) describe(q *preflight.Request) {
 		firewallOptionsDiffer(is, was)
 	if p.Creating() {
 		q.Planned = plan.Spec(plan.Copies())
+		if p.Config.IsSet("cloud_init_password_wo") { // which no plan has
+			q.Planned.CloudInit.PasswordHash = new("*")
+		}
 		for _, slot := range model.SortedSlots(plan.Disks) {
 			if d := plan.Disks[slot]; d.Imported != nil {
 				if q.Imported = append(q.Imported, slot); d.Volume == nil { // adopted, if it is not known yet which
