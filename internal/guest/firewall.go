@@ -64,10 +64,15 @@ func NameLeftFirewall(ctx context.Context, g *Guests, node string, vmid int) str
 		shell.VM("grep -w -- {vmid} /etc/pve/.vmlist; [ $? = 1 ] && rm -f -- /etc/pve/firewall/{vmid}.fw", vmid), node)
 }
 
-// FirewallFor names the firewall that this identity sees under a VMID. PVE removes it as it does permissions.
+// FirewallFor names the firewall that this identity sees under a VMID, also one that a look fails to show. PVE removes
+// it as it does permissions.
 func FirewallFor(ctx context.Context, g *Guests, node string, vmid int) []string {
-	if f, err := g.ReadFirewall(ctx, node, vmid); err != nil || len(f.Options())+len(f.Rules) == 0 {
+	f, err := g.ReadFirewall(ctx, node, vmid)
+	switch {
+	case pve.IsKind(err, pve.Denied), err == nil && len(f.Options())+len(f.Rules) == 0:
 		return nil
+	case err != nil:
+		return []string{fmt.Sprintf("firewall options or rules, which could not be looked at (%v)", err)}
 	}
 	return []string{"firewall options or rules"}
 }
@@ -91,7 +96,9 @@ func (g *Guests) ReadFirewall(ctx context.Context, node string, vmid int) (*fire
 	if err != nil {
 		return nil, err
 	}
-	return firewall.From(options.Values, rules.Rules), nil
+	settings := firewall.From(options.Values, rules.Rules)
+	settings.Problems = rules.Problems
+	return settings, nil
 }
 
 func (f firewallOf) setOptions(ctx context.Context, prior, want *firewall.Settings, clean bool,

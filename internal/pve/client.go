@@ -99,7 +99,7 @@ type answer interface {
 		[]backupJobWire | featureWire | []mappingWire |
 		[]logEntryWire | []powerWire |
 		map[string]map[string]wire.Bool |
-		map[string]wire.String | []map[string]wire.String | importWire | haRuleWire | []haRuleWire |
+		map[string]wire.String | []map[string]wire.String | []ruleWire | importWire | haRuleWire | []haRuleWire |
 		urlMetadataWire
 }
 

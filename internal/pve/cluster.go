@@ -176,6 +176,7 @@ type namedWire struct {
 	Type  wire.String `json:"type"`
 	Scope wire.String `json:"scope"`
 	Macro wire.String `json:"macro"`
+	SID   wire.String `json:"sid"`
 }
 
 // names are the texts of the entries of a listing.

@@ -1,7 +1,11 @@
 package pve
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -23,6 +27,8 @@ type FirewallRules struct {
 	// Rules are property -> value: type, action, enable, comment, source, dest, sport, dport, proto, iface, log, macro,
 	// icmp-type.
 	Rules []map[string]string
+	// Problems are the reasons why PVE does not follow a rule as it is written, as the web interface shows them.
+	Problems []string
 	// Digest of the file, which the options share; "" when there is no rule, since only the rules carry it.
 	Digest string
 }
@@ -48,16 +54,44 @@ func (f FirewallClient) SetOptions(ctx context.Context, p Params) error {
 	return f.client.change(ctx, f.op("set", "the firewall options"), http.MethodPut, f.path("/firewall/options"), p)
 }
 
+// ruleWire is a rule as a listing shows it. One that names an alias or IP set that is gone, or that is wrong otherwise,
+// has the reasons by property beside its values (pve-firewall Firewall.pm verify_rule, copy_list_with_digest).
+type ruleWire struct{ values, errors map[string]wire.String }
+
+// UnmarshalJSON tells the values from the reasons.
+func (w *ruleWire) UnmarshalJSON(data []byte) error {
+	var errors struct {
+		Errors map[string]wire.String `json:"errors"`
+	}
+	var values map[string]json.RawMessage
+	if err := cmp.Or(json.Unmarshal(data, &errors), json.Unmarshal(data, &values)); err != nil {
+		return err
+	}
+	w.errors, w.values = errors.Errors, make(map[string]wire.String, len(values))
+	delete(values, "errors")
+	for name, raw := range values {
+		var value wire.String
+		if err := json.Unmarshal(raw, &value); err != nil {
+			return err
+		}
+		w.values[name] = value
+	}
+	return nil
+}
+
 // Rules reads the rules of a VM's firewall. It needs VM.Audit (pve-firewall API2/Firewall/Rules.pm).
 func (f FirewallReader) Rules(ctx context.Context) (FirewallRules, error) {
-	list, err := fetch[[]map[string]wire.String](ctx, f.client, f.op("read", "the firewall rules"),
+	list, err := fetch[[]ruleWire](ctx, f.client, f.op("read", "the firewall rules"),
 		f.path("/firewall/rules"), nil)
 	if err != nil {
 		return FirewallRules{}, err
 	}
 	all := FirewallRules{Rules: make([]map[string]string, len(list))}
 	for i, w := range list {
-		all.Rules[i], all.Digest = firewallValues(w)
+		all.Rules[i], all.Digest = firewallValues(w.values)
+		for _, property := range slices.Sorted(maps.Keys(w.errors)) {
+			all.Problems = append(all.Problems, fmt.Sprintf("rule %d, %s: %s", i, property, w.errors[property]))
+		}
 		delete(all.Rules[i], "pos")
 		delete(all.Rules[i], "ipversion") // what PVE makes of protocol and addresses
 	}

@@ -44,15 +44,7 @@ func (h HAReader) Resource(ctx context.Context, vmid int) (HAResource, error) {
 
 // Resources lists the service ids of the HA configuration, "vm:100" and "ct:101". It needs Sys.Audit on /.
 func (h HAReader) Resources(ctx context.Context) ([]string, error) {
-	list, err := fetch[[]map[string]wire.String](ctx, h.client, "list the HA resources", haPath, nil)
-	if err != nil {
-		return nil, err
-	}
-	sids := make([]string, 0, len(list))
-	for _, w := range list {
-		sids = append(sids, string(w["sid"]))
-	}
-	return sids, nil
+	return h.client.names(ctx, "list the HA resources", haPath, func(w namedWire) string { return string(w.SID) })
 }
 
 // Create puts a VM under HA; p holds its options. It needs Sys.Console on /.

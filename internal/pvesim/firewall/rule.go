@@ -1,6 +1,7 @@
 package firewall
 
 import (
+	"errors"
 	"maps"
 	"net/netip"
 	"regexp"
@@ -20,6 +21,9 @@ func ruleAnswer(r *engine.Request, f *state.FirewallFile, pos int) map[string]an
 	out["digest"] = rulesDigest(f)
 	if v := RuleIPVersion(f.Rules[pos]); v != 0 {
 		out["ipversion"] = v
+	}
+	if e := (*perl.Error)(nil); errors.As(verifyRule(r, f, f.Rules[pos]), &e) && len(e.Errors) > 0 {
+		out["errors"] = e.Errors // an object (Firewall.pm verify_rule with $noerr, copy_list_with_digest)
 	}
 	return out
 }

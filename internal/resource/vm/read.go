@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
@@ -85,6 +86,7 @@ func (r *Resource) Read(ctx context.Context, req resource.ReadRequest, resp *res
 		if private.Moved != nil {
 			resp.Diagnostics.Append(leftAlone(attempt.Thing, left)...)
 		}
+		resp.Diagnostics.Append(unfollowed(found)...)
 		resp.Diagnostics.Append(append(ignoredByHA(state.HA, found), cutOff(ctx, r.machines, &state, found)...)...)
 		resp.Diagnostics.Append(change.NoteGrown(ctx, resp.Private, state.Disks, resp.State.Raw, private)...)
 	}
@@ -140,6 +142,18 @@ func ignoredByHA(configured *guest.HA, found guest.Guest) diag.Diagnostics {
 		return nil
 	}
 	return kit.Warn([]guest.Warning{guest.IgnoredByHA(found.VMID)})
+}
+
+// unfollowed warns of firewall rules that PVE does not follow: mostly their alias or IP set was removed, for which PVE
+// does not ask.
+func unfollowed(found guest.Guest) diag.Diagnostics {
+	if found.Firewall == nil || len(found.Firewall.Problems) == 0 {
+		return nil
+	}
+	return kit.Warn([]guest.Warning{{
+		Summary: fmt.Sprintf("VM %d has firewall rules that PVE does not follow", found.VMID),
+		Detail: "PVE says of them, counted from 0:\n  " + strings.Join(found.Firewall.Problems, "\n  ") +
+			"\nTo have them followed, correct them, or make the alias or IP set that they name again."}})
 }
 
 // cutOff warns of a guest that a forced restart seems to have left off: it ran when the state was written, which no

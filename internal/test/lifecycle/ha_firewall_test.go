@@ -1,6 +1,7 @@
 package lifecycle_test
 
 import (
+	"fmt"
 	"maps"
 	"net/http"
 	"slices"
@@ -313,5 +314,55 @@ func TestFailbackNeedsPVE9(t *testing.T) {
 		if _, ha := beside(w, 400); !refused && (ha == nil || ha.Options["failback"] != "0") {
 			t.Errorf("%s: HA entry %+v; %v", profile, ha, err)
 		}
+	}
+}
+
+// TestRuleWhoseSetWasRemoved: PVE lets an administrator remove an IP set that a VM's rule names, and lists the rule with
+// an object of errors from then on (pve-firewall Firewall.pm verify_rule). The VM can be planned, changed and destroyed
+// as before, and the refresh says which rule is not followed.
+func TestRuleWhoseSetWasRemoved(t *testing.T) {
+	t.Parallel()
+	rule := map[string]string{"type": "in", "action": "DROP", "source": "+bad", "enable": "1"}
+	const ours = `firewall = { enabled = true, rules = [{ type = "in", action = "DROP", source = "%s" }] }` + "\n"
+	for name, body := range map[string]string{"ours": fmt.Sprintf(ours, "+bad"), "by hand": "firewall = { enabled = true }\n",
+		"by hand, without a firewall": ""} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := rig.NewWorld(t)
+			w.Change(func(world *state.World) {
+				world.Firewalls = map[string]*state.FirewallFile{"cluster": {IPSets: map[string]*state.IPSet{"bad": {}}}}
+			})
+			s := w.Session(t, rig.RootTicket, rig.NodeVMBlock(rig.OneDisk+"\n"+body))
+			rig.Must(t, s.Converge(t.Context()))
+			w.Change(func(world *state.World) {
+				world.Firewalls["cluster"].IPSets = nil
+				world.Firewall[400] = &state.FirewallFile{Options: map[string]string{"enable": "1"},
+					Rules: []map[string]string{rule}}
+			})
+			plan, err := s.Plan(t.Context())
+			rig.Must(t, err)
+			if !plan.Empty() {
+				t.Errorf("a plan without a change:\n%s", plan)
+			}
+			said := fmt.Sprint(s.Diagnostics().Warnings())
+			if strings.Contains(said, "rule 0, source: no such ipset 'bad'") != (body != "") {
+				t.Errorf("of the rule the refresh says: %s", said)
+			}
+			w.Reconfigure(t, s, rig.RootTicket, rig.NodeVMBlock(rig.OneDisk+"\n"+body+"description = \"x\"\n"))
+			rig.Must(t, s.Converge(t.Context()))
+			if name == "ours" {
+				w.Reconfigure(t, s, rig.RootTicket, rig.NodeVMBlock(rig.OneDisk+"\n"+fmt.Sprintf(ours, "10.0.0.0/8")))
+				rig.Must(t, s.Converge(t.Context()))
+			}
+			replaced := strings.Replace(rig.NodeVMBlock(rig.OneDisk), "vmid = 400", "vmid = 401", 1)
+			w.Reconfigure(t, s, rig.RootTicket, replaced)
+			_, err = s.Plan(t.Context())
+			rig.Must(t, err)
+			if said := fmt.Sprint(s.Diagnostics().Warnings()); body == "" && !strings.Contains(said, "firewall options or rules") {
+				t.Errorf("the plan of the replacement does not name the rules: %s", said)
+			}
+			w.Reconfigure(t, s, rig.RootTicket, "")
+			rig.Must(t, s.Run(t.Context()))
+		})
 	}
 }

@@ -25,6 +25,8 @@ type Settings struct {
 	PolicyOut   *string `tfsdk:"policy_out"`
 	// Rules are all rules, the first decides. Nil: nothing is said about them; empty: there is none.
 	Rules []Rule `tfsdk:"rules"`
+	// Problems are the reasons why PVE does not follow a rule as it is written.
+	Problems []string `tfsdk:"-"`
 }
 
 // Listed is one rule in PVE's names.
