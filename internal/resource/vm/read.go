@@ -77,6 +77,9 @@ func (r *Resource) Read(ctx context.Context, req resource.ReadRequest, resp *res
 		noted, diags := noteSeen(ctx, resp.Private, private, &state, &state, found)
 		resp.Diagnostics.Append(diags...)
 		r.run.NoteRefreshed(model.Value(found.Spec.Name), noted.Failed(found.Identity), state.DeleteRequest(noted))
+		isTemplate, wasTemplate := model.Value(found.Spec.Template), model.Value(state.Template)
+		resp.Diagnostics.Append(private.NoteFrozen(ctx, resp.Private,
+			isTemplate && (private.Frozen || !wasTemplate && !state.IsUnseen(private)))...)
 		refresh(ctx, model.WithTagStyle(ctx, r.Session, v, state.Tags, found.Spec.Tags), req, resp,
 			state.WithKnownAddresses(found), private, state.IsUnseen(private))
 		forgetOwed(ctx, v, private, state, resp)

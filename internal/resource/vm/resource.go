@@ -99,7 +99,8 @@ func (r *Resource) PrivateKeys() []string {
 	return []string{model.KeyManaged, model.KeyIdentity, model.KeyResidues, model.KeyProof, model.KeyFailed,
 		model.KeySilent, model.KeyGone, model.KeyGrown, model.KeyMoved, model.KeyFormer, model.KeyMade, model.KeyDetached,
 		model.KeyOthers, model.KeySizes, model.KeyAdded, model.KeyDrives, model.KeyLegacy, model.KeyReplaces,
-		model.KeyOwed, model.KeyAstray, model.KeyOff, model.KeyUnproven, string(kit.Foretold), string(kit.Imported)}
+		model.KeyOwed, model.KeyAstray, model.KeyOff, model.KeyFrozen, model.KeyUnproven, string(kit.Foretold),
+		string(kit.Imported)}
 }
 
 // PlansAlone says that ModifyPlan looks at nothing in the plan that it is handed but whether it is null (package

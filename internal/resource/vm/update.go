@@ -57,6 +57,7 @@ func (r *Resource) Update(ctx context.Context, req resource.UpdateRequest, resp 
 	stillGrown := change.StillGrown(model.Configuration{Raw: req.Config.Raw}, private.Grown, isExchanged)
 	resp.Diagnostics.Append(change.WriteGrown(ctx, resp.Private, stillGrown, private)...)
 	private.Grown = stillGrown
+	resp.Diagnostics.Append(private.NoteFrozen(ctx, resp.Private, private.Frozen && !model.Value(plan.Template))...)
 	if model.ChangesNothing(request, prior) {
 		resp.Diagnostics.Append(private.Accept(ctx, vmid, resp.Private)...)
 		resp.State.Raw = v.Shape.Settle(req.Plan.Raw, req.State.Raw)

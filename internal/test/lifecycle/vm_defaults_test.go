@@ -113,3 +113,40 @@ networks = { net0 = {} }`))
 		t.Errorf("the clone has %s and %s", guest.Config["scsi0"], guest.Config["net0"])
 	}
 }
+
+// TestTemplateMadeByHand: a third party makes the VM a template. No value that an apply has not changed replaces it, and
+// it is not to be started; the VM whose template flag an apply has set is replaced as before.
+func TestTemplateMadeByHand(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct{ first, then, refused string }{
+		"false is kept":      {"template = false\n", "template = false\n", "template"},
+		"the line goes":      {"template = false\n", "", "template"},
+		"true is written":    {"template = false\n", "template = true\n", ""},
+		"to be running":      {"", "power_state = \"running\"\n", "power_state"},
+		"nothing is said":    {"", "", ""},
+		"an apply made it":   {"template = true\n", "template = false\n", ""},
+		"an apply confirmed": {"template = false\n", "template = true\ndescription = \"x\"\n", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := rig.NewVM(t, rig.OneDisk+"\n"+tt.first+rig.Stopped)
+			l.Guest(func(_ *state.World, g *state.Guest) { g.Config["template"] = "1" })
+			if tt.refused != "" {
+				for range 2 {
+					l.Refuses(rig.OneDisk+"\n"+tt.then, tt.refused, "third party")
+				}
+				return
+			}
+			plan := l.Plan(rig.OneDisk + "\n" + tt.then)
+			if replaces := strings.Contains(plan.String(), "replace"); replaces != (name == "an apply made it") {
+				t.Errorf("the plan:\n%s", plan)
+			}
+			if name == "an apply confirmed" {
+				rig.Must(t, l.Session.Apply(t.Context(), plan))
+				if plan := l.Plan(rig.OneDisk + "\ntemplate = false\n"); !strings.Contains(plan.String(), "replace") {
+					t.Errorf("the plan after the apply:\n%s", plan)
+				}
+			}
+		})
+	}
+}

@@ -85,6 +85,11 @@ func (p refusals) refuseChanges() {
 // refuseTemplate refuses to convert a running VM, or one that gets a disk by a name which the conversion changes
 // (qemu-server QemuServer.pm template_create).
 func (p refusals) refuseTemplate() {
+	if model.Value(p.Prior.Template) && model.Value(p.Plan.Template) &&
+		model.Value(p.Plan.PowerState) == "running" {
+		p.Refuse(path.Root("power_state"), "The VM is a template, which PVE does not start. A third party may have made it "+
+			"one. Write template = true, and leave power_state out.")
+	}
 	if !model.Value(p.Plan.Template) || model.Value(p.Prior.Template) {
 		return
 	}

@@ -30,6 +30,7 @@ const (
 	KeyAstray = "astray"      // disks that the VM may have by name alone, since it moved: guest.Astray
 	KeyLegacy = "legacy_boot" // the boot order is in the old notation, which names kinds of devices
 	KeyOff    = "nodes_off"   // the nodes that were off at the last refresh, of a VM under HA
+	KeyFrozen = "frozen"      // a third party made the VM a template: null or false: an apply did, or it is none
 	KeyGrown  = "grown"       // the sizes that disks had in state before a third party grew them, by slot
 	KeyMoved  = "moved"       // the state came from another provider, and the server was not asked since; null: it was
 	// what another provider's configuration had set, from the refresh after the move to the next one
@@ -79,6 +80,8 @@ type LastSeen struct {
 	Astray     guest.Astray
 	// Off are the nodes that were not online, noted of a VM under HA.
 	Off []string
+	// Frozen: a third party made it a template.
+	Frozen bool
 }
 
 // ReadPrivateState reads it. A missing key is zero.
@@ -101,6 +104,7 @@ func ReadPrivateState(ctx context.Context, private kit.PrivateReader) (PrivateSt
 	readNote(ctx, private, KeySilent, &m.Silent, &diags)
 	readNote(ctx, private, KeyGone, &m.Gone, &diags)
 	readNote(ctx, private, KeyLegacy, &m.LegacyBoot, &diags)
+	readNote(ctx, private, KeyFrozen, &m.Frozen, &diags)
 	readNote(ctx, private, KeyGrown, &m.Grown, &diags)
 	readNote(ctx, private, KeyMoved, &m.Moved, &diags)
 	readNote(ctx, private, KeyMade, &m.Made, &diags)
@@ -191,6 +195,15 @@ func WriteLegacyBoot(ctx context.Context, out kit.PrivateWriter, legacy bool, pr
 		return nil
 	}
 	return out.SetKey(ctx, KeyLegacy, []byte(strconv.FormatBool(legacy)))
+}
+
+// NoteFrozen writes whether a third party made a VM the template that a refresh or an apply finds, where that is news.
+func (p *PrivateState) NoteFrozen(ctx context.Context, out kit.PrivateWriter, frozen bool) diag.Diagnostics {
+	if frozen == p.Frozen {
+		return nil
+	}
+	p.Frozen = frozen
+	return out.SetKey(ctx, KeyFrozen, []byte(strconv.FormatBool(frozen)))
 }
 
 // NoteAstray writes which disks a VM may have by name alone, where that is news, and warns of them then.

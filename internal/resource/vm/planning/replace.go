@@ -33,8 +33,14 @@ func (p *Planning) replaceDestroyed(ctx context.Context) {
 // may be another: an update cannot become a replacement in the apply.
 func (p *Planning) planReplacement() {
 	p.replaceFor(true, path.Root("vmid"), "vmid")
-	// PVE has no way back
-	if model.Value(p.Prior.Template) && !model.Value(p.Plan.Template) {
+	switch {
+	case !model.Value(p.Prior.Template) || model.Value(p.Plan.Template):
+	case p.Private.Frozen && p.Config.At("template").IsKnown():
+		p.Refuse(path.Root("template"), "A third party made the VM a template, and PVE has no way back: another VM would "+
+			"take its place, with empty disks or those of its source, and the template would be destroyed. To keep the "+
+			"template, write template = true. To have another VM in its place all the same, use \"terraform apply "+
+			"-replace\".")
+	default: // PVE has no way back
 		p.replace.Append(path.Root("template"))
 	}
 	p.planNewSource()
