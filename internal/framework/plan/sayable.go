@@ -44,7 +44,8 @@ func (n *node) appears(prior, state tftypes.Value) bool {
 	return false
 }
 
-// Without returns a state without the value at a path, or without the smallest part around it that can be omitted.
+// Without returns a state without the value at a path, or without the smallest part around it that can be omitted. A
+// group or map that was null and has no other value becomes null again.
 // Values that existed before stay, and so do values with a default: null would mean the default. False: nothing was
 // omitted.
 func (s Shape) Without(state, prior tftypes.Value, at *tftypes.AttributePath) (tftypes.Value, bool) {
@@ -92,6 +93,8 @@ func (n *node) without(v, prior tftypes.Value, steps []tftypes.AttributePathStep
 	}
 	values := maps.Clone(fields(v))
 	switch {
+	case done == leftOut && n.kind != slots && !child.required && !has(was) && isEmpty(fields(inside)):
+		values[name] = null(inside.Type()) // else a plan would say null again
 	case done == leftOut:
 		values[name] = inside
 	case n.kind == slots:
@@ -100,6 +103,16 @@ func (n *node) without(v, prior tftypes.Value, steps []tftypes.AttributePathStep
 		values[name] = null(inside.Type())
 	}
 	return tftypes.NewValue(v.Type(), values), leftOut
+}
+
+// isEmpty reports whether a group or a map has no value.
+func isEmpty(values map[string]tftypes.Value) bool {
+	for _, value := range values {
+		if has(value) {
+			return false
+		}
+	}
+	return true
 }
 
 // stepName returns the name or the key of a step; "" for a position.

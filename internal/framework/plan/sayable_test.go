@@ -42,9 +42,9 @@ func TestWithout(t *testing.T) {
 		"a group with a default in it": {root.WithAttributeName("group"), "", all},
 		"a group":                      {root.WithAttributeName("whole"), "", strings.Replace(all, " whole.a=x", "", 1)},
 		"one of a device":              {d0.WithAttributeName("a"), "", strings.Replace(all, "devs.d0.a=x ", "", 1)},
-		"one that a device cannot lack": {d0.WithAttributeName("must"), "", "name=n size=1 group.a=x group.size=1 devs " +
+		"one that a device cannot lack": {d0.WithAttributeName("must"), "", "name=n size=1 group.a=x group.size=1 " +
 			"whole.a=x"},
-		"a device":                      {d0, "", "name=n size=1 group.a=x group.size=1 devs whole.a=x"},
+		"a device":                      {d0, "", "name=n size=1 group.a=x group.size=1 whole.a=x"},
 		"one with a default":            {root.WithAttributeName("size"), "", all},
 		"one with a default in a group": {root.WithAttributeName("group").WithAttributeName("size"), "", all},
 		"one that was there":            {root.WithAttributeName("name"), "name=other", all},

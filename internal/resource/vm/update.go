@@ -83,7 +83,7 @@ func (r *Resource) Update(ctx context.Context, req resource.UpdateRequest, resp 
 			resp.Diagnostics.Append(diags...)
 			resp.Diagnostics.Append(private.NoteLeaving(ctx, resp.Private, now)...)
 		}
-		afterFailedUpdate(ctx, v, req, resp, now, private, managed, err)
+		r.afterFailedUpdate(ctx, v, req, resp, now, private, managed, err)
 		resp.Diagnostics.Append(change.NoteGrown(ctx, resp.Private, grownBy(prior, plan, resp.State.Raw),
 			resp.State.Raw, private)...)
 		return
@@ -117,8 +117,8 @@ func (r *Resource) noteForgotten(ctx context.Context, private model.PrivateState
 // afterFailedUpdate writes what is true by now. Of the parts of the plan that the update has reached, both what was and
 // what was to be set is managed from here on. Of the others nothing was done: a device, a firewall or an HA entry that
 // the plan was to take over is a third party's still.
-func afterFailedUpdate(ctx context.Context, v model.Values, req resource.UpdateRequest, resp *resource.UpdateResponse,
-	guest guest.Guest, private model.PrivateState, planned plan.Managed, cause error) {
+func (r *Resource) afterFailedUpdate(ctx context.Context, v model.Values, req resource.UpdateRequest,
+	resp *resource.UpdateResponse, guest guest.Guest, private model.PrivateState, planned plan.Managed, cause error) {
 	target, managed := reachedOf(req, planned, cause)
 	private.Managed = private.Managed.Union(managed)
 	resp.Diagnostics.Append(resp.Private.SetKey(ctx, model.KeyManaged, private.Managed.JSON())...)
@@ -130,7 +130,8 @@ func afterFailedUpdate(ctx context.Context, v model.Values, req resource.UpdateR
 	resp.Diagnostics.Append(diags...)
 	if !diags.HasError() {
 		server = model.WithOwnTags(model.WithoutPinnedMachine(target, server), req.State.Raw, target)
-		resp.State.Raw = model.WithImported(v.Shape.Between(req.State.Raw, target, server), req.State.Raw, target)
+		now := model.WithImported(v.Shape.Between(req.State.Raw, target, server), req.State.Raw, target)
+		resp.State.Raw, _ = r.sayable(ctx, req.State.Raw, now) // else the next plan refuses what is in no configuration
 		resp.Diagnostics.Append(private.HideUUID(ctx, &resp.State)...)
 	}
 }

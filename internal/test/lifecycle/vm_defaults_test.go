@@ -1,10 +1,13 @@
 package lifecycle_test
 
 import (
+	"fmt"
+	"maps"
 	"strings"
 	"testing"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/terraformtest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
@@ -148,5 +151,50 @@ func TestTemplateMadeByHand(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestValueThatNoConfigurationCanSay: a third party has set a value that the schema refuses, and that a refresh leaves
+// out of the state. The plans that follow are empty, and go also where an update of something else has failed.
+func TestValueThatNoConfigurationCanSay(t *testing.T) {
+	t.Parallel()
+	const networks = "\nnetworks = { net0 = { bridge = \"vmbr0\" } }\n"
+	for name, tt := range map[string]struct {
+		body string
+		set  map[string]string
+	}{
+		"an address without its device": {"cloud_init = { storage = \"local-zfs\" }\n", map[string]string{"ipconfig1": "ip=dhcp"}},
+		"a display on a port by hand":   {"", map[string]string{"serial0": "socket", "vga": "serial0"}},
+		"a display on no port":          {"", map[string]string{"vga": "serial3"}},
+		"a burst without its limit":     {"", map[string]string{"scsi0": "local-zfs:vm-400-disk-0,size=1G,iops_max=20"}},
+		"a line that is no key":         {"", map[string]string{"sshkeys": "%23%20comment"}},
+	} {
+		for _, fails := range []bool{false, true} {
+			t.Run(fmt.Sprint(name, ", an update fails: ", fails), func(t *testing.T) {
+				t.Parallel()
+				l := rig.NewVM(t, rig.OneDisk+networks+tt.body+rig.Stopped)
+				l.Guest(func(_ *state.World, g *state.Guest) { maps.Copy(g.Config, tt.set) })
+				body := rig.OneDisk + networks + tt.body + rig.Stopped + "\n"
+				if fails {
+					body += "description = \"x\"\n"
+					body = strings.Replace(body, `size = "1G"`, `size = "1G", discard = true`, 1)
+					plan := l.Plan(body)
+					l.World.Sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: "PUT", Path: "/nodes/{node}/qemu/{vmid}/config"},
+						Phase: fault.Before, Status: 403, Reason: "Permission check failed", Times: -1}})
+					if err := l.Session.Apply(t.Context(), plan); err == nil {
+						t.Fatal("the update did not fail")
+					}
+					l.World.Sim.SetFaults(nil)
+					rig.Must(t, l.Session.Apply(t.Context(), l.Plan(body)))
+				}
+				for n := range 2 {
+					plan := l.Plan(body)
+					if !plan.Empty() {
+						t.Errorf("plan %d:\n%s", n, plan)
+					}
+					rig.Must(t, l.Session.Apply(t.Context(), plan))
+				}
+			})
+		}
 	}
 }
