@@ -77,9 +77,6 @@ func (r *Resource) Read(ctx context.Context, req resource.ReadRequest, resp *res
 		noted, diags := noteSeen(ctx, resp.Private, private, &state, &state, found)
 		resp.Diagnostics.Append(diags...)
 		r.run.NoteRefreshed(model.Value(found.Spec.Name), noted.Failed(found.Identity), state.DeleteRequest(noted))
-		isTemplate, wasTemplate := model.Value(found.Spec.Template), model.Value(state.Template)
-		resp.Diagnostics.Append(private.NoteFrozen(ctx, resp.Private,
-			isTemplate && (private.Frozen || !wasTemplate && !state.IsUnseen(private)))...)
 		refresh(ctx, model.WithTagStyle(ctx, r.Session, v, state.Tags, found.Spec.Tags), req, resp,
 			state.WithKnownAddresses(found), private, state.IsUnseen(private))
 		forgetOwed(ctx, v, private, state, resp)
@@ -89,8 +86,7 @@ func (r *Resource) Read(ctx context.Context, req resource.ReadRequest, resp *res
 		if private.Moved != nil {
 			resp.Diagnostics.Append(leftAlone(attempt.Thing, left)...)
 		}
-		resp.Diagnostics.Append(unfollowed(found)...)
-		resp.Diagnostics.Append(append(ignoredByHA(state.HA, found), cutOff(ctx, r.machines, &state, found)...)...)
+		resp.Diagnostics.Append(append(warnBeside(state.HA, found), cutOff(ctx, r.machines, &state, found)...)...)
 		resp.Diagnostics.Append(change.NoteGrown(ctx, resp.Private, state.Disks, resp.State.Raw, private)...)
 	}
 	left := r.recheckResidues(ctx, state.Ref(private), private.Residues, attempt, resp)
@@ -117,8 +113,8 @@ func noteSeen(ctx context.Context, out kit.PrivateWriter, private model.PrivateS
 }
 
 // recover makes a lost proof of the VM that a failed create has left, and names the work of others with that VM:
-// Terraform shows no plan the state of a tainted one. Of each VM it notes whether its guest sleeps, and whether its
-// disks came along where it moved; of one under HA the nodes that are off.
+// Terraform shows no plan the state of a tainted one. Of each VM it notes whether its guest sleeps, whether its disks
+// came along where it moved, and whether a third party made it a template; of one under HA the nodes that are off.
 func (r *Resource) recover(ctx context.Context, private *model.PrivateState, state *model.Model, found guest.Guest,
 	resp *resource.ReadResponse) {
 	r.run.NoteAsleep(found.VMID, found.IsAsleep())
@@ -128,6 +124,9 @@ func (r *Resource) recover(ctx context.Context, private *model.PrivateState, sta
 	}
 	resp.Diagnostics.Append(private.NoteOff(ctx, resp.Private, off)...)
 	resp.Diagnostics.Append(private.NoteAstray(ctx, resp.Private, found)...)
+	isTemplate, wasTemplate := model.Value(found.Spec.Template), model.Value(state.Template)
+	resp.Diagnostics.Append(private.NoteFrozen(ctx, resp.Private,
+		isTemplate && (private.Frozen || !wasTemplate && !state.IsUnseen(*private)))...)
 	resp.Diagnostics.Append(private.Recover(ctx, resp.Private, state, found)...)
 	if private.Proof == nil {
 		return
@@ -137,6 +136,11 @@ func (r *Resource) recover(ctx context.Context, private *model.PrivateState, sta
 		private.Proof = proof
 	}
 	resp.Diagnostics.Append(diags...)
+}
+
+// warnBeside warns of the HA entry and of the firewall rules.
+func warnBeside(configured *guest.HA, found guest.Guest) diag.Diagnostics {
+	return append(ignoredByHA(configured, found), unfollowed(found)...)
 }
 
 // ignoredByHA warns of an HA entry that is not of the configuration.
