@@ -242,10 +242,11 @@ func snapped(ctx context.Context, d *destruction, node string, config pve.Pendin
 	if len(since) == 0 {
 		return nil
 	}
-	return &guest.FieldError{Path: "vmid", Summary: fmt.Sprintf("VM %d has got another snapshot", vmid),
-		Detail: fmt.Sprintf("Taken since the plan, which does not name them: %s. A destroy of the VM would destroy them. "+
-			"%s. Plan again (`terraform plan`), and apply that plan to destroy them with the VM", strings.Join(since, ", "),
-			touched)}
+	return &guest.FieldError{Path: "vmid", Summary: fmt.Sprintf("VM %d has a snapshot that the plan does not name", vmid),
+		Detail: fmt.Sprintf("Taken since the plan, or the plan could not look, since the provider's configuration was not "+
+			"known yet: %s. A destroy of the VM would destroy them. %s. Plan again (`terraform plan`), and apply that plan to "+
+			"destroy them with the VM; where that plan does not know the provider's configuration either, delete the "+
+			"snapshots first", strings.Join(since, ", "), touched)}
 }
 
 // SnapshotsOf are the times at which the snapshots of a VM were taken, by name, wherever it is; none of one that is

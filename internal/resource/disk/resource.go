@@ -150,7 +150,9 @@ func (r *Resource) Read(ctx context.Context, req resource.ReadRequest, resp *res
 // ModifyPlan plans the change of an existing disk, and asks the server whether the disk can move.
 func (r *Resource) ModifyPlan(ctx context.Context, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse) {
 	_, diags := kit.TakeForetold(ctx, resp.Private) // of another plan
-	resp.Diagnostics.Append(diags...)
+	if resp.Diagnostics.Append(diags...); !r.Session.Known() {
+		resp.Diagnostics.Append(kit.NoteUnlooked(ctx, resp.Private)...)
+	}
 	if req.Plan.Raw.IsNull() {
 		r.checkDestroy(ctx, req, resp)
 		return

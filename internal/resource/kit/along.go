@@ -31,6 +31,12 @@ func TakeForetold(ctx context.Context, noted Noted) (destroy.Along, diag.Diagnos
 	return *seen, append(diags, Foretold.Write(ctx, noted, nil)...)
 }
 
+// NoteUnlooked notes that a plan has named nothing, since the provider's configuration is not known yet: the destroy of
+// a VM with snapshots is refused then. An apply knows it, and so does the plan that Terraform makes within one.
+func NoteUnlooked(ctx context.Context, noted Noted) diag.Diagnostics {
+	return Foretold.Write(ctx, noted, &destroy.Along{Snapshots: map[string]int64{}})
+}
+
 // Going is a VM that a plan destroys, for the warnings about all that goes with it.
 type Going struct {
 	destroy.Along

@@ -60,7 +60,7 @@ func TestPlanOfADiskNamesWhatGoesWithIt(t *testing.T) {
 			wantSaid(t, "the plan", fmt.Sprint(s.Diagnostics()), c.planned, not)
 			if c.late {
 				snap("since")
-				rig.MustSay(t, s.Apply(t.Context(), plan), "has got another snapshot")
+				rig.MustSay(t, s.Apply(t.Context(), plan), "has a snapshot that the plan does not name")
 				plan, err = s.Plan(t.Context())
 				rig.Must(t, err)
 				wantSaid(t, "the next plan", fmt.Sprint(s.Diagnostics()), []string{"snapshot since", "snapshot theirs"}, nil)

@@ -5,6 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/zclconf/go-cty/cty"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/terraformtest"
@@ -83,7 +86,7 @@ func TestPlanNamesSnapshotsThatGo(t *testing.T) {
 // went.
 func TestSnapshotTakenSinceThePlanIsNotDestroyed(t *testing.T) {
 	t.Parallel()
-	const refused, went = "has got another snapshot", "VM 400 went with more than its disks"
+	const refused, went = "has a snapshot that the plan does not name", "VM 400 went with more than its disks"
 	for name, c := range map[string]struct {
 		to            string // "": the VM leaves the configuration
 		had, taken    string // snapshots "theirs" and another at these times; "": none
@@ -146,6 +149,73 @@ func TestSnapshotTakenSinceThePlanIsNotDestroyed(t *testing.T) {
 			plan, err = s.Plan(t.Context())
 			rig.Must(t, err)
 			wantSaid(t, "the next plan", fmt.Sprint(s.Diagnostics()), []string{"since"}, nil)
+			rig.Must(t, s.Apply(t.Context(), plan))
+		})
+	}
+}
+
+// TestSnapshotThatNoPlanCouldLookFor: the provider block depends on a value that is not known yet, so the plan has no server to ask. Its
+// destroy is refused where the VM has a snapshot, and the next plan, which has a server, names it. A VM without one goes.
+func TestSnapshotThatNoPlanCouldLookFor(t *testing.T) {
+	t.Parallel()
+	const vm, disk, unknown = "proxmox_vm.x", rig.DiskAddress, "variable \"tags\" {}\n"
+	for name, c := range map[string]struct {
+		of, from, to     string // "": it leaves the configuration
+		forced, taint    bool
+		withoutASnapshot bool
+	}{
+		"destroy":                   {of: vm, from: copied(9000, "")},
+		"destroy of one without":    {of: vm, from: copied(9000, ""), withoutASnapshot: true},
+		"replacement":               {of: vm, from: copied(9000, ""), to: copied(8000, "")},
+		"-replace":                  {of: vm, from: copied(9000, ""), to: copied(9000, ""), forced: true},
+		"-replace of one without":   {of: vm, from: copied(9000, ""), to: copied(9000, ""), forced: true, withoutASnapshot: true},
+		"taint":                     {of: vm, from: copied(9000, ""), to: copied(9000, ""), taint: true},
+		"destroy of a disk":         {of: disk, from: rig.DiskBlock(rig.SmallDisk)},
+		"destroy of a disk without": {of: disk, from: rig.DiskBlock(rig.SmallDisk), withoutASnapshot: true},
+		"-replace of a disk":        {of: disk, from: rig.DiskBlock(rig.SmallDisk), to: rig.DiskBlock(rig.SmallDisk), forced: true},
+		"taint of a disk":           {of: disk, from: rig.DiskBlock(rig.SmallDisk), to: rig.DiskBlock(rig.SmallDisk), taint: true},
+		"taint of a disk without":   {of: disk, from: rig.DiskBlock(rig.SmallDisk), to: rig.DiskBlock(rig.SmallDisk), taint: true, withoutASnapshot: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := rig.NewWorld(t, pvesim.Options{Profile: "9.2"})
+			vmid := map[string]int{vm: 400, disk: 300}[c.of]
+			block := strings.Replace(w.ProviderBlock(rig.RootTicket), "{\n", "{\n  default_tags = var.tags\n", 1) + unknown
+			s := w.NewSession()
+			rig.Must(t, s.Configure(block, c.from))
+			none := cty.SetValEmpty(cty.String)
+			s.SetVariable("tags", none)
+			rig.Must(t, s.Converge(t.Context()))
+			if !c.withoutASnapshot {
+				w.Change(func(world *state.World) {
+					world.Guests[vmid].Snaps = map[string]map[string]string{"theirs": {"snaptime": "1700000000"}}
+				})
+			}
+			rig.Must(t, s.Configure(block, c.to))
+			var options []terraformtest.PlanOption
+			if c.forced {
+				options = append(options, terraformtest.Replacing(c.of))
+			}
+			if c.taint {
+				s.Taint(c.of, true)
+			}
+			s.SetVariable("tags", cty.DynamicVal)
+			plan, err := s.Plan(t.Context(), options...)
+			rig.Must(t, err)
+			s.SetVariable("tags", none)
+			err = s.Apply(t.Context(), plan)
+			if c.withoutASnapshot {
+				rig.Must(t, err)
+				return
+			}
+			rig.MustSay(t, err, "has a snapshot that the plan does not name")
+			w.Change(func(world *state.World) {
+				if g := world.Guests[vmid]; g == nil || g.Snaps["theirs"] == nil {
+					t.Fatal("the VM or the snapshot is gone")
+				}
+			})
+			plan, err = s.Plan(t.Context(), options...)
+			rig.Must(t, err)
 			rig.Must(t, s.Apply(t.Context(), plan))
 		})
 	}

@@ -56,6 +56,9 @@ func Plan(ctx context.Context, server Server, v model.Values, req resource.Modif
 		_, diags = kit.TakeForetold(ctx, resp.Private)
 		p.Diags.Append(diags...)
 	}
+	if p.Machines == nil { // also for a tainted VM, of which Terraform shows the plan of a new one no state
+		p.Diags.Append(kit.NoteUnlooked(ctx, resp.Private)...)
+	}
 	switch {
 	case p.Diags.HasError():
 	case req.Plan.Raw.IsNull():
