@@ -167,9 +167,12 @@ func (s *settling) try(ctx context.Context) error {
 	return err
 }
 
-// Delete removes a rule in state. One that is gone is a success.
-func (r *Rules) Delete(ctx context.Context, was pve.HARule) error {
+// Delete removes a rule in state, unless check refuses the server that has answered. One that is gone is a success.
+func (r *Rules) Delete(ctx context.Context, was pve.HARule, check func() error) error {
 	return guard.RemoveHARule(ctx, r.guard, was.ID, func(now pve.HARule) error {
+		if err := check(); err != nil {
+			return err
+		}
 		if !isLess(now, was) {
 			return changed(now)
 		}

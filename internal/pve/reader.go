@@ -1,6 +1,10 @@
 package pve
 
-import "time"
+import (
+	"time"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/transport"
+)
 
 // Reader is a Client without its writes: nothing that can be reached from it sends anything but GET. Code that only
 // looks gets a Reader, so that the compiler keeps the promise. Its tasks can be waited for.
@@ -14,6 +18,9 @@ func (r Reader) Endpoint() string { return r.client.Endpoint() }
 
 // Identity is the identity that the Client acts as.
 func (r Reader) Identity() Identity { return r.client.Identity() }
+
+// Authority is the id of the cluster's certificate authority; "" if no answer has shown it.
+func (r Reader) Authority() string { return transport.Authority(r.client.conn) }
 
 // ServerTime is the server's clock, as Client.ServerTime gives it.
 func (r Reader) ServerTime() time.Time { return r.client.ServerTime() }

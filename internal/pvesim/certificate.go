@@ -8,6 +8,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"fmt"
 	"maps"
 	"math/big"
 	"net"
@@ -25,9 +26,14 @@ func certificate(w *state.World) (cert tls.Certificate, caPEM []byte, err error)
 	if err != nil {
 		return cert, nil, err
 	}
+	id := make([]byte, 16) // a uuid, by which the authorities of clusters differ (pve-cluster Cluster/Setup.pm gen_pveca_cert)
+	if _, err = rand.Read(id); err != nil {
+		return cert, nil, err
+	}
 	ca := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "Proxmox Virtual Environment",
-			OrganizationalUnit: []string{"pvesim"}},
+			OrganizationalUnit: []string{fmt.Sprintf("%x-%x-%x-%x-%x", id[:4], id[4:6], id[6:8], id[8:10], id[10:])},
+			Organization:       []string{"PVE Cluster Manager CA"}},
 		NotBefore: now.Add(-24 * time.Hour), NotAfter: now.AddDate(10, 0, 0),
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
 	}

@@ -126,7 +126,7 @@ func TestLateRequestIsNotSent(t *testing.T) {
 		do   func(context.Context, *laptop, snapshot.Ref) error
 	}{
 		"remove a rule": {"/rules/apart", func(ctx context.Context, l *laptop, _ snapshot.Ref) error {
-			return l.HARules.Delete(ctx, theRule)
+			return l.HARules.Delete(ctx, theRule, func() error { return nil })
 		}},
 		"take a snapshot": {config, func(ctx context.Context, l *laptop, _ snapshot.Ref) error {
 			_, err := l.Snapshots.Take(ctx, snapshot.Wanted{VMID: theVM, Name: "new"})

@@ -9,9 +9,11 @@ package transport
 import (
 	"crypto/hmac"
 	"crypto/sha256"
+	"crypto/tls"
 	"maps"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -39,7 +41,8 @@ type Conn struct {
 	session              session
 	refusals             refusals
 
-	offset atomic.Pointer[time.Duration] // server clock minus ours
+	offset    atomic.Pointer[time.Duration] // server clock minus ours
+	authority atomic.Pointer[string]        // of the cluster's certificates
 }
 
 // Open makes a Conn and checks the configuration. It makes no request: a wrong password shows with the first call.
@@ -84,6 +87,27 @@ func Members(c *Conn) map[string]string {
 	c.endpoints.mu.Lock()
 	defer c.endpoints.mu.Unlock()
 	return maps.Clone(c.endpoints.members)
+}
+
+// Authority is the id of the authority that has signed the server's certificate: each cluster makes one, with a uuid,
+// which stays when certificates are renewed (pve-cluster Cluster/Setup.pm gen_pveca_cert). "" before the first answer,
+// and with a certificate of another authority.
+func Authority(c *Conn) string {
+	if id := c.authority.Load(); id != nil {
+		return *id
+	}
+	return ""
+}
+
+// noteAuthority reads that id from a connection.
+func (c *Conn) noteAuthority(state *tls.ConnectionState) {
+	if state == nil || len(state.PeerCertificates) == 0 {
+		return
+	}
+	by := state.PeerCertificates[0].Issuer
+	if slices.Contains(by.Organization, "PVE Cluster Manager CA") && len(by.OrganizationalUnit) == 1 {
+		c.authority.Store(&by.OrganizationalUnit[0])
+	}
 }
 
 // Identity is the identity that requests are sent as.

@@ -77,6 +77,7 @@ type traits struct {
 	createTimeout time.Duration // default time limit of a create
 	at            locator
 	importID      string // the form of an import id, in a sentence
+	isBare        bool   // nothing but name and content tells the file from another cluster's
 }
 
 // operation is one operation of Terraform on a file.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 
+	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 
@@ -78,4 +79,23 @@ func (o operation) checkRemoval(ctx context.Context, was held, how going) {
 		found = append([]*guest.FieldError{why}, found...)
 	}
 	o.diags.Append(kit.Verdicts(o.attempt("replace"), found, nil)...)
+}
+
+// noteCluster notes the cluster of a file that nothing but its name and content tells from another's.
+func (r *Resource[M, K]) noteCluster(ctx context.Context, k K, from kit.PrivateReader, to kit.PrivateWriter,
+	diags *diag.Diagnostics) {
+	if k.traits().isBare {
+		diags.Append(r.Session.NoteCluster(ctx, r.on(k).attempt("read"), from, to)...)
+	}
+}
+
+// checkCluster refuses such a file in another cluster. The listing, which the removal looks at too, shows which one it is.
+func (r *Resource[M, K]) checkCluster(ctx context.Context, k K, private kit.PrivateReader) error {
+	if !k.traits().isBare {
+		return nil
+	}
+	if _, err := r.Session.API.Listing().Shared(ctx); err != nil {
+		return err
+	}
+	return r.Session.CheckCluster(ctx, private)
 }

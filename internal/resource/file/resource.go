@@ -103,6 +103,9 @@ func (r *Resource[M, K]) ModifyPlan(ctx context.Context, req resource.ModifyPlan
 	}
 	was, at, o := K(&prior).holds(), K(&m).holds(), r.on(&prior)
 	o.private, o.diags = req.Private, &resp.Diagnostics
+	if was.volume != "" && !req.Plan.Raw.Equal(req.State.Raw) {
+		o.diags.Append(kit.Diagnose(o.attempt("change"), r.Session.CheckCluster(ctx, req.Private))...)
+	}
 	was.earlier = K(&prior).earlier(ctx, o)
 	if ok && was.owned.ValueBool() && !was.isAt(at) && !r.isRenamed(ctx, was, at) {
 		resp.Diagnostics.Append(kit.RefuseImported(ctx, req.Private, K(&prior).thing(), K(&m).thing())...)
@@ -201,6 +204,7 @@ func (r *Resource[M, K]) Create(ctx context.Context, req resource.CreateRequest,
 		}
 		resp.Diagnostics.Append(resp.State.Set(ctx, &m)...)
 		resp.Diagnostics.Append(remember.write(ctx, resp.Private)...)
+		r.noteCluster(ctx, k, resp.Private, resp.Private, &resp.Diagnostics)
 		return nil
 	})
 }
@@ -223,6 +227,7 @@ func (r *Resource[M, K]) Read(ctx context.Context, req resource.ReadRequest, res
 			resp.Diagnostics.Append(resp.State.Set(ctx, &m)...)
 			resp.Diagnostics.Append(kit.AgeImport(ctx, req.Private, resp.Private)...)
 			resp.Diagnostics.Append(r.noteFinder(ctx, K(&m).holds(), req.Private, resp.Private)...)
+			r.noteCluster(ctx, K(&m), req.Private, resp.Private, &resp.Diagnostics)
 		}
 		return nil
 	})
@@ -264,6 +269,9 @@ func (r *Resource[M, K]) Delete(ctx context.Context, req resource.DeleteRequest,
 	limit := kit.Duration(k.limits().Delete, kit.DeleteTimeout)
 	r.Do(ctx, &resp.Diagnostics, limit, o.attempt("destroy"), func(ctx context.Context) error {
 		h, files := k.holds(), o.files()
+		if err := r.checkCluster(ctx, k, req.Private); err != nil {
+			return err
+		}
 		isFound, ok := recall(ctx, o, foundByAnother)
 		switch {
 		case !ok:
@@ -321,6 +329,7 @@ func (i *Importable[M, K]) ImportState(ctx context.Context, req resource.ImportS
 		resp.Diagnostics.Append(kit.NoteImport(ctx, resp.Private)...)
 		resp.Diagnostics.Append(resp.State.Set(ctx, &m)...)
 		resp.Diagnostics.Append(remember.write(ctx, resp.Private)...)
+		i.noteCluster(ctx, k, resp.Private, resp.Private, &resp.Diagnostics)
 		return nil
 	})
 }

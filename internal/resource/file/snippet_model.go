@@ -43,7 +43,7 @@ func snippetKinds() []string {
 }
 
 func (*snippetModel) traits() traits {
-	return traits{name: "_snippet", createTimeout: kit.CreateTimeout,
+	return traits{name: "_snippet", createTimeout: kit.CreateTimeout, isBare: true,
 		importID: "The id is node/volume, such as pve1/local:snippets/web.yaml.",
 		at: locator{attributes: map[string]string{"node": "node", "storage": "storage", "name": "name",
 			"content": "content"}}}

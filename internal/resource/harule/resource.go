@@ -93,6 +93,7 @@ func (r *Resource) ModifyPlan(ctx context.Context, req resource.ModifyPlanReques
 		r.Session.LeavesToCreate(req) {
 		return
 	}
+	resp.Diagnostics.Append(kit.Diagnose(r.attempt("change", &prior), r.Session.CheckCluster(ctx, req.Private))...)
 	rules, verb := r.Session.VMs.HARules, "change HA rules"
 	var refused []*guest.FieldError
 	if ok {
@@ -136,6 +137,7 @@ func (r *Resource) Create(ctx context.Context, req resource.CreateRequest, resp 
 		err := r.Session.VMs.HARules.Create(ctx, plan.rule())
 		if err == nil {
 			resp.Diagnostics.Append(resp.State.Set(ctx, &plan)...)
+			resp.Diagnostics.Append(r.Session.NoteCluster(ctx, r.attempt("create", &plan), resp.Private, resp.Private)...)
 		}
 		return err
 	})
@@ -161,6 +163,7 @@ func (r *Resource) Read(ctx context.Context, req resource.ReadRequest, resp *res
 			resp.Diagnostics.AddWarning("HA does not follow rule "+now.ID,
 				"PVE says of it: "+strings.Join(now.Problems, "; ")+". HA passes over the rule until that is mended.")
 		}
+		resp.Diagnostics.Append(r.Session.NoteCluster(ctx, r.attempt("read", &state), req.Private, resp.Private)...)
 		r.run.NoteRule(now.ID, now.Resources)
 		resp.Diagnostics.Append(state.set(now)...)
 		resp.Diagnostics.Append(kit.AgeImport(ctx, req.Private, resp.Private)...)
@@ -195,7 +198,9 @@ func (r *Resource) Delete(ctx context.Context, req resource.DeleteRequest, resp 
 	resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
 	limit := kit.Duration(state.Timeouts.Limits().Delete, kit.DeleteTimeout)
 	r.Do(ctx, &resp.Diagnostics, limit, r.attempt("remove", &state), func(ctx context.Context) error {
-		return r.Session.VMs.HARules.Delete(ctx, state.rule())
+		return r.Session.VMs.HARules.Delete(ctx, state.rule(), func() error {
+			return r.Session.CheckCluster(ctx, req.Private)
+		})
 	})
 }
 
@@ -215,6 +220,7 @@ func (r *Resource) ImportState(ctx context.Context, req resource.ImportStateRequ
 		resp.Diagnostics.Append(m.set(found)...)
 		resp.Diagnostics.Append(resp.State.Set(ctx, &m)...)
 		resp.Diagnostics.Append(kit.NoteImport(ctx, resp.Private)...)
+		resp.Diagnostics.Append(r.Session.NoteCluster(ctx, r.attempt("import", &m), resp.Private, resp.Private)...)
 		return nil
 	})
 }
