@@ -164,7 +164,7 @@ var modules = map[string][]string{
 	"google.golang.org/grpc":                 {"internal/pvesim", "internal/test/rig"}, // a network in memory, test/bufconn
 	"github.com/hashicorp/terraform-plugin-": {"terraform", "internal/framework/fastpath"},
 	"github.com/hashicorp/hcl/v2":            {"internal/lint", "internal/terraformtest", "internal/test/docs tests"},
-	"github.com/zclconf/go-cty":              {"internal/lint", "internal/resource/file", "internal/snapshot", "internal/terraformtest", "internal/terraformtest/objchange", "internal/test/adoption tests", "internal/test/contention tests", "internal/test/docs tests", "internal/test/faults tests", "internal/test/foretold", "internal/test/lifecycle tests", "internal/test/plan tests", "internal/test/rig tests", "internal/test/storage tests", "internal/update"},
+	"github.com/zclconf/go-cty":              {"internal/lint", "internal/resource/file", "internal/snapshot", "internal/terraformtest", "internal/terraformtest/objchange", "internal/test/adoption tests", "internal/test/contention tests", "internal/test/destroy tests", "internal/test/docs tests", "internal/test/faults tests", "internal/test/foretold", "internal/test/lifecycle tests", "internal/test/plan tests", "internal/test/rig tests", "internal/test/storage tests", "internal/update"},
 	"github.com/hashicorp/go-plugin":         {"internal/terraformtest tests"}, // what a CLI attaches to
 	"github.com/hashicorp/go-hclog":          {"internal/terraformtest tests"},
 	"github.com/hashicorp/hc-install":        {"internal/cmd/demo"},
