@@ -190,10 +190,10 @@ func updateHA(r *engine.Request) (any, error) {
 			return nil, perl.Die("update resources config failed: no such option '%s'", k)
 		}
 	}
+	if h.Failed && r.Params["state"] != "disabled" { // pve-ha-manager API2/HA/Resources.pm check_service_state
+		return nil, perl.Die("service '%s' in error state, must be disabled and fixed first", h.SID)
+	}
 	if s, ok := r.Params["state"]; ok {
-		if h.Failed && s != "disabled" {
-			return nil, perl.Die("service '%s' in error state, must be disabled and fixed first", h.SID)
-		}
 		was := h.State
 		h.State, h.Failed, h.Failures, h.Tried, h.Leaving = haState(s), false, 0, nil, ""
 		if h.State == "ignored" && was != "ignored" {

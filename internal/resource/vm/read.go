@@ -87,6 +87,7 @@ func (r *Resource) Read(ctx context.Context, req resource.ReadRequest, resp *res
 			resp.Diagnostics.Append(leftAlone(attempt.Thing, left)...)
 		}
 		resp.Diagnostics.Append(append(warnBeside(state.HA, found), cutOff(ctx, r.machines, &state, found)...)...)
+		resp.Diagnostics.Append(r.givenUpByHA(ctx, found.VMID)...)
 		resp.Diagnostics.Append(change.NoteGrown(ctx, resp.Private, state.Disks, resp.State.Raw, private)...)
 	}
 	left := r.recheckResidues(ctx, state.Ref(private), private.Residues, attempt, resp)
@@ -161,6 +162,20 @@ func unfollowed(found guest.Guest) diag.Diagnostics {
 		Summary: fmt.Sprintf("VM %d has firewall rules that PVE does not follow", found.VMID),
 		Detail: "PVE says of them, counted from 0:\n  " + strings.Join(found.Firewall.Problems, "\n  ") +
 			"\nTo have them followed, correct them, or make the alias or IP set that they name again."}})
+}
+
+// givenUpByHA warns of a VM whose service HA has given up. PVE takes no change of such an entry but state=disabled
+// (pve-ha-manager API2/HA/Resources.pm check_service_state).
+func (r *Resource) givenUpByHA(ctx context.Context, vmid int) diag.Diagnostics {
+	if listed, is, err := r.Session.API.Listing().Guest(ctx, vmid); err != nil || !is || listed.HAState != "error" {
+		return nil
+	}
+	return kit.Warn([]guest.Warning{{Summary: fmt.Sprintf("HA has given up VM %d", vmid), Path: "ha",
+		Detail: fmt.Sprintf("Its service is in state error, so HA neither starts nor moves the VM any more, and PVE refuses "+
+			"every change of its HA entry. Find out why it failed (the log of pve-ha-lrm), then take it out of that state, on "+
+			"a node: `%s`, which stops the guest, and `%s`.",
+			shell.VM("ha-manager set vm:{vmid} --state disabled", vmid),
+			shell.VM("ha-manager set vm:{vmid} --state started", vmid))}})
 }
 
 // cutOff warns of a guest that a forced restart seems to have left off: it ran when the state was written, which no

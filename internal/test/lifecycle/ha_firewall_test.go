@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -364,5 +365,24 @@ func TestRuleWhoseSetWasRemoved(t *testing.T) {
 			w.Reconfigure(t, s, rig.RootTicket, "")
 			rig.Must(t, s.Run(t.Context()))
 		})
+	}
+}
+
+// TestRefreshNamesAServiceThatHAHasGivenUp: HA keeps the VM running no more, which a plan without changes says.
+func TestRefreshNamesAServiceThatHAHasGivenUp(t *testing.T) {
+	t.Parallel()
+	w := rig.NewWorld(t)
+	s := w.Session(t, rig.RootTicket, rig.VMBlock("vmid = 500\nnode = \"pve1\"\nha = { state = \"started\" }\n"+
+		"disks = { scsi0 = { storage = \"shared-nfs\", size = \"1G\" } }\n"))
+	rig.Must(t, s.Converge(t.Context()))
+	const said = "HA has given up VM 500"
+	for _, failed := range []bool{false, true} {
+		w.Sim.Advance(time.Minute)
+		w.Change(func(world *state.World) { world.HA["vm:500"].Failed = failed })
+		_, err := s.Plan(t.Context())
+		rig.Must(t, err)
+		if got := fmt.Sprint(s.Diagnostics()); strings.Contains(got, said) != failed {
+			t.Errorf("given up: %t; the plan says: %s", failed, got)
+		}
 	}
 }

@@ -71,6 +71,9 @@ func resizeWorker(r *engine.Request, w *engine.Worker, skiplock bool) error {
 		return nil
 	}
 	s, old := r.W.Storages[v.Storage], v.Size
+	if s.IsDir() && v.Format == "vmdk" { // pve-storage Plugin.pm volume_resize
+		return perl.Die("can't resize this image format")
+	}
 	if n, err := s.ParseName(v.Name); err == nil && n.IsBase && s.IsDir() { // it is immutable (Plugin.pm, create_base)
 		path := s.VolumePath(v.Name)
 		w.Logf("qemu-img: Could not open '%s': Could not open '%s': Operation not permitted", path, path)
