@@ -116,6 +116,7 @@ func (t *transfer) isOtherUpload(ctx context.Context, upid pve.UPID) bool {
 // place of the file that is there (cp), so that a VM which is made of it meanwhile would get a part. One that has not
 // told its target yet is mostly of another file, and may compute the checksum of a large one: it is awaited a while.
 func (t *transfer) await(ctx context.Context) (found []rival, waited bool, err error) {
+	var last pve.UPID
 	for try := 1; ; try++ {
 		found, err = t.rivals(ctx)
 		if try > untold {
@@ -126,7 +127,10 @@ func (t *transfer) await(ctx context.Context) (found []rival, waited bool, err e
 			return found, waited, err
 		}
 		waited = true
-		if upid := found[running].UPID; found[running].told {
+		// The list shows a task as running until pvestatd has noticed its end (pve-common RESTEnvironment.pm
+		// active_workers), so one that was awaited is not asked for again at once.
+		if upid := found[running].UPID; found[running].told && upid != last {
+			last = upid
 			t.runner.Tell(ctx, fmt.Sprintf("task %s of %s writes %s; waiting for its end", upid, upid.User(), t.spec.Volume()))
 			_, err = t.api.Tasks().Wait(ctx, upid)
 		} else {
