@@ -92,8 +92,9 @@ func diskAttributes() map[string]schema.Attribute {
 				"with `import_from` and for a disk that a clone gets from its source. It can grow, never shrink."},
 		"format": schema.StringAttribute{Optional: true, Computed: true,
 			Validators: []validator.String{stringvalidator.OneOf("raw", "qcow2", "vmdk")},
-			MarkdownDescription: "Image format on a file storage: `raw`, `qcow2`, `vmdk`. Default: the storage's. A change " +
-				"converts the disk."},
+			MarkdownDescription: "Image format on a file storage: `raw`, `qcow2`, `vmdk`. Default: the storage's, and of an " +
+				"import that of its source. PVE resizes no `vmdk`: set `raw` or `qcow2` to import one with a larger `size`. A " +
+				"change converts the disk."},
 		"import_from": schema.StringAttribute{Optional: true, Validators: []validator.String{kit.ImportSource()},
 			MarkdownDescription: "Volume to copy the disk from, once, when it is made. It is an image of " +
 				"content type `import` (`local:import/ubuntu.qcow2`, PVE 8.3 or later), a disk in an OVA " +
