@@ -127,6 +127,7 @@ func (p *planCheck) look(ctx context.Context, c *Checker, r Request) {
 	}
 	if p.node != "" {
 		p.needs(ctx, c, r.Needs)
+		starting(ctx, p, c, r)
 		written(ctx, p, c, r)
 		p.orphans(ctx, c, r)
 	}

@@ -125,6 +125,7 @@ type planCheck struct {
 	node      string
 	origin    pve.Resource // what is cloned, if it was found
 	copy      vm.Spec      // what a clone or a restore begins with
+	begun     bool         // and it begins with that for certain
 	change    vm.Change    // of a VM in state
 	found     []*guest.FieldError
 	doubts    []*guest.FieldError

@@ -54,15 +54,16 @@ func (p *planCheck) clone(ctx context.Context, c *Checker, r Request) {
 		_, err := r.Clone.Migrates(p.resources, p.origin, config, p.node)
 		p.add(err)
 	}
-	if r.Whole {
-		copied := config
-		if r.Clone.Snapshot != "" { // it may have other devices than the VM has now
-			copied, err = c.api.QEMU(p.origin.Node, p.origin.VMID).SnapshotConfig(ctx, r.Clone.Snapshot)
-		}
-		if err == nil {
-			nodesDevices(p, c, r.Clone.Path(), notLikeThis, copied, id)
-			p.copied(copied, r.Planned, notLikeThis, id)
-		}
+	copied := config
+	if r.Clone.Snapshot != "" { // it may have other devices than the VM has now
+		copied, err = c.api.QEMU(p.origin.Node, p.origin.VMID).SnapshotConfig(ctx, r.Clone.Snapshot)
+	}
+	if err == nil {
+		p.copy, p.begun = vm.Decode(copied), true
+	}
+	if err == nil && r.Whole {
+		nodesDevices(p, c, r.Clone.Path(), notLikeThis, copied, id)
+		p.copied(copied, r.Planned, notLikeThis, id)
 	}
 	if !r.Acting { // then the request for the clone brings the same answer
 		cloneable(ctx, p, c, r.Clone, config)

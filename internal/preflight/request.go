@@ -31,17 +31,19 @@ type Request struct {
 	NodeOpen bool     // the node is not known yet
 	Moving   *Moving  // a VM that is to be migrated to Node
 
-	Prior    vm.Spec // the VM in state
-	Planned  vm.Spec // the VM as far as it is known; what is not known is not set
-	Whole    bool    // all of Planned is known
-	ID       int     // the VM in state, or that of a create which it may be known by
-	Running  bool    // the VM runs, and goes on running
-	Stopped  bool    // the apply stops it
-	Forced   bool    // and cuts it off
-	Started  bool    // the apply starts it
-	Restarts bool    // the apply restarts it
-	Who      string  // names the VM in sums over a run; "": it is in none
-	Acting   bool    // the apply has begun
+	Prior    vm.Spec  // the VM in state
+	Planned  vm.Spec  // the VM as far as it is known; what is not known is not set
+	Whole    bool     // all of Planned is known
+	Unknown  []string // the attributes of Planned that are not
+	Beside   vm.Spec  // what the VM in state has in slots that the state does not know
+	ID       int      // the VM in state, or that of a create which it may be known by
+	Running  bool     // the VM runs, and goes on running
+	Stopped  bool     // the apply stops it
+	Forced   bool     // and cuts it off
+	Started  bool     // the apply starts it
+	Restarts bool     // the apply restarts it
+	Who      string   // names the VM in sums over a run; "": it is in none
+	Acting   bool     // the apply has begun
 
 	Firewall bool   // the apply changes its firewall
 	HA       bool   // the apply changes its HA
@@ -142,7 +144,7 @@ func (r Request) onlyTakesPrivileges() bool {
 	if r.Removing {
 		return true
 	}
-	if r.Creating || r.Moving != nil || r.Pool != "" || r.CPUs > 0 || r.Started || asksForBridges(r) ||
+	if r.Creating || r.Moving != nil || r.Pool != "" || r.CPUs > 0 || r.Started || r.Restarts || asksForBridges(r) ||
 		len(r.Storages)+len(r.Needs)+len(r.Formats) > 0 {
 		return false
 	}

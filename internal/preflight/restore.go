@@ -51,16 +51,13 @@ func (p *planCheck) restore(ctx context.Context, c *Checker, r Request) {
 		p.unreadable(ctx, c, node, archive, err)
 		return
 	}
-	p.copy = vm.Decode(config)
+	p.copy, p.begun = vm.Decode(config), true
 	if r.Restore.Storage == "" {
 		p.storagesInside(node, config)
 		restoredTo(ctx, p, c, r, config)
 	}
 	p.uses = append(p.uses, copyUses(p, path, "restore the backup")...)
 	nodesDevices(p, c, path, notRestored, config)
-	if r.Started && p.node != "" {
-		startsWith(ctx, p, c, r, config)
-	}
 	if r.Whole {
 		p.copied(config, r.Planned, notRestored)
 	}
@@ -170,31 +167,6 @@ func nodesDevices(p *planCheck, c *Checker, path, name string, config map[string
 			p.say(name, path, fmt.Sprintf("Its %s is a device of a node, %s, which PVE lets only root@pam with a password "+
 				"copy; the provider acts as %s. Take a source with a resource mapping in its place, or give the provider "+
 				"username = \"root@pam\" and a password", option, config[option], identity.User), source...)
-		}
-	}
-}
-
-// startsWith reports bridges and mappings in a backup that the VM is started with and the node lacks. Of the devices
-// that are configured the plan asks in any case.
-func startsWith(ctx context.Context, p *planCheck, c *Checker, r Request, config map[string]string) {
-	of := Request{Bridges: map[string]string{}}
-	for slot, nic := range p.copy.Networks {
-		if r.Planned.Networks[slot].Bridge == nil && nic.Bridge != nil {
-			of.Bridges["networks."+slot+".bridge"] = *nic.Bridge
-		}
-	}
-	if len(of.Bridges) > 0 {
-		if networks, err := c.nodeNetworks(ctx, p.node); err == nil {
-			p.bridges(ctx, c, of, networks)
-		}
-	}
-	planned := vm.Encode(r.Planned)
-	for _, option := range slices.Sorted(maps.Keys(config)) {
-		for _, n := range vm.Grants(option, config[option]) {
-			mapping, _ := strings.CutPrefix(n.Object, "/mapping/")
-			if kind, id, ok := strings.Cut(mapping, "/"); ok && planned[option] == "" {
-				p.needs(ctx, c, []Need{{Path: n.Path, Kind: Kind(kind), Value: id}})
-			}
 		}
 	}
 }

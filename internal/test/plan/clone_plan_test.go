@@ -202,7 +202,7 @@ func timesRead(w *rig.World, vmid int) (n int) {
 // TestClonePlanReadsOnce: one reading of a template serves all plans of a run, also of one that takes long.
 func TestClonePlanReadsOnce(t *testing.T) {
 	t.Parallel()
-	w := rig.NewWorld(t, pvesim.Options{Latency: time.Second})
+	w := rig.NewWorld(t, pvesim.Options{Latency: 800 * time.Millisecond})
 	s := w.Session(t, rig.TokenNoSSH, "resource \"proxmox_vm\" \"x\" {\n  count = 50\n  clone = { vmid = 9000 }\n  cpu = { cores = 2 }\n}\n")
 	w.ResetCalls()
 	pl, err := s.Plan(t.Context())

@@ -156,6 +156,15 @@ func OthersOf(state *Model, now guest.Guest) map[string]string {
 	return others
 }
 
+// Beside is what the last refresh saw in slots that the state does not know.
+func (p PrivateState) Beside() vm.Spec {
+	options := maps.Clone(p.Others)
+	for slot, medium := range p.Drives {
+		Put(&options, slot, medium+",media=cdrom")
+	}
+	return vm.Decode(options)
+}
+
 // SizesOf are the sizes of the disks in some slots of a VM, in bytes, by volume.
 func SizesOf(slots map[string]string, now guest.Guest) map[string]int64 {
 	sizes := map[string]int64{}

@@ -12,6 +12,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 
+	planned "github.com/terraform-proxmox/terraform-provider-proxmox/internal/framework/plan"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/preflight"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
@@ -180,6 +181,7 @@ func (p serverCheck) describe(q *preflight.Request) {
 	plan, prior := p.Plan, p.Prior
 	q.ID = int(cmp.Or(model.Value(prior.VMID), model.Value(plan.VMID)))
 	q.Restarts, q.Agent = p.Restarts, p.failsWithoutAgent()
+	q.Unknown = planned.Unknowns(p.Config.Raw)
 	q.HA, q.Unheard = !reflect.DeepEqual(plan.HA, prior.HA), p.unheard
 	is, was := plan.Firewall, prior.Firewall
 	q.Firewall = is != nil && (len(is.Rules) > 0 || was != nil && len(was.Rules) > 0) && !reflect.DeepEqual(is, was) ||
@@ -198,6 +200,7 @@ func (p serverCheck) describe(q *preflight.Request) {
 		}
 		return
 	}
+	q.Beside = p.Private.Beside()
 	q.Prior, q.Planned = p.Private.WithDisks(&p.Prior, p.Before.Spec(false), p.After.Spec(false))
 	q.Stopped = model.Value(prior.Status) == "running" && model.Value(plan.PowerState) == string(guest.Stopped) &&
 		plan.HA == nil
