@@ -84,7 +84,7 @@ func starting(ctx context.Context, p *planCheck, c *Checker, r Request) {
 	}
 }
 
-// startBridges reports bridges likewise. PVE asks no privilege on those that a VM has, and copyUses has those on others.
+// startBridges reports bridges likewise. The privileges on those of a copy are in copyUses; a VM in state needs none.
 func startBridges(ctx context.Context, p *planCheck, c *Checker, r Request, s vm.Spec) {
 	of, own := Request{Bridges: map[string]string{}}, &planCheck{node: p.node}
 	for slot, nic := range s.Networks {
@@ -121,8 +121,8 @@ func (r Request) madeOf() string {
 func (r Request) whence(at string) string {
 	switch {
 	case r.copies():
-		return fmt.Sprintf(". The source has it in %s, and PVE would not start the copy. Set another value there, or change "+
-			"the source", at)
+		return fmt.Sprintf(". The source has it in %s, and PVE would not start the copy. Set another value there, or "+
+			"change the source", at)
 	case r.Restarts:
 		return ". The VM runs with it, and would not start again after the restart that this plan makes"
 	}
