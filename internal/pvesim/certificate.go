@@ -26,7 +26,7 @@ func certificate(w *state.World) (cert tls.Certificate, caPEM []byte, err error)
 	if err != nil {
 		return cert, nil, err
 	}
-	id := make([]byte, 16) // a uuid, by which the authorities of clusters differ (pve-cluster Cluster/Setup.pm gen_pveca_cert)
+	id := make([]byte, 16) // a uuid tells the authorities of clusters apart (pve-cluster Cluster/Setup.pm gen_pveca_cert)
 	if _, err = rand.Read(id); err != nil {
 		return cert, nil, err
 	}

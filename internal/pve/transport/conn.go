@@ -100,7 +100,7 @@ func Authority(c *Conn) string {
 }
 
 // noteAuthority reads that id from a connection.
-func (c *Conn) noteAuthority(state *tls.ConnectionState) {
+func noteAuthority(c *Conn, state *tls.ConnectionState) {
 	if state == nil || len(state.PeerCertificates) == 0 {
 		return
 	}

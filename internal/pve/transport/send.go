@@ -188,7 +188,7 @@ func (c *Conn) exchange(ctx context.Context, r *Request, file *sending) (*respon
 		return nil, err
 	}
 	c.noteDate(resp.Header)
-	c.noteAuthority(resp.TLS)
+	noteAuthority(c, resp.TLS)
 	return &response{status: resp.StatusCode, reason: reasonOf(resp), header: resp.Header, body: body}, nil
 }
 

@@ -89,7 +89,8 @@ func (r *Resource[M, K]) noteCluster(ctx context.Context, k K, from kit.PrivateR
 	}
 }
 
-// checkCluster refuses such a file in another cluster. The listing, which the removal looks at too, shows which one it is.
+// checkCluster refuses such a file in another cluster. The listing, which the removal looks
+// at too, shows which one it is.
 func (r *Resource[M, K]) checkCluster(ctx context.Context, k K, private kit.PrivateReader) error {
 	if !k.traits().isBare {
 		return nil

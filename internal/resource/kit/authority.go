@@ -17,7 +17,8 @@ const madeIn Note[string] = "cluster"
 // another cluster is warned of.
 func (s *Session) NoteCluster(ctx context.Context, a Attempt, from PrivateReader, to PrivateWriter) diag.Diagnostics {
 	if err := s.CheckCluster(ctx, from); err != nil {
-		return diag.Diagnostics{diag.NewWarningDiagnostic(sentence(a.Thing)+" may be another cluster's", err.Error()+".")}
+		return diag.Diagnostics{diag.NewWarningDiagnostic(sentence(a.Thing)+" may be another cluster's",
+			err.Error()+".")}
 	}
 	if id := s.API.Authority(); id != "" {
 		return madeIn.Write(ctx, to, id)
