@@ -9,8 +9,8 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 )
 
-// madeIn notes the certificate authority of the cluster that has an object, where nothing but name and content tells it
-// from another cluster's.
+// madeIn notes the certificate authority of an object's cluster, where only name and content tell the object from
+// another cluster's.
 const madeIn Note[string] = "cluster"
 
 // NoteCluster notes the cluster of an object after a create, a read or an import. The first note stays: a refresh in
@@ -34,9 +34,9 @@ func (s *Session) CheckCluster(ctx context.Context, private PrivateReader) error
 	if diags.HasError() || noted == "" || now == "" || noted == now {
 		return nil
 	}
-	return &guest.FieldError{Summary: "it may be another cluster's", Detail: fmt.Sprintf("The state is of a cluster whose "+
-		"certificate authority is %s, and that of %s is %s. Name and content alone do not tell the object from another of "+
-		"that cluster, so it is neither changed nor removed. Correct the endpoint. If the cluster itself has another "+
+	return &guest.FieldError{Summary: "it may be another cluster's", Detail: fmt.Sprintf("The state is of a cluster "+
+		"whose certificate authority is %s, and that of %s is %s. Name and content alone do not tell the object from "+
+		"another of that cluster, so it is neither changed nor removed. Correct the endpoint. If the cluster itself has another "+
 		"authority now, as after it was installed again, run `terraform state rm` with the address, and `terraform import`",
 		noted, s.API.Endpoint(), now)}
 }
