@@ -35,8 +35,8 @@ func (s *Session) CheckCluster(ctx context.Context, private PrivateReader) error
 		return nil
 	}
 	return &guest.FieldError{Summary: "it may be another cluster's", Detail: fmt.Sprintf("The state is of a cluster "+
-		"whose certificate authority is %s, and that of %s is %s. Name and content alone do not tell the object from "+
-		"another of that cluster, so it is neither changed nor removed. Correct the endpoint. If the cluster itself has another "+
-		"authority now, as after it was installed again, run `terraform state rm` with the address, and `terraform import`",
+		"whose certificate authority is %s, and that of %s is %s. Name and content do not tell the object "+
+		"from another of that cluster, so it is neither changed nor removed. Correct the endpoint. If the cluster itself has another "+
+		"authority now, as after it was installed again: `terraform state rm` with the address, `terraform import`",
 		noted, s.API.Endpoint(), now)}
 }
