@@ -36,7 +36,7 @@ func (s *Session) CheckCluster(ctx context.Context, private PrivateReader) error
 	}
 	return &guest.FieldError{Summary: "it may be another cluster's", Detail: fmt.Sprintf("The state is of a cluster "+
 		"whose certificate authority is %s, and that of %s is %s. Name and content do not tell the object "+
-		"from another of that cluster, so it is neither changed nor removed. Correct the endpoint. If the cluster itself has "+
+		"from another of that cluster, so it is neither changed nor removed. Correct the endpoint. If the cluster has "+
 		"another authority now, as after it was installed again: `terraform state rm` with the address, `terraform import`",
 		noted, s.API.Endpoint(), now)}
 }
