@@ -93,16 +93,23 @@ func (n *node) without(v, prior tftypes.Value, steps []tftypes.AttributePathStep
 	}
 	values := maps.Clone(fields(v))
 	switch {
-	case done == leftOut && n.kind != slots && !child.required && !has(was) && isEmpty(fields(inside)):
-		values[name] = null(inside.Type()) // else a plan would say null again
+	case n.kind != slots:
+		values[name] = child.remains(inside, was, done)
 	case done == leftOut:
 		values[name] = inside
-	case n.kind == slots:
-		delete(values, name)
 	default:
-		values[name] = null(inside.Type())
+		delete(values, name)
 	}
 	return tftypes.NewValue(v.Type(), values), leftOut
+}
+
+// remains is what is left of a part of a group. One that becomes empty where it was null is null again, as a plan would
+// say.
+func (n *node) remains(inside, was tftypes.Value, done omission) tftypes.Value {
+	if done == leftOut && (n.required || has(was) || !isEmpty(fields(inside))) {
+		return inside
+	}
+	return null(inside.Type())
 }
 
 // isEmpty reports whether a group or a map has no value.

@@ -8,8 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/ownership"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
@@ -89,7 +89,7 @@ func TestAccActions(t *testing.T) {
 				Content: "images", Format: "raw", Size: 1 << 30}) // a directory tells when, so no maker is at work
 		}
 	})
-	w.Sim.Advance(ownership.FreshVolume)
+	w.Sim.Advance(time.Hour)
 	ws := rig.NewWorkspace(t, w, rig.DevOverride(t, t.TempDir()), map[string]string{"main.tf": w.ProviderBlock(rig.TokenSSH) + acting,
 		"versions.tf": "terraform {\n  required_providers {\n    proxmox = { source = \"terraform-proxmox/proxmox\" }\n  }\n}\n"})
 	does := func() (does string) {

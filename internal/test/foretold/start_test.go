@@ -140,7 +140,8 @@ resource "proxmox_vm_snapshot" "s" {
 `).Converge(t.Context()))
 	}
 	w.Change(n.source)
-	return w, w.Session(t, rig.TokenNoSSH, rig.NodeVMBlock(body))
+	s := w.Session(t, rig.TokenNoSSH, rig.NodeVMBlock(body))
+	return w, s
 }
 
 // gone has what a row needs go.

@@ -7,7 +7,6 @@ import (
 	"maps"
 	"reflect"
 	"slices"
-	"sync"
 
 	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
@@ -327,9 +326,16 @@ func (p serverCheck) askVersion(ctx context.Context) func() (pve.Version, error)
 	if !p.Creating() || !p.Session.Known() {
 		return func() (pve.Version, error) { return pve.Version{}, nil }
 	}
-	answer := sync.OnceValues(func() (pve.Version, error) { return p.Session.API.Cluster().Version(ctx) })
-	go func() { _, _ = answer() }()
-	return answer
+	type answer struct {
+		version pve.Version
+		err     error
+	}
+	answered := make(chan answer, 1)
+	go func() {
+		version, err := p.Session.API.Cluster().Version(ctx)
+		answered <- answer{version, err}
+	}()
+	return func() (pve.Version, error) { a := <-answered; return a.version, a.err }
 }
 
 // refuseOldServer refuses servers that are too old. A fact that the server does not tell is left to the requests that
