@@ -167,6 +167,9 @@ func unfollowed(found guest.Guest) diag.Diagnostics {
 // givenUpByHA warns of a VM whose service HA has given up. PVE takes no change of such an entry but state=disabled
 // (pve-ha-manager API2/HA/Resources.pm check_service_state).
 func (r *Resource) givenUpByHA(ctx context.Context, vmid int) diag.Diagnostics {
+	if !r.Session.Known() {
+		return nil
+	}
 	if listed, is, err := r.Session.API.Listing().Guest(ctx, vmid); err != nil || !is || listed.HAState != "error" {
 		return nil
 	}
