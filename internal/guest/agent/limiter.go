@@ -24,6 +24,9 @@ const (
 	// maxSilent is how many of them may be without an answer. A node's pvedaemon has three workers for everything, and a
 	// silent agent holds one of them for 3 s.
 	maxSilent = 2
+	// maxDenied is how many denials there may be before an agent was reached, and for each that was. PVE asks for the
+	// privilege of one VM (qemu-server API2/Qemu/Agent.pm), before it pings: a denial costs a request, and no worker.
+	maxDenied = 8
 )
 
 // class is what may be expected of an agent.
@@ -41,7 +44,7 @@ const (
 type limiter struct {
 	mu      sync.Mutex
 	nodes   map[string]*node
-	denied  bool           // the identity may not ask
+	denials int            // answers that the identity may not ask
 	scores  [classes]score // of all nodes
 	changed chan struct{}  // closed and renewed when a waiting caller may have to ask, or to go
 }
@@ -90,7 +93,7 @@ const (
 //   - then each answer makes room for two more at a time on its node, and each silence takes some;
 //   - while two agents of a node are silent, no read asks there;
 //   - reads stop asking when silence prevails: at the second silent agent, or later when more than one in four was
-//     silent.
+//     silent. So they do when denials prevail, as where the identity may ask none of a thousand.
 func (l *limiter) judge(n *node, c class) verdict {
 	score := l.scores[c]
 	isAnswering := n.score.answers > 0
@@ -100,7 +103,7 @@ func (l *limiter) judge(n *node, c class) verdict {
 	taken, room := len(n.taken), maxSilent
 	switch {
 	case c == waited:
-	case l.denied, score.silences > 1+score.answers/4, n.count(func(p *place) bool { return p.silent }) >= maxSilent:
+	case l.isDenied(), score.silences > 1+score.answers/4, n.count(func(p *place) bool { return p.silent }) >= maxSilent:
 		return never
 	case isAnswering:
 		room = max(maxSilent, min(1+2*n.score.answers-8*n.score.silences, maxAsked))
@@ -201,8 +204,17 @@ func (l *limiter) answered(p *place) {
 	})
 }
 
-// deny notes that the identity may not ask agents at all.
-func (l *limiter) deny() { l.note(func() { l.denied = true }) }
+// deny notes that the identity may not ask the agent of a VM.
+func (l *limiter) deny() { l.note(func() { l.denials++ }) }
+
+// isDenied reports whether the identity may ask so few agents that the others are not asked either.
+func (l *limiter) isDenied() bool {
+	reached := 0
+	for _, score := range l.scores {
+		reached += score.answers + score.silences
+	}
+	return l.denials >= maxDenied*(1+reached)
+}
 
 // note changes something, and has those who wait look again.
 func (l *limiter) note(change func()) {
