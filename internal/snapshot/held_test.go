@@ -1,6 +1,7 @@
 package snapshot
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -195,4 +196,32 @@ func TestSnapshotWithTheNameOfABackup(t *testing.T) {
 			t.Errorf("%q: %v", options, warnings)
 		}
 	}
+}
+
+// TestNameThatAVolumeHasKept: a volume with the data of the VM has a snapshot of the wanted name, which no VM names (pve-storage
+// ZFSPoolPlugin.pm volume_snapshot). The error calls no volume a leftover, and that snapshot stays.
+func TestNameThatAVolumeHasKept(t *testing.T) {
+	r := newRig(t, true)
+	r.change(func(w *state.World) {
+		for _, v := range w.Volumes {
+			if v.VMID == ours {
+				v.TakeSnapshot("before")
+			}
+		}
+	})
+	_, err := r.s.Take(t.Context(), Wanted{VMID: ours, Name: "before"})
+	if text := fmt.Sprint(err); !strings.Contains(text, "one of its volumes has kept a snapshot of that name") ||
+		!strings.Contains(text, "is no leftover") {
+		t.Errorf("it says: %v", err)
+	}
+	r.change(func(w *state.World) {
+		for _, v := range w.Volumes {
+			if v.VMID == ours && !slices.Contains(v.Snaps, "before") {
+				t.Errorf("%s has lost a snapshot of another party", v.Volid())
+			}
+		}
+		if has := w.Guests[ours].Snaps; len(has) != 0 || w.Guests[ours].Config["lock"] != "" {
+			t.Errorf("the VM has %v, lock %q", has, w.Guests[ours].Config["lock"])
+		}
+	})
 }

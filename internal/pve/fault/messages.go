@@ -49,11 +49,12 @@ func accessRules() []messageRule {
 func takenRules() []messageRule {
 	return []messageRule{
 		// A volume in the way, before Exists: the texts overlap.
-		{"dataset already exists", Leftover, false},              // ZFSPoolPlugin.pm zfs_create_zvol
-		{"disk image '*' already exists", Leftover, false},       // PL alloc_image
-		{"Logical Volume \"*\" already exists", Leftover, false}, // lvcreate, LVMPlugin.pm and LvmThinPlugin.pm
-		{"rbd create '*' error*File exists", Leftover, false},    // RBDPlugin.pm alloc_image
-		{"rbd create '*' error*already exists", Leftover, false}, // RBDPlugin.pm alloc_image
+		{"cannot create snapshot '*': dataset already exists", Exists, false}, // ZFSPoolPlugin.pm volume_snapshot
+		{"dataset already exists", Leftover, false},                           // ZFSPoolPlugin.pm zfs_create_zvol
+		{"disk image '*' already exists", Leftover, false},                    // PL alloc_image
+		{"Logical Volume \"*\" already exists", Leftover, false},              // lvcreate, LVMPlugin.pm and LvmThinPlugin.pm
+		{"rbd create '*' error*File exists", Leftover, false},                 // RBDPlugin.pm alloc_image
+		{"rbd create '*' error*already exists", Leftover, false},              // RBDPlugin.pm alloc_image
 
 		// Ids and names that are taken.
 		{"VM # already exists", Exists, true},         // CL check_vmid_unused; errors{vmid} of nextid

@@ -26,6 +26,7 @@ func TestKindOfMessage(t *testing.T) {
 		"create pool failed: pool 'p1' already exists":                                                                    Exists,
 		"snapshot feature is not available":                                                                               Unsupported, // source
 		"snapshot name 's1' already used":                                                                                 Exists,
+		"zfs error: cannot create snapshot 'rpool/data/vm-100-disk-0@s1': dataset already exists":                         Exists,
 		"zfs error: cannot create 'rpool/data/vm-200-disk-0': dataset already exists":                                     Leftover,
 		"unable to create VM 200 - zfs error: cannot create 'rpool/data/vm-200-cloudinit': dataset already exists":        Leftover,
 		"clone failed: zfs error: cannot create 'rpool/data/vm-302-cloudinit': dataset already exists":                    Leftover,

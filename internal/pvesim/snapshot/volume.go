@@ -28,6 +28,8 @@ func snapshotVolume(p engine.Process, g *state.Guest, opt, volid, name string) e
 			g.VMID, opt)
 	case s.Type == "lvmthin":
 		p.Logf("  Logical volume \"snap_%s_%s\" created.", v.Name, name)
+	case s.Type == "zfspool" && slices.Contains(v.Snaps, name): // ZFSPoolPlugin.pm volume_snapshot: zfs snapshot
+		return perl.Die("zfs error: cannot create snapshot '%s/%s@%s': dataset already exists", s.Path, v.Name, name)
 	}
 	v.TakeSnapshot(name)
 	return nil
