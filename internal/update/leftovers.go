@@ -7,7 +7,6 @@ import (
 	"maps"
 	"path"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -18,7 +17,6 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/task"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/shell"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/volumeuse"
 )
 
@@ -287,46 +285,3 @@ func (u *update) namedVolumes(ctx context.Context, config pve.PendingConfig) (ma
 	}
 	return named, nil
 }
-
-// nameLower warns of volumes with lower numbers than those that the update has made. PVE gives a new disk the first
-// free number on its storage (pve-storage Plugin.pm get_next_vm_diskname), so what has a lower one and no name in the
-// VM was there before, as the half copy of a move whose run and worker have died. Only a missing number costs a look.
-func nameLower(ctx context.Context, v volumes) {
-	config, err := v.view.Known(ctx)
-	if err != nil || v.update.renamed != nil { // a migration gives new numbers
-		return
-	}
-	had := guest.OwnVolumes(v.vmid, v.before.Current(), v.before.Merged())
-	has := guest.OwnVolumes(v.vmid, config.Current(), config.Merged())
-	lower := map[string]string{}
-	for _, volume := range has {
-		name, numbered, _ := strings.Cut(volume[strings.LastIndex(volume, ":")+1:], "-disk-")
-		digits, format, dotted := strings.Cut(numbered, ".")
-		number, err := strconv.Atoi(digits)
-		if slices.Contains(had, volume) || err != nil || number > maxNumber {
-			continue
-		}
-		if dotted {
-			format = "." + format
-		}
-		for n := range number {
-			below := fmt.Sprintf("%s:%s-disk-%d%s", volid.Storage(volume), name, n, format)
-			if !slices.Contains(had, below) && !slices.Contains(has, below) {
-				lower[below] = below
-			}
-		}
-	}
-	left, err := v.stillThere(ctx, lower)
-	if err != nil {
-		return // a destroy of the VM names them, too
-	}
-	for _, volume := range left {
-		v.warn(fmt.Sprintf("Volume %s may be left over", volume),
-			fmt.Sprintf("It carries the id of VM %d, and nothing of the VM names it. A move or another apply that was cut off "+
-				"may have left it, or it is a third party's. If its data is not needed, clear up: %s.", v.vmid,
-				v.freeCommand(ctx, volume, v.view.Node())))
-	}
-}
-
-// maxNumber is the highest number of a new volume below which others are looked for.
-const maxNumber = 31

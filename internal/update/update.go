@@ -97,7 +97,6 @@ func carryOut(ctx context.Context, u *update) (guest.Guest, error) {
 		return guest.Guest{}, readErr
 	}
 	if err == nil {
-		nameLower(ctx, volumes{u})
 		err = u.await(ctx, &changed, done.started || done.restarted)
 	}
 	return changed, err
