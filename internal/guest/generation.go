@@ -2,6 +2,7 @@ package guest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -49,11 +50,12 @@ func HasItsDisks(ctx context.Context, g *Guests, vmid int, path string) error {
 	configs := []map[string]string{at.Config.Current(), at.Config.Merged()}
 	now, err := Strays(ctx, g, Ref{VMID: vmid, Astray: was}, at.Node, configs...)
 	if err != nil {
-		return err
+		return nil //nolint:nilerr // likewise
 	}
-	err = now.Refusal(ctx, g, at.Node, vmid, "Nothing was done")
-	if refused, is := err.(*FieldError); is { //nolint:errorlint // made there, never wrapped
-		refused.Path = path
+	var refused *FieldError
+	if !errors.As(now.Refusal(ctx, g, at.Node, vmid, "Nothing was done"), &refused) {
+		return nil
 	}
-	return err
+	refused.Path = path
+	return refused
 }

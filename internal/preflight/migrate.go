@@ -25,19 +25,19 @@ func (c *Checker) Place(ctx context.Context, nodes []string) string {
 	return node
 }
 
-// OffNodes are the nodes of the cluster that are certainly not online.
-func (c *Checker) OffNodes(ctx context.Context) (off []string) {
+// OffNodes are those of some nodes that are not online. It is not known where the listing fails.
+func (c *Checker) OffNodes(ctx context.Context, nodes []string) (off []string, known bool) {
 	resources, err := c.api.Listing().Shared(ctx)
 	if err != nil {
-		return nil
+		return nil, false
 	}
 	for _, r := range resources {
-		if r.Type == "node" && r.Status == "offline" {
+		if r.Type == "node" && r.Status == "offline" && slices.Contains(nodes, r.Node) {
 			off = append(off, r.Node)
 		}
 	}
 	slices.Sort(off)
-	return off
+	return off, true
 }
 
 // CloneSource finds and reads what a clone is copied of. The answer may be some seconds old. A source that has moved

@@ -36,7 +36,7 @@ func (t *taking) lookAtName(ctx context.Context) error {
 }
 
 // foreseeName refuses a replacement whose new name is taken. It may be that of another object in state, which goes in
-// the same apply: Terraform orders the two by no rule, so no wait is sure to end, and no import is advised.
+// the same apply. No plan shows whether Terraform orders that before, as by depends_on, so no import is advised either.
 func (t *taking) foreseeName(ctx context.Context) error {
 	found, err := t.inTheWay(ctx)
 	if err != nil || found == nil {
@@ -44,7 +44,7 @@ func (t *taking) foreseeName(ctx context.Context) error {
 	}
 	refused := t.errTaken(found)
 	refused.Detail = "If it is that of another resource which lets go of it in this plan, as the next one of a list " +
-		"with count does, Terraform does not remove it first. Use for_each with the names as keys, and terraform state mv " +
+		"with count does, Terraform may not remove it first. Use for_each with the names as keys, and terraform state mv " +
 		"to give each snapshot its key; or remove that one in an apply of its own"
 	return refused
 }

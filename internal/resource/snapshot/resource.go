@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/hashicorp/terraform-plugin-framework/diag"
+	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
@@ -110,6 +112,23 @@ func (r *Resource) meetOthers(ctx context.Context, m, prior *model, req resource
 	if !goes && m.replaces(prior) {
 		resp.Diagnostics.Append(kit.RefuseImported(ctx, req.Private, thing, r.attempt("", m).Thing)...)
 	}
+	if !goes && !m.Name.IsUnknown() && !m.VMID.IsUnknown() {
+		resp.Diagnostics.Append(r.meetName(m, m.replaces(prior))...)
+	}
+}
+
+// meetName refuses the second of two plans one of which takes a snapshot by the name that the other one keeps. It asks
+// no server.
+func (r *Resource) meetName(m *model, comes bool) (diags diag.Diagnostics) {
+	thing, fate, other := r.attempt("", m).Thing, kit.Stays, kit.Comes
+	if comes {
+		fate, other = kit.Comes, kit.Stays
+	}
+	if len(kit.Meet(r.Session, "name of "+thing, thing, fate, other)) > 0 {
+		diags.AddAttributeError(path.Root("name"), "Two resources want "+thing, "One has it in state and keeps it, and "+
+			"another one is replaced by it. Nothing was changed. Take another name. "+kit.ToDestroyAll+".")
+	}
+	return diags
 }
 
 // foresee is why a snapshot that is new, or replaces one, cannot be taken.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -115,15 +116,11 @@ func noteSeen(ctx context.Context, out kit.PrivateWriter, private model.PrivateS
 
 // recover makes a lost proof of the VM that a failed create has left, and names the work of others with that VM:
 // Terraform shows no plan the state of a tainted one. Of each VM it notes whether its guest sleeps, whether its disks
-// came along where it moved, and whether a third party made it a template; of one under HA the nodes that are off.
+// came along where it moved, and whether a third party made it a template.
 func (r *Resource) recover(ctx context.Context, private *model.PrivateState, state *model.Model, found guest.Guest,
 	resp *resource.ReadResponse) {
 	r.run.NoteAsleep(found.VMID, found.IsAsleep())
-	var off []string
-	if found.HA != nil {
-		off = r.machines.OffNodes(ctx)
-	}
-	resp.Diagnostics.Append(private.NoteOff(ctx, resp.Private, off)...)
+	resp.Diagnostics.Append(r.noteLeft(ctx, *private, state, found, resp.Private)...)
 	resp.Diagnostics.Append(private.NoteAstray(ctx, resp.Private, found)...)
 	isTemplate, wasTemplate := model.Value(found.Spec.Template), model.Value(state.Template)
 	resp.Diagnostics.Append(private.NoteFrozen(ctx, resp.Private,
@@ -142,6 +139,23 @@ func (r *Resource) recover(ctx context.Context, private *model.PrivateState, sta
 // warnBeside warns of the HA entry and of the firewall rules.
 func warnBeside(configured *guest.HA, found guest.Guest) diag.Diagnostics {
 	return append(ignoredByHA(configured, found), unfollowed(found)...)
+}
+
+// noteLeft notes of a VM under HA which nodes are off that it has left since the state was written, or before.
+func (r *Resource) noteLeft(ctx context.Context, private model.PrivateState, state *model.Model, found guest.Guest,
+	out kit.PrivateWriter) diag.Diagnostics {
+	left := slices.Clone(private.Off)
+	if was := model.Value(state.Node); was != "" && was != found.Node {
+		left = append(left, was)
+	}
+	if found.HA == nil || len(left) == 0 {
+		return private.NoteOff(ctx, out, nil)
+	}
+	off, known := r.machines.OffNodes(ctx, left)
+	if !known {
+		return nil
+	}
+	return private.NoteOff(ctx, out, off)
 }
 
 // ignoredByHA warns of an HA entry that is not of the configuration.

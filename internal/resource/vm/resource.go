@@ -26,7 +26,7 @@ type Machines interface {
 	planning.Machines
 	Create(ctx context.Context, r create.Request) (create.Created, error)
 	Read(ctx context.Context, ref guest.Ref) (guest.Guest, guest.Presence, error)
-	OffNodes(ctx context.Context) []string
+	OffNodes(ctx context.Context, nodes []string) (off []string, known bool)
 	Recheck(ctx context.Context, ref guest.Ref, left []saga.Residue) ([]saga.Residue, error)
 	Update(ctx context.Context, r update.Request) (guest.Guest, []guest.Warning, error)
 	Delete(ctx context.Context, r destroy.Request) ([]saga.Residue, []guest.Warning, error)

@@ -108,7 +108,7 @@ func (*fake) CutOff(context.Context, string, int) pve.Task { return pve.Task{} }
 
 func (*fake) Place(context.Context, []string) string { return "" }
 
-func (*fake) OffNodes(context.Context) []string { return nil }
+func (*fake) OffNodes(context.Context, []string) ([]string, bool) { return nil, true }
 
 func (*fake) BackupLost(context.Context, string, string) string { return "" }
 

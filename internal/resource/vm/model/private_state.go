@@ -29,7 +29,7 @@ const (
 	KeyGone   = "gone"        // the last refresh found no VM any more, only what a destroy left of it
 	KeyAstray = "astray"      // disks that the VM may have by name alone, since it moved: guest.Astray
 	KeyLegacy = "legacy_boot" // the boot order is in the old notation, which names kinds of devices
-	KeyOff    = "nodes_off"   // the nodes that were off at the last refresh, of a VM under HA
+	KeyOff    = "nodes_off"   // nodes that the VM has left under HA, and that were off at the last refresh
 	KeyFrozen = "frozen"      // a third party made the VM a template: null or false: an apply did, or it is none
 	KeyGrown  = "grown"       // the sizes that disks had in state before a third party grew them, by slot
 	KeyMoved  = "moved"       // the state came from another provider, and the server was not asked since; null: it was
