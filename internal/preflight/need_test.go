@@ -68,13 +68,15 @@ func TestFormatsOfStorages(t *testing.T) {
 		"vmdk on LVM":                     {&state.Storage{ID: "it", Type: "lvm", Options: chains}, "vmdk", true},
 		"qcow2 on LVM with volume chains": {&state.Storage{ID: "it", Type: "lvm", Options: chains}, "qcow2", false},
 		"qcow2 in a directory":            {&state.Storage{ID: "it", Type: "dir"}, "qcow2", false},
+		"a vmdk to grow in a directory":   {&state.Storage{ID: "it", Type: "dir"}, "vmdk", true},
+		"a vmdk to grow on ZFS":           {&state.Storage{ID: "it", Type: "zfspool"}, "vmdk", false},
 	} {
 		w := newWorld(t)
 		w.change(func(all *state.World) {
 			c.storage.Path, c.storage.Content, c.storage.Total = "it", []string{"images"}, 100<<30
 			all.Storages["it"] = c.storage
 		})
-		found := w.Check(t.Context(), Request{Node: "pve1", Formats: []Format{{"disks.scsi0.format", "it", c.format}}})
+		found := w.Check(t.Context(), Request{Node: "pve1", Formats: []Format{{Path: "disks.scsi0.format", Storage: "it", Format: c.format, Grows: strings.Contains(name, "grow")}}})
 		if refused := len(found.Refused) == 1 && found.Refused[0].Path == "disks.scsi0.format"; refused != c.refuses {
 			t.Errorf("%s: %v", name, found.Refused)
 		}

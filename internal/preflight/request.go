@@ -87,7 +87,11 @@ type Moving struct {
 }
 
 // Format is the format that a disk is to have on a storage.
-type Format struct{ Path, Storage, Format string }
+type Format struct {
+	Path, Storage, Format string
+	// Grows: the disk is made of an image, and gets a larger size.
+	Grows bool
+}
 
 // Findings are the results of a check.
 type Findings struct {

@@ -228,7 +228,7 @@ func rulesOfObjects() []Rule {
 			"the node has just tried; PVE makes no disk there, and reads no image, medium or backup"},
 		{storageNoDisks, Refused, "Storage … is not for disks", listing,
 			"PVE makes disks only where the content type is images"},
-		{storageFormat, Refused, "There is no format … on storage …", listing, "its type has raw disks only"},
+		{storageFormat, Refused, "There is no format … on storage …", listing, "its type has raw disks only, or an imported vmdk is to grow"},
 		{machineTooOld, Refused, "Machine … cannot run from storage …",
 			"`GET /storage`, where a qcow2 disk meets a machine before 10.0",
 			"PVE starts no such guest (qemu-server QemuServer.pm, print_drive_commandline_full)"},

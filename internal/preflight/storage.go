@@ -20,16 +20,23 @@ import (
 )
 
 // formats reports formats that a storage does not support for disks (pve-storage ZFSPoolPlugin.pm, LvmThinPlugin.pm,
-// LVMPlugin.pm, alloc_image; RBDPlugin.pm makes a raw one, whatever is asked for).
+// LVMPlugin.pm, alloc_image; RBDPlugin.pm makes a raw one, whatever is asked for), and a vmdk that is to grow (Plugin.pm
+// volume_resize; qemu-server QemuServer.pm resolve_dst_disk_format).
 func (p *planCheck) formats(ctx context.Context, c *Checker, wanted []Format) {
 	for _, f := range wanted {
 		storage, ok := p.resources.Storage(p.node, f.Storage)
 		if !ok || f.Format == "raw" || p.isReported(f.Path) {
 			continue
 		}
-		has := "raw disks only"
+		has, isRaw := "raw disks only", slices.Contains([]string{"zfspool", "lvmthin", "rbd"}, storage.PluginType)
 		switch {
-		case slices.Contains([]string{"zfspool", "lvmthin", "rbd"}, storage.PluginType):
+		case f.Grows && (isRaw || storage.PluginType == "lvm"): // it gets the storage's format
+			continue
+		case f.Grows:
+			p.say(storageFormat, f.Path, "PVE keeps the format of the image, and grows no vmdk. Write format = \"qcow2\" or "+
+				"\"raw\", or leave size out", f.Format, f.Storage)
+			continue
+		case isRaw:
 		case storage.PluginType == "lvm" && !mayChain(ctx, c, f):
 			has += ", unless snapshot-as-volume-chain is set on it (qcow2, since PVE 9)"
 		default:
@@ -160,7 +167,10 @@ func leftOver(ctx context.Context, p *planCheck, c *Checker, r Request, node str
 		errors.As(c.guard.ProveOrphaned(ctx, node, id, left), &used)
 	}
 	switch detail := "Nothing would be destroyed, and the VM not created. Choose another vmid, or "; {
-	case (foreign != nil || used != nil) && r.VMID == 0: // the create refuses
+	case (foreign != nil || used != nil || node != p.node) && r.VMID == 0: // the create refuses
+	case node != p.node: // a copy is made there first
+		p.say(vmidForeign, "on_orphaned_volumes", fmt.Sprintf("On node %s, on which the copy is made first: %s. Only volumes "+
+			"on the VM's own node are destroyed. %sremove them", node, names, detail), vmid)
 	case used != nil:
 		p.say(vmidForeign, "on_orphaned_volumes", fmt.Sprintf("On node %s, %v. %stake the volume from that guest", node, used,
 			detail), vmid)

@@ -329,7 +329,7 @@ func TestAdoptKeepsInexpressibleOptions(t *testing.T) {
 		}
 	}
 	change(",cache=writeback", map[string]string{"cache": `"writeback"`})
-	change(",iops=100", map[string]string{"iops": "100", "iops_max": "500"})
+	change(",iops=100", map[string]string{"throttle": "{ iops = 100, iops_max = 500 }"})
 }
 
 // TestGeneratedForToken: a token's generated configuration has nothing that only root may set, so the token can make the VM again; a

@@ -79,13 +79,17 @@ func (c matrixCell) refused() bool {
 }
 
 func (c matrixCell) config() string {
+	format := ""
+	if c.kind == diskimport.Member && c.target == "dir" { // it keeps that of the image, and PVE grows no vmdk
+		format = `, format = "qcow2"`
+	}
 	return c.beside + rig.VMBlock(fmt.Sprintf(`node  = "pve1"
   name  = "web"
   disks = {
-    scsi0 = { storage = %q, import_from = %s, size = "6G", discard = true }
+    scsi0 = { storage = %q, import_from = %s, size = "6G", discard = true%s }
     scsi1 = { storage = "local-zfs", size = "1G" }
   }
-  networks = { net0 = { bridge = "vmbr0" } }`, matrixTargets()[c.target], c.from))
+  networks = { net0 = { bridge = "vmbr0" } }`, matrixTargets()[c.target], c.from, format))
 }
 
 // TestSourceMatrix: whatever a disk is made of, on whatever release, storage and identity, the VM has a disk of it and leaves nothing when

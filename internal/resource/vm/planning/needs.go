@@ -89,6 +89,13 @@ func (p requirements) formats() []preflight.Format {
 	for _, slot := range model.SortedSlots(p.Plan.Disks) {
 		was, is := p.Prior.Disks[slot], p.Plan.Disks[slot]
 		format := p.Config.Text("disks." + slot + ".format")
+		_, existed := p.Prior.Disks[slot]
+		if isVMDK := strings.HasSuffix(model.Value(is.ImportFrom), ".vmdk"); isVMDK && !existed && is.Storage != nil &&
+			is.Size != nil && (format == "" || format == "vmdk") {
+			all = append(all, preflight.Format{Path: "disks." + slot + ".format", Storage: *is.Storage, Format: "vmdk",
+				Grows: true})
+			continue
+		}
 		if format != "" && is.Storage != nil && (model.Value(was.Storage) != *is.Storage ||
 			model.Value(was.Format) != format) {
 			all = append(all, preflight.Format{Path: "disks." + slot + ".format", Storage: *is.Storage, Format: format})
