@@ -322,7 +322,8 @@ func FreeDrives(node string, volumes []string) string {
 	for _, volume := range volumes {
 		if volid.IsCloudInit(volume) {
 			said += fmt.Sprintf(". %s is a cloud-init drive, which PVE generates, and maybe of a create that was cut off, "+
-				"unless a VM of another cluster has it: %s as root on node %s removes it", volume, shell.Or(shell.FreeUnused(volume), shell.ByHand), node)
+				"unless a VM of another cluster has it: %s as root on node %s removes it", volume,
+				shell.Or(shell.FreeUnused(volume), shell.ByHand), node)
 		}
 	}
 	return said

@@ -33,8 +33,8 @@ func (p *planCheck) formats(ctx context.Context, c *Checker, wanted []Format) {
 		case f.Grows && (isRaw || storage.PluginType == "lvm"): // it gets the storage's format
 			continue
 		case f.Grows:
-			p.say(storageFormat, f.Path, "PVE keeps the format of the image, and grows no vmdk. Write format = \"qcow2\" or "+
-				"\"raw\", or leave size out", f.Format, f.Storage)
+			p.say(storageFormat, f.Path, "PVE keeps the format of the image, and grows no vmdk. Write format = \"qcow2\" "+
+				"or \"raw\", or leave size out", f.Format, f.Storage)
 			continue
 		case isRaw:
 		case storage.PluginType == "lvm" && !mayChain(ctx, c, f):
@@ -169,8 +169,8 @@ func leftOver(ctx context.Context, p *planCheck, c *Checker, r Request, node str
 	switch detail := "Nothing would be destroyed, and the VM not created. Choose another vmid, or "; {
 	case (foreign != nil || used != nil || node != p.node) && r.VMID == 0: // the create refuses
 	case node != p.node: // a copy is made there first
-		p.say(vmidForeign, "on_orphaned_volumes", fmt.Sprintf("On node %s, on which the copy is made first: %s. Only volumes "+
-			"on the VM's own node are destroyed. %sremove them", node, names, detail), vmid)
+		p.say(vmidForeign, "on_orphaned_volumes", fmt.Sprintf("On node %s, on which the copy is made first: %s. Only "+
+			"volumes on the VM's own node are destroyed. %sremove them", node, names, detail), vmid)
 	case used != nil:
 		p.say(vmidForeign, "on_orphaned_volumes", fmt.Sprintf("On node %s, %v. %stake the volume from that guest", node, used,
 			detail), vmid)

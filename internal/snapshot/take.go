@@ -255,8 +255,8 @@ func (t *taking) take(ctx context.Context) error {
 	}
 	if pve.IsKind(err, pve.Exists) {
 		return fmt.Errorf("%w. VM %d has no snapshot %s: one of its volumes has kept a snapshot of that name, which a VM "+
-			"that was replaced has left, or another program has taken. Take another name, or remove that snapshot of the volume. "+
-			"The volume itself has data, and is no leftover", err, t.want.VMID, t.want.Name)
+			"that was replaced has left, or another program has taken. Take another name, or remove that snapshot of the "+
+			"volume. The volume itself has data, and is no leftover", err, t.want.VMID, t.want.Name)
 	}
 	return err
 }
