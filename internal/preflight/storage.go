@@ -20,7 +20,7 @@ import (
 )
 
 // formats reports formats that a storage does not support for disks (pve-storage ZFSPoolPlugin.pm, LvmThinPlugin.pm,
-// LVMPlugin.pm, alloc_image; RBDPlugin.pm makes a raw one, whatever is asked for), and a vmdk that is to grow (Plugin.pm
+// LVMPlugin.pm, alloc_image; RBDPlugin.pm makes a raw one, whatever is asked for), and a vmdk to grow (Plugin.pm
 // volume_resize; qemu-server QemuServer.pm resolve_dst_disk_format).
 func (p *planCheck) formats(ctx context.Context, c *Checker, wanted []Format) {
 	for _, f := range wanted {
@@ -172,8 +172,8 @@ func leftOver(ctx context.Context, p *planCheck, c *Checker, r Request, node str
 		p.say(vmidForeign, "on_orphaned_volumes", fmt.Sprintf("On node %s, on which the copy is made first: %s. Only "+
 			"volumes on the VM's own node are destroyed. %sremove them", node, names, detail), vmid)
 	case used != nil:
-		p.say(vmidForeign, "on_orphaned_volumes", fmt.Sprintf("On node %s, %v. %stake the volume from that guest", node, used,
-			detail), vmid)
+		p.say(vmidForeign, "on_orphaned_volumes", fmt.Sprintf("On node %s, %v. %stake the volume from that guest", node,
+			used, detail), vmid)
 	case foreign != nil:
 		p.say(vmidForeign, "on_orphaned_volumes", fmt.Sprintf("On node %s, %v. %sname the storage in exclusive_storages of "+
 			"the provider if no other cluster uses it", node, foreign, detail), vmid)
