@@ -38,7 +38,7 @@ func compare(u *update, config pve.PendingConfig, prior, planned vm.Spec, loose 
 	if err := checkVolumes(u, config, server, prior, planned, loose); err != nil {
 		return todo{}, err
 	}
-	base, target := addToServer(server, prior, planned)
+	base, target := addToServer(server, withoutOthers(prior, u.r.Notes.Others), planned)
 	base, target = vm.Rebase(server, base, target)
 	t := todo{prior: prior, planned: planned, loose: loose, base: base, read: config,
 		change: vm.Diff(vm.WithRest(base, server), target)}
@@ -57,6 +57,14 @@ func compare(u *update, config pve.PendingConfig, prior, planned vm.Spec, loose 
 	_, t.convert = t.change.Set["template"]
 	delete(t.change.Set, "template")
 	return t, nil
+}
+
+// withoutOthers is a known VM without the disks that only a refresh has seen: it knows none of their options, so each
+// configured one is a change of what the server has.
+func withoutOthers(prior vm.Spec, others map[string]string) vm.Spec {
+	prior.Disks = maps.Clone(prior.Disks)
+	maps.DeleteFunc(prior.Disks, func(slot string, _ vm.Disk) bool { return others[slot] != "" })
+	return prior
 }
 
 // stillLeft refuses to change the leftover of a failed create, which its user has untainted, if it is that no more: a

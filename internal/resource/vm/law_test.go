@@ -119,7 +119,7 @@ func (w *world) update(t fataler, config model.Model) {
 	p := &change.Change{Values: w.v, Config: model.Configuration{Raw: raw}, State: w.state, Prior: prior, Plan: plan, Value: planned.Value}
 	p.PlanConsequences(func(string) bool { return false })
 	value := p.Value
-	after, _ := w.v.Essence(context.Background(), value, w.state)
+	after, _ := w.v.Essence(context.Background(), value, w.state, nil)
 	r := model.UpdateRequest(prior, after, model.PrivateState{Managed: w.managed}, nil)
 	diff := vm.Diff(vm.WithRest(r.Prior, w.server), modelled(r.Planned))
 	w.server, w.pool = obey(w.server, diff), r.Pool

@@ -101,6 +101,39 @@ resource "proxmox_vm" "x" {
 	})
 }
 
+// TestDefaultOfADiskThatIsThere: the configuration names PVE's default for an option that a disk has otherwise from its
+// source. The first apply sets it, and not the one after that.
+func TestDefaultOfADiskThatIsThere(t *testing.T) {
+	t.Parallel()
+	for option, line := range map[string]string{"backup=0": "backup = true", "replicate=0": "replicate = true",
+		"discard=on": "discard = false", "ssd=1": "ssd = false", "iothread=1": "iothread = false"} {
+		w := rig.NewWorld(t)
+		w.Change(func(world *state.World) { world.Guests[9000].Config["scsi0"] += "," + option })
+		block := func(more string) string {
+			return "resource \"proxmox_vm\" \"x\" {\n  vmid = 400\n  power_state = \"stopped\"\n  clone = { vmid = 9000 }\n" + more + "}\n"
+		}
+		s := w.Session(t, rig.TokenNoSSH, block(""))
+		rig.Must(t, s.Converge(t.Context()))
+		w.Reconfigure(t, s, rig.TokenNoSSH, block("disks = { scsi0 = { "+line+" } }\n"))
+		if err := s.Converge(t.Context()); err != nil {
+			t.Errorf("%s: %v", line, err)
+		}
+		if is := rig.GuestOf(w, 400).Config["scsi0"]; strings.Contains(is, option) {
+			t.Errorf("%s: scsi0 is %s", line, is)
+		}
+		w.Change(func(world *state.World) { world.Guests[400].Config["net0"] += ",firewall=1,link_down=1" })
+		rig.Must(t, s.Converge(t.Context()))
+		w.Reconfigure(t, s, rig.TokenNoSSH, block("disks = { scsi0 = { "+line+" } }\nnetworks = { net0 = { bridge = \"vmbr0\", "+
+			"firewall = false, link_down = false } }\n"))
+		if err := s.Converge(t.Context()); err != nil {
+			t.Errorf("%s: %v", line, err)
+		}
+		if is := rig.GuestOf(w, 400).Config["net0"]; strings.Contains(is, "=1") {
+			t.Errorf("net0 is %s", is)
+		}
+	}
+}
+
 // TestRemovedDiskComesBack: a disk that left the configuration leaves the running guest at its next stop. Configured
 // again before that, it stays with its data. One that a third party has given the VM, and removed, makes place for a new
 // one.

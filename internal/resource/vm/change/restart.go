@@ -90,7 +90,7 @@ func resets(options []string, before, after vm.Spec) (said string) {
 func (p restart) keeping(ctx context.Context, unknown []string) (before, after vm.Spec) {
 	was, is := p.Before, p.After
 	if len(unknown) > 0 {
-		essence, diags := p.Essence(ctx, plan.Keep(p.Value, p.State, unknown), p.State)
+		essence, diags := p.Essence(ctx, plan.Keep(p.Value, p.State, unknown), p.State, p.Private.Others)
 		p.Diags.Append(diags...)
 		was, is = model.Normalized(p.Prior, essence, p.Private.Managed)
 	}

@@ -14,8 +14,9 @@ import (
 )
 
 // Essence is a plan without the values that make no difference on the server. Those that other parts of an option need
-// to be valid stay.
-func (v Values) Essence(ctx context.Context, planned, state tftypes.Value) (Model, diag.Diagnostics) {
+// to be valid stay. So do those of devices that only a refresh has seen, in these slots: the server may have others.
+func (v Values) Essence(ctx context.Context, planned, state tftypes.Value, seen map[string]string) (Model,
+	diag.Diagnostics) {
 	all, diags := v.Model(ctx, planned)
 	m, more := v.Model(ctx, v.Shape.Essence(planned, state))
 	diags.Append(more...)
@@ -27,6 +28,14 @@ func (v Values) Essence(ctx context.Context, planned, state tftypes.Value) (Mode
 	}
 	if e := m.EFIDisk; e != nil && e.ImportFrom != nil {
 		e.PreEnrolledKeys = all.EFIDisk.PreEnrolledKeys
+	}
+	for slot := range seen {
+		if disk, is := all.Disks[slot]; is {
+			m.Disks[slot] = disk
+		}
+		if nic, is := all.Networks[slot]; is {
+			m.Networks[slot] = nic
+		}
 	}
 	return m, diags
 }

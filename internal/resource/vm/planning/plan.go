@@ -174,7 +174,7 @@ func (p *Planning) update(ctx context.Context, prior kit.PrivateReader) {
 	becomes := p.InPlace()
 	p.Run.Note(int(model.Value(p.Prior.VMID)), func(seen *run.VM) { seen.Becomes = becomes })
 	// Then the errors in it by itself, and the warnings. The server is asked last.
-	essence, diags := p.Essence(ctx, p.Value, p.State)
+	essence, diags := p.Essence(ctx, p.Value, p.State, p.Private.Others)
 	essence.WishPower(p.Config)
 	p.Diags.Append(diags...)
 	p.Before, p.After = model.Normalized(p.Prior, essence, p.Private.Managed)
